@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_pack.c - stoker pack: any data set into tar shards. */
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 
 #include "pack_job.h"
@@ -40,13 +41,39 @@ static const cli_option options[] = {
     { NULL },
 };
 
+static volatile sig_atomic_t interrupted; /* the signal */
+
+static void on_interrupt(int number)
+{
+    interrupted = number;
+}
+
+static int is_interrupted(void *unused)
+{
+    (void)unused;
+    return interrupted != 0;
+}
+
+/* What is left of an upload costs money: Ctrl-C aborts it first.  A second one ends the program at once. */
+static void catch_interrupt(const char *dst)
+{
+    struct sigaction a = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+
+    if (!strstr(dst, "://"))
+        return;
+    sigemptyset(&a.sa_mask);
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+    stk_thread_ask(is_interrupted, NULL);
+}
+
 static int on_progress(void *cookie, uint64_t done, uint64_t total)
 {
     char a[16], b[16], note[40];
 
     snprintf(note, sizeof note, "%s of %s", stk_size_format(a, done), stk_size_format(b, total));
     cli_bar_draw(cookie, total ? (double)done / (double)total : 1, note);
-    return 0;
+    return interrupted != 0;
 }
 
 static int on_compare(void *bar, uint64_t done, uint64_t total)
@@ -97,29 +124,29 @@ static void print_left_out(const stk_pack_report *r)
     cli_put(stdout, ")");
 }
 
-static void print_json(const stk_pack_report *r, double seconds)
+/* part: of a split, whose parts are members of one object; NULL: the whole. */
+static void print_json(cli_json *out, const char *part, const stk_pack_report *r, double seconds)
 {
-    cli_json j = { .to = stdout };
     reason why[REASONS];
 
-    cli_json_open(&j, NULL, '{');
-    cli_json_bool(&j, "written", r->kept_shards < r->shards);
-    cli_json_count(&j, "shards", r->shards);
-    cli_json_count(&j, "kept_shards", r->kept_shards);
-    cli_json_count(&j, "samples", r->samples);
-    cli_json_count(&j, "bytes", r->bytes);
-    cli_json_count(&j, "changed_keys", r->changed_keys);
-    cli_json_count(&j, "failed", r->failed);
-    cli_json_count(&j, "left_out", r->left_out);
+    cli_json_open(out, part, '{');
+    cli_json_bool(out, "written", r->kept_shards < r->shards);
+    cli_json_count(out, "shards", r->shards);
+    cli_json_count(out, "kept_shards", r->kept_shards);
+    cli_json_count(out, "samples", r->samples);
+    cli_json_count(out, "bytes", r->bytes);
+    cli_json_count(out, "changed_keys", r->changed_keys);
+    cli_json_count(out, "failed", r->failed);
+    cli_json_count(out, "left_out", r->left_out);
     reasons_of(&r->dropped, why);
-    cli_json_open(&j, "dropped", '{');
+    cli_json_open(out, "dropped", '{');
     for (int i = 0; i < REASONS; i++)
-        cli_json_count(&j, why[i].key, why[i].n);
-    cli_json_close(&j, '}');
-    cli_json_seek(&j, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
-    cli_json_text(&j, "pattern", r->pattern);
-    cli_json_real(&j, "seconds", seconds);
-    cli_json_close(&j, '}');
+        cli_json_count(out, why[i].key, why[i].n);
+    cli_json_close(out, '}');
+    cli_json_seek(out, r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
+    cli_json_text(out, "pattern", r->pattern);
+    cli_json_real(out, "seconds", seconds);
+    cli_json_close(out, '}');
 }
 
 static void print_line(const stk_pack_report *r, double seconds)
@@ -151,7 +178,7 @@ static void print_line(const stk_pack_report *r, double seconds)
 }
 
 /* One target: the whole, or one part of a split. */
-static int run_one(pack_job *job, stk_dataset *ds, const cli_args *a)
+static int run_one(pack_job *job, stk_dataset *ds, cli_json *json)
 {
     stk_pack_report report = { .size = sizeof report };
     double start = cli_seconds();
@@ -164,12 +191,15 @@ static int run_one(pack_job *job, stk_dataset *ds, const cli_args *a)
     job->o.jpeg_progress = cli_seek_progress;
     job->o.dedup_progress = on_compare;
     job->o.progress_cookie = &bar;
+    catch_interrupt(pack_job_dst(job));
     rc = stk_pack(ds, pack_job_dst(job), &job->o, &report, &err);
     cli_bar_close(&bar);
+    if (interrupted)
+        raise(interrupted); /* as if it had not been caught */
     if (rc < 0)
         return cli_failed(&err);
-    if (cli_value(a, "json"))
-        print_json(&report, cli_seconds() - start);
+    if (json)
+        print_json(json, job->n_splits ? job->o.name : NULL, &report, cli_seconds() - start);
     else
         print_line(&report, cli_seconds() - start);
     return CLI_OK;
@@ -177,6 +207,7 @@ static int run_one(pack_job *job, stk_dataset *ds, const cli_args *a)
 
 static int run_job(pack_job *job, const cli_args *a)
 {
+    cli_json j = { .to = stdout }, *json = cli_value(a, "json") ? &j : NULL;
     stk_dataset *ds = NULL;
     int rc = pack_job_open(job, &ds);
 
@@ -184,8 +215,12 @@ static int run_job(pack_job *job, const cli_args *a)
         rc = pack_plan_check(job, ds);
     for (uint32_t i = 0; rc == 0 && i < pack_job_targets(job); i++) {
         pack_job_target(job, i);
-        rc = run_one(job, ds, a);
+        if (json && job->n_splits && !i)
+            cli_json_open(json, NULL, '{');
+        rc = run_one(job, ds, json);
     }
+    if (j.depth)
+        cli_json_close(json, '}');
     stk_dataset_unref(&ds);
     return rc;
 }

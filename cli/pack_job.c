@@ -38,12 +38,17 @@ static int take_split(pack_job *job)
     const char *s = cli_value(job->what, "split");
     double at = 0;
 
+    if (s && !*s)
+        return cli_usage("--split is NAME=PART,..., as in train=0.9,val=0.1, not \"\"");
     while (s && *s) {
         const char *equals = strchr(s, '=');
         pack_split *x = &job->split[job->n_splits];
         char *end = NULL;
         double part = equals ? strtod(equals + 1, &end) : 0;
 
+        for (uint32_t i = 0; equals && i < job->n_splits; i++)
+            if (strlen(job->split[i].name) == (size_t)(equals - s) && !strncmp(job->split[i].name, s, (size_t)(equals - s)))
+                return cli_usage("--split has the part %s twice", job->split[i].name);
         if (!equals || equals == s || end == equals + 1 || (*end && *end != ',') || !(part > 0) ||
             memchr(s, '/', (size_t)(equals - s)) || (size_t)(equals - s) >= sizeof x->name ||
             job->n_splits == PACK_SPLITS)
@@ -51,10 +56,12 @@ static int take_split(pack_job *job)
                              cli_value(job->what, "split"));
         snprintf(x->name, sizeof x->name, "%.*s", (int)(equals - s), s);
         x->from = at;
-        x->to = at + part > 1 && at + part < 1 + 1e-9 ? 1 : at + part;
+        x->to = at + part > 1 - 1e-9 && at + part < 1 + 1e-9 ? 1 : at + part;
         at = x->to;
         job->n_splits++;
         s = *end ? end + 1 : end;
+        if (*end && !*s)
+            return cli_usage("--split is NAME=PART,..., as in train=0.9,val=0.1, not \"%s\"", cli_value(job->what, "split"));
     }
     if (at > 1)
         return cli_usage("the parts of --split are more than 1 together: \"%s\"", cli_value(job->what, "split"));
@@ -115,6 +122,10 @@ static int take_run(pack_job *job, const cli_args *a)
     }
     if (!job->plan && (part || shard >= 0 || job->o.merge == STK_YES))
         return cli_usage("--part, --shard and --merge need --from-plan PLAN");
+    if ((part != NULL) + (shard >= 0) + (job->o.merge == STK_YES) > 1)
+        return cli_usage("--part, --shard and --merge: one of them at a time");
+    if (only && cli_value(a, "write-plan"))
+        return cli_usage("--only failed is for a plan that was run: --from-plan PLAN --only failed");
     return 0;
 }
 
@@ -139,6 +150,26 @@ static int open_plan(pack_job *job, const char *path)
     return rc < 0 ? CLI_USAGE : rc;
 }
 
+/* Names of options that are this run's, not the plan's. */
+static int of_a_run(const char *name)
+{
+    static const char *const names[] = { "write-plan", "from-plan", "shard", "part", "merge", "workers", "only", NULL };
+
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(name, names[i]))
+            return 1;
+    return 0;
+}
+
+/* What would be left unused is refused. */
+static int check_alone(const cli_args *a)
+{
+    for (const cli_option *o = cli_pack.options; o->name; o++)
+        if (cli_value(a, o->name) && (!of_a_run(o->name) || !strcmp(o->name, "write-plan")))
+            return cli_usage("--%s does not go with --from-plan, which has all of this: write another plan with it", o->name);
+    return 0;
+}
+
 int pack_job_take(pack_job *job, const cli_args *a)
 {
     const char *plan = cli_value(a, "from-plan");
@@ -148,7 +179,7 @@ int pack_job_take(pack_job *job, const cli_args *a)
     if (plan && cli_words(a))
         return cli_usage("--from-plan has data and target: leave \"%s\" away", cli_word_list(a)[0]);
     if (plan)
-        rc = open_plan(job, plan);
+        rc = check_alone(a) ? CLI_USAGE : open_plan(job, plan);
     else if (cli_words(a) < 2)
         return cli_usage("pack needs data and a target: stoker pack photos/ shards/; try 'stoker pack --help'");
     if (rc == 0)
@@ -284,17 +315,13 @@ static int add_arg(char ***args, uint32_t *n, char *text)
 
 static int add_options(const cli_args *a, char ***args, uint32_t *n)
 {
-    static const char *const not_of_a_plan[] = { "write-plan", "from-plan", "shard", "part",
-                                                 "merge",      "workers",   "only",  NULL };
     int rc = 0;
 
     for (const cli_option *o = cli_pack.options; rc == 0 && o->name; o++) {
         const char *v;
         char dashed[80];
-        int skip = 0;
+        int skip = of_a_run(o->name);
 
-        for (int i = 0; not_of_a_plan[i]; i++)
-            skip |= !strcmp(o->name, not_of_a_plan[i]);
         snprintf(dashed, sizeof dashed, "--%s", o->name);
         for (size_t i = 0; !skip && rc == 0 && (v = cli_value_at(a, o->name, i)); i++) {
             rc = add_arg(args, n, strdup(dashed));

@@ -51,6 +51,25 @@ static void look_chunks(stk_h5_file *f, const stk_h5_set *s, stk_bytes file)
     stk_h5_chunks_fini(&c);
 }
 
+/* Parts as if the set itself were their source. */
+static void look_parts(const stk_h5_set *s)
+{
+    for (uint32_t i = 0; i < s->n_mappings; i++) {
+        stk_h5_select to = s->mapping[i].to;
+        uint64_t n, run = 1, at, all_of = 1;
+
+        for (uint32_t d = 0; d < s->rank; d++)
+            all_of *= s->dim[d];
+        if (!stk_h5_select_settle(&to, s->rank, s->dim, &n))
+            continue;
+        for (uint64_t k = 0; k < n && k < CHUNKS; k += run) {
+            at = stk_h5_select_at(&to, s->dim, k, &run);
+            if (!run || at >= all_of || run > all_of - at)
+                __builtin_trap();
+        }
+    }
+}
+
 static void look(stk_h5_file *f, stk_bytes file)
 {
     stk_h5_group g = { 0 };
@@ -65,6 +84,8 @@ static void look(stk_h5_file *f, stk_bytes file)
                 look_chunks(f, s, file);
             else if (s->layout == STK_H5_COMPACT)
                 touch(s->here, (size_t)s->size);
+            else if (s->layout == STK_H5_VIRTUAL)
+                look_parts(s);
             else if (s->addr != STK_H5_NOWHERE && s->type.kind == STK_H5_VALUES)
                 look_far(f, file, file.data + s->addr, (size_t)s->size, s->element);
             else if (s->addr != STK_H5_NOWHERE)

@@ -61,5 +61,17 @@ def plugins():
         put("blosc2", "i4", hdf5plugin.Blosc2())
 
 
+def parts():
+    """Virtual data sets: lists of boxes, grids, all."""
+    for name, kind in (("parts", {}), ("parts_new", {"libver": "latest"})):
+        layout = h5py.VirtualLayout((3 * n, 2), "i4")
+        for k in range(3):
+            layout[k::3] = h5py.VirtualSource(".", "source_of_parts", shape=(n, 4))[:, 1:4:2]
+        with h5py.File(folder / name, "w", **kind) as f:
+            f["source_of_parts"] = np.arange(4 * n).reshape(n, 4)
+            f.create_virtual_dataset("x", layout)
+
+
 packed()
 plugins()
+parts()

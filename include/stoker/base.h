@@ -46,7 +46,7 @@ enum {
     STK_ELIMIT = -7,    /* a stated limit (pixels, memory, sizes) was reached */
     STK_ENOTSUP = -8,   /* valid, but not supported here */
     STK_ETIMEOUT = -9,  /* the time given to stk_loader_next() ran out; call again */
-    STK_ECLOSED = -10,  /* the object was closed, or belongs to another process (fork) */
+    STK_ECLOSED = -10,  /* the object was closed, or belongs to another process (fork); the call was stopped */
 };
 
 #define STK_NO_OFFSET UINT64_MAX
@@ -90,6 +90,12 @@ typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
  * known yet (shards are looked at, or another process does the job).  A non-zero answer stops
  * the job: STK_ECLOSED. */
 typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
+
+/* What the calling thread asks, about 20 times a second, while it waits in this library for a server or for another
+ * process, or for threads that do.  A non-zero answer ends the call with STK_ECLOSED; it is then to stay non-zero
+ * until the call is over.  NULL, the default: nothing is asked.  Of the calling thread alone. */
+typedef int (*stk_asked_fn)(void *cookie);
+STK_API void stk_thread_ask(stk_asked_fn asked, void *cookie);
 
 /* An option that is left alone, no or yes. */
 typedef enum stk_tri { STK_UNSET = 0, STK_NO = 1, STK_YES = 2 } stk_tri;

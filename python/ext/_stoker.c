@@ -44,6 +44,8 @@ PyObject *raise_error(module_state *st, int rc, const stk_error *err)
     char line[1024];
     PyObject *exc;
 
+    if (PyErr_Occurred() || signals_raise() < 0)
+        return NULL;
     if (rc == STK_ENOMEM && (!err || !err->message[0]))
         return PyErr_NoMemory();
     err = err && err->message[0] ? err : &blank;
@@ -252,6 +254,7 @@ static int module_exec(PyObject *m)
         return -1;
     }
     stk_store_log(log_line, st->log);
+    signals_ask();
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||

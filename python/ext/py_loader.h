@@ -61,8 +61,11 @@ static inline int enter_with(loader_object *self, PyThread_type_lock with)
         Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(with, WAIT_LOCK);
         Py_END_ALLOW_THREADS
     }
-    if (self->l)
+    if (self->l) {
+        if (with == self->lock) /* a handler may want the loader, which would wait for itself */
+            stk_thread_ask(NULL, NULL);
         return 0;
+    }
     PyThread_release_lock(with);
     raise_closed((PyObject *)self, "this loader is closed");
     return -1;
@@ -76,6 +79,7 @@ static inline int enter(loader_object *self)
 static inline void leave(loader_object *self)
 {
     PyThread_release_lock(self->lock);
+    signals_ask();
 }
 
 static inline int look(loader_object *self)

@@ -247,7 +247,7 @@ static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_ca
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed, arrays;
 
-    *c = (pack_call){ .o = { .size = sizeof c->o } };
+    *c = (pack_call){ .o = { .size = sizeof c->o, .log = log_line, .log_cookie = st->log } };
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzpO:pack", names, st->dataset, &c->ds,
                                      &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
                                      &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,

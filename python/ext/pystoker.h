@@ -45,6 +45,10 @@ PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 
+/* py_signals.c */
+void signals_ask(void);  /* this thread looks at signals while it waits in the library */
+int signals_raise(void); /* -1: one of their handlers had raised, and that is set now */
+
 /* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */
 log_bridge *log_start(PyObject *emit); /* NULL: no memory */
 void log_stop(log_bridge *b);

@@ -294,6 +294,36 @@ def test_stale_and_refused(tmp_path):
         stoker.open(str(tmp_path / "b.h5"))
 
 
+def test_files_that_are_written(tmp_path):
+    """h5py refuses both; readers of SWMR files may look on."""
+    for swmr in (False, True):
+        with h5py.File(tmp_path / "w.h5", "w", libver="latest") as f:
+            d = f.create_dataset("x", data=np.arange(10), maxshape=(None,), chunks=(4,))
+            f.flush()
+            if swmr:
+                f.swmr_mode = True
+                d.resize((13,))
+                d[10:] = 7
+                d.flush()
+            (tmp_path / "a.h5").write_bytes((tmp_path / "w.h5").read_bytes())
+        if swmr:
+            assert [s["x"] for s in stoker.open(str(tmp_path / "a.h5"))] == [*range(10), 7, 7, 7]
+            continue
+        with pytest.raises(stoker.StokerError, match="is writing the HDF5 file"):
+            stoker.open(str(tmp_path / "a.h5"))
+        assert len(stoker.open(str(tmp_path / "w.h5"))) == 10
+
+
+def test_enumerations(tmp_path):
+    """Numbers with their sign; only FALSE and TRUE are booleans."""
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name, basis, low in (("a", "i1", -1), ("b", ">i2", -300), ("c", "u1", 200)):
+            f.create_dataset(name, data=np.array([low, 0, 1], basis), dtype=h5py.enum_dtype({"low": low, "no": 0, "yes": 1}, basis))
+        f["flag"] = np.array([True, False, True])
+    got = list(stoker.open(str(tmp_path / "a.h5")))
+    assert [[s[k] for s in got] for k in ("a", "b", "c", "flag")] == [[-1, 0, 1], [-300, 0, 1], [200, 0, 1], [1, 0, 1]]
+
+
 @pytest.mark.asan
 @pytest.mark.parametrize("kind", KINDS[:1] + KINDS[-1:])
 def test_columns_taken_together(tmp_path, kind):

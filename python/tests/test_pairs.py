@@ -261,6 +261,34 @@ def test_two_that_draw_apart_are_told_of_once(tmp_path, caplog):
     assert not [line for line in caplog.messages if "apart" in line]
 
 
+def lines_of(caplog, shard, image, mask):
+    caplog.clear()
+    rows(shard, {"image": f"from(pic.png) | image | {image}", "mask": f"from(mask.png) | {mask}"})
+    return [line for line in caplog.messages if "like(image) in the chain of mask" in line]
+
+
+def test_what_chance_leaves_alone_is_not_told_of(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    for fixed in ("letterbox(64)", "pad(3)", "rotate((30, 30))", "resize((20, 20)) | hflip(1) | vflip(0)", "color_jitter(0.4) | resize((20, 20)) | random_erasing(1)"):
+        assert not lines_of(caplog, shard, fixed, f"image | {fixed}"), fixed
+    for drawn in ("rotate(30)", "resize((20, 20)) | random_apply(hflip(1), p=0.5)", "resize((20, 20)) | rand_augment", "zoom_out"):
+        assert len(lines_of(caplog, shard, drawn, f"image | {drawn}")) == 1, drawn
+
+
+def test_a_mask_that_does_not_follow_is_told_of(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    for mask in ("image(mode=index)", "image(mode=index) | resize((40, 48))"):
+        assert lines_of(caplog, shard, CROP, mask) == ["output image draws its geometry and the mask mask does not follow it: write like(image) in the chain of mask"]
+    assert not lines_of(caplog, shard, "resize((40, 48))", "image(mode=index)")
+
+
+def test_pack_tells_of_it_too(tmp_path, caplog):
+    shard, _ = made(tmp_path, n=4)
+    stoker.pack(str(shard), str(tmp_path / "out"), fields={"image.png": f"from(pic.png) | image | {CROP} | encode(png)",
+                                                           "mask.png": f"from(mask.png) | image | {CROP} | encode(png)"})
+    assert sum("outputs image.png and mask.png draw their geometry apart" in line for line in caplog.messages) == 1
+
+
 @pytest.mark.parametrize(("chains", "says"), [
     ({"image": "from(pic.png) | image | like(image)"}, "output image: like(image) names itself"),
     ({"a": "from(pic.png) | image | like(b)", "b": "from(pic.png) | image | like(a)"}, "like leads back to itself"),

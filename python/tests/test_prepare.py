@@ -284,10 +284,51 @@ def test_a_plan_for_many_processes(urls, tmp_path):
     run_cli("pack", "--from-plan", str(plan), "--part", "2/3")
     assert "already there" in run_cli("pack", "--from-plan", str(plan))      # and the whole with what parts made
     assert shards_of(out) == shards_of(tmp_path / "whole")
-    plan.write_text(plan.read_text().replace('"9"', '"8"'))
+    whole = json.loads(plan.read_text())
+    del whole["check"]                                          # changed by hand
+    plan.write_text(json.dumps(whole).replace('"9"', '"8"'))
     assert "write the plan again" in run_cli("pack", "--from-plan", str(plan), "--part", "0/3", code=2)
     plan.write_text("{}")
     assert "not a plan" in run_cli("pack", "--from-plan", str(plan), code=3)
+
+
+def test_a_damaged_plan_is_refused(urls, tmp_path):
+    """A letter of the target would be another target."""
+    plan, bad = tmp_path / "plan.json", tmp_path / "bad.json"
+    run_cli("pack", urls, str(tmp_path / "out"), "--samples", "40", "--write-plan", str(plan))
+    text = plan.read_bytes()
+    end = text.index(b'"check"')
+    for i in range(0, end - 3, 7):
+        bad.write_bytes(text[:i] + bytes([text[i] ^ (1 if i % 2 else 32)]) + text[i + 1:])
+        done = subprocess.run([CLI, "pack", "--from-plan", str(bad), "--part", "0/3"], capture_output=True, timeout=180)
+        assert done.returncode in (2, 3) and done.stderr.count(b"\n") == 1, (i, done.stderr)
+    for n in range(0, end, 31):
+        bad.write_bytes(text[:n])
+        run_cli("pack", "--from-plan", str(bad), "--part", "0/3", code=3)
+    assert {p.name for p in tmp_path.iterdir()} <= {"plan.json", "bad.json"}
+
+
+@pytest.mark.parametrize("more", [("--samples", "3"), ("--force",), ("--where", "cls > 1"), ("--write-plan", "x"), ("--part", "0/2", "--merge"),
+                                  ("--part", "0/2", "--shard", "1")])
+def test_a_plan_has_all_options(urls, tmp_path, more):
+    run_cli("pack", urls, str(tmp_path / "out"), "--write-plan", str(tmp_path / "plan.json"))
+    said = run_cli("pack", "--from-plan", str(tmp_path / "plan.json"), *more, code=2)
+    assert "does not go with --from-plan" in said or "one of them at a time" in said
+
+
+def test_splits_on_the_command_line(urls, tmp_path):
+    made = json.loads(run_cli("pack", urls, str(tmp_path / "out"), "--split", "a=0.5,b=0.3,c=0.2", "--json"))
+    assert list(made) == ["a", "b", "c"] and sum(part["samples"] for part in made.values()) == SAMPLES
+    for split, says in (("a=0.5,a=0.5", "has the part a twice"), ("", "is NAME=PART"), ("a=0.5,", "is NAME=PART"), ("a=0.9,b=0.2", "more than 1")):
+        assert says in run_cli("pack", urls, str(tmp_path / "x"), "--split", split, code=2), split
+
+
+def test_a_target_that_looks_like_one_shard(urls, tmp_path):
+    assert "needs a number in its name" in run_cli("pack", urls, str(tmp_path / "x.tar"), code=2)
+    for more in {}, {"map": keep}:
+        with pytest.raises(ValueError, match="needs a number in its name"):
+            stoker.pack(urls, tmp_path / "x.tar.gz", **more)
+    assert not list(tmp_path.iterdir())
 
 
 def test_prepared_is_made_once(urls, tmp_path):

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/cpu.h"
+#include "base/halt.h"
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -21,7 +22,8 @@ typedef struct jobs {
     uint64_t n;
     _Atomic uint64_t next;
     _Atomic int stop;
-    int (*tick)(void *cookie);
+    int (*tick)(void *cookie); /* NULL: nothing but Ctrl-C is looked for */
+    stk_halt halt;             /* of the threads */
     stk_mutex lock;
     pthread_cond_t ended;
     uint32_t running; /* lock: threads that are not through */
@@ -42,9 +44,8 @@ static void note_failure(jobs *j, uint64_t i, int rc, const stk_error *err)
     stk_mutex_unlock(&j->lock);
 }
 
-static void *work(void *arg)
+static void work(jobs *j)
 {
-    jobs *j = arg;
     stk_error err;
 
     while (!atomic_load_explicit(&j->stop, memory_order_relaxed)) {
@@ -58,6 +59,14 @@ static void *work(void *arg)
         if (rc < 0)
             note_failure(j, i, rc, &err);
     }
+}
+
+static void *work_main(void *arg)
+{
+    jobs *j = arg;
+
+    stk_halt_enter(&j->halt);
+    work(j);
     stk_mutex_lock(&j->lock);
     j->running--;
     pthread_cond_signal(&j->ended);
@@ -70,7 +79,7 @@ static uint32_t start(jobs *j, pthread_t *threads, uint32_t workers)
     uint32_t n = 0;
 
     j->running = workers;
-    while (n < workers && stk_thread_start(&threads[n], work, j, "stk-job") == 0)
+    while (n < workers && stk_thread_start(&threads[n], work_main, j, "stk-job") == 0)
         n++;
     stk_mutex_lock(&j->lock);
     j->running -= workers - n;
@@ -78,7 +87,12 @@ static uint32_t start(jobs *j, pthread_t *threads, uint32_t workers)
     return n;
 }
 
-/* Call tick() until all threads are through. */
+static int must_stop(const jobs *j)
+{
+    return (j->tick && j->tick(j->cookie)) || stk_halt_wanted();
+}
+
+/* Call tick() until all threads are through.  When it says stop, waits of the jobs in flight end too. */
 static void watch(jobs *j)
 {
     static const stk_error stopped = { .code = STK_ECLOSED,
@@ -89,9 +103,10 @@ static void watch(jobs *j)
     int busy = 1, stop = 0;
 
     while (busy) {
-        if (!stop && j->tick(j->cookie)) {
+        if (!stop && must_stop(j)) {
             stop = 1;
             note_failure(j, 0, STK_ECLOSED, &stopped);
+            stk_halt_set(&j->halt, 1);
         }
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += STK_TICK_MS * 1000000L;
@@ -114,7 +129,8 @@ int stk_jobs_watch(uint32_t workers, uint64_t n,
                    int (*fn)(void *cookie, uint64_t i, stk_error *err), int (*tick)(void *cookie),
                    void *cookie, stk_error *err)
 {
-    jobs j = { .fn = fn, .tick = tick, .cookie = cookie, .n = n, .failed = UINT64_MAX };
+    jobs j = { .fn = fn, .tick = tick, .cookie = cookie, .n = n, .failed = UINT64_MAX,
+               .halt = { .above = stk_halt_mine() } };
     pthread_t threads[MAX_WORKERS];
     pthread_condattr_t mono;
     uint32_t started = 0;
@@ -132,12 +148,10 @@ int stk_jobs_watch(uint32_t workers, uint64_t n,
     stk_mutex_init(&j.lock);
     if (workers > 1)
         started = start(&j, threads, workers);
-    if (!started) {
-        j.running = 1;
-        work(&j);
-    }
-    if (started && tick)
+    if (started)
         watch(&j);
+    else
+        work(&j);
     while (started)
         pthread_join(threads[--started], NULL);
     pthread_cond_destroy(&j.ended);

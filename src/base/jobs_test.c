@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/halt.h"
 #include "base/jobs.h"
 
 static _Atomic uint32_t runs[1000];
@@ -88,6 +89,46 @@ static void watched(void **state)
     assert_true(ticks > 10);
 }
 
+static int wait_for_nothing(void *cookie, uint64_t i, stk_error *err)
+{
+    stk_wait w;
+    int rc;
+
+    atomic_fetch_add(&started, 1);
+    stk_wait_init(&w, 1);
+    rc = stk_wait_look(&w);
+    stk_wait_fini(&w);
+    return rc < 0 ? stk_fail_halted(err) : 0;
+}
+
+static int asked(void *cookie)
+{
+    return atomic_load(&started) == 2;
+}
+
+static int wait_in_jobs(void *cookie, uint64_t i, stk_error *err)
+{
+    return stk_jobs_run(2, 2, wait_for_nothing, NULL, err);
+}
+
+/* Waits of jobs end when the caller is told to: by its tick, by what its thread asks, in jobs of jobs. */
+static void halted(void **state)
+{
+    stk_error err;
+
+    started = 0;
+    assert_int_equal(stk_jobs_watch(2, 2, wait_for_nothing, asked, NULL, &err), STK_ECLOSED);
+    stk_thread_ask(asked, NULL);
+    started = 0;
+    assert_int_equal(stk_jobs_run(2, 2, wait_for_nothing, NULL, &err), STK_ECLOSED);
+    started = 0;
+    assert_int_equal(stk_jobs_run(2, 1, wait_in_jobs, NULL, &err), STK_ECLOSED);
+    started = 1;
+    assert_int_equal(stk_jobs_run(1, 1, wait_for_nothing, NULL, &err), STK_ECLOSED);
+    stk_thread_ask(NULL, NULL);
+    assert_null(stk_halt_mine());
+}
+
 static int look_at_mask(void *cookie, uint64_t i, stk_error *err)
 {
     sigset_t set;
@@ -115,6 +156,7 @@ int main(void)
         cmocka_unit_test(each_once),
         cmocka_unit_test(lowest_failure),
         cmocka_unit_test(watched),
+        cmocka_unit_test(halted),
         cmocka_unit_test(signals_blocked),
     };
 

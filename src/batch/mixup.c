@@ -434,6 +434,8 @@ static int take_label(const place *at, const char *op, const char *name, rows *o
     STK_TRY(take_rows(at, op, name, out, err));
     if (is_float(out->dtype) && out->count > 1)
         return 0;
+    if (out->dtype == STK_F64 && out->count > 1)
+        return stk_fail(err, STK_EINVAL, "%s: %s has f64 numbers: add to(f32) to its chain", op, name);
     return stk_fail(err, STK_EINVAL,
                     "%s: %s has %s, and mixing needs soft labels: add one_hot(classes) to its "
                     "chain, as in from(cls) | int | one_hot(1000)",
@@ -473,27 +475,32 @@ static int take_mode(const stk_args *args, const char *op, mode *out, stk_error 
             *out = (mode)i;
             return 0;
         }
-    return stk_fail(err, STK_EINVAL, "%s: mode is batch, pair or elem", op);
+    return stk_fail(err, STK_EINVAL, "%s: mode is batch, pair or elem, not %s", op, name ? name : "a number");
+}
+
+static int take_number(const stk_args *args, const char *op, const char *arg, double most, double *out,
+                       stk_error *err)
+{
+    *out = stk_args_f64(args, arg);
+    if (!(*out >= 0 && *out <= most)) /* also rejects NaN */
+        return stk_fail(err, STK_EINVAL, "%s: %s=%g is not in 0..%g", op, arg, *out, most);
+    return 0;
 }
 
 static int take_numbers(stk_batch_op *op, const stk_args *args, const char *name, stk_error *err)
 {
     int both = !strcmp(name, "mixup_cutmix");
 
-    op->p = stk_args_f64(args, "p");
-    op->choice = both ? stk_args_f64(args, "switch") : 0;
-    op->mixup = both                     ? stk_args_f64(args, "mixup")
-                : !strcmp(name, "mixup") ? stk_args_f64(args, "alpha")
-                                         : 0;
-    op->cutmix = both                      ? stk_args_f64(args, "cutmix")
-                 : !strcmp(name, "cutmix") ? stk_args_f64(args, "alpha")
-                                           : 0;
-    if (!(op->p >= 0 && op->p <= 1 && op->choice >= 0 && op->choice <= 1)) /* also rejects NaN */
-        return stk_fail(err, STK_EINVAL, "%s: a probability is not in 0..1", name);
-    if (!(op->mixup >= 0 && op->mixup <= 1000 && op->cutmix >= 0 && op->cutmix <= 1000) ||
-        (op->mixup == 0 && op->cutmix == 0))
-        return stk_fail(err, STK_EINVAL,
-                        "%s: an alpha is in 0..1000, and one of them is more than 0", name);
+    STK_TRY(take_number(args, name, "p", 1, &op->p, err));
+    if (both)
+        STK_TRY(take_number(args, name, "switch", 1, &op->choice, err));
+    if (strcmp(name, "cutmix") != 0)
+        STK_TRY(take_number(args, name, both ? "mixup" : "alpha", 1000, &op->mixup, err));
+    if (strcmp(name, "mixup") != 0)
+        STK_TRY(take_number(args, name, both ? "cutmix" : "alpha", 1000, &op->cutmix, err));
+    if (op->mixup == 0 && op->cutmix == 0)
+        return stk_fail(err, STK_EINVAL, "%s: %s: nothing is ever mixed: make it more than 0, or leave it away", name,
+                        both ? "mixup and cutmix are 0" : "alpha is 0");
     return take_mode(args, name, &op->mode, err);
 }
 

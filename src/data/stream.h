@@ -14,6 +14,7 @@
 #include <stoker/stream.h>
 
 #include "base/buf.h"
+#include "base/halt.h"
 #include "base/lock.h"
 #include "data/data.h"
 
@@ -77,6 +78,7 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     stk_mutex lock;
     pthread_cond_t came, room; /* a sample; a block may be begun, or all begin again */
     int stop;                  /* lock, and all below */
+    stk_halt halt;             /* of lanes, with stop */
     uint32_t started, live;    /* lanes: begun; not over */
     uint64_t turn;         /* how often lanes began again */
     uint64_t wanted, last; /* the highest block asked for; the highest number */

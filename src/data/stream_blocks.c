@@ -315,7 +315,7 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
     const stk_stream *s = r->s;
     uint64_t block = number / s->block;
     stk_stream_block *b;
-    int back = 0;
+    int back = 0, rc = 0;
 
     for (;;) {
         if (block < r->low && !r->went_back && !find_locked(r, block)) {
@@ -326,16 +326,20 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
         if (back || !r->went_back)
             want_locked(r, number);
         b = find_locked(r, block); /* now: blocks may just have been dropped */
-        if (r->failed.code || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
+        rc = r->failed.code;
+        if (rc < 0 || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
             break;
-        stk_cond_wait(&r->came, &r->lock);
+        rc = stk_halt_is(stk_halt_mine()) ? STK_ECLOSED : 0;
+        if (rc < 0)
+            break;
+        stk_halt_cond_wait(&r->came, &r->lock);
     }
     if (back) {
         r->went_back--;
         pthread_cond_broadcast(&r->came);
     }
     *out = b;
-    return r->failed.code;
+    return rc;
 }
 
 static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out, stk_error *err)
@@ -347,8 +351,10 @@ static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_bl
         go_to_locked(r, number);
     STK_TRY(start_locked(r, err));
     rc = wait_locked(r, number, out);
-    if (rc < 0)
+    if (r->failed.code)
         *err = r->failed;
+    else if (rc < 0)
+        stk_fail_halted(err);
     return rc;
 }
 
@@ -431,6 +437,7 @@ uint64_t stk_stream_shard(stk_stream *s, uint64_t number)
 static stk_stream_run *run_new(stk_stream *s, stk_error *err)
 {
     stk_stream_run *r = stk_zalloc(1, sizeof *r + s->lanes * sizeof(stk_stream_lane));
+    pthread_condattr_t monotonic;
     int ok = r && (r->mark = stk_zalloc(STK_STREAM_MARKS + 1, sizeof *r->mark)) != NULL;
 
     for (uint32_t i = 0; ok && i < s->lanes; i++) {
@@ -443,7 +450,10 @@ static stk_stream_run *run_new(stk_stream *s, stk_error *err)
         r->pid = getpid();
         r->stride = 1;
         stk_mutex_init(&r->lock);
-        pthread_cond_init(&r->came, NULL);
+        pthread_condattr_init(&monotonic);
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_cond_init(&r->came, &monotonic);
+        pthread_condattr_destroy(&monotonic);
         pthread_cond_init(&r->room, NULL);
     }
     if (!ok)
@@ -488,17 +498,20 @@ stk_stream_run *stk_stream_run_of(stk_stream *s, stk_error *err)
     return r;
 }
 
-/* The last one of the lanes and the closer frees all: closing waits for no read. */
+/* The last one of the lanes and the closer frees all: closing waits for no read, and ends those in flight. */
 static void leave(stk_stream *s, stk_stream_run *r, int lane)
 {
     int last;
 
     stk_mutex_lock(&r->lock);
     r->stop |= !lane;
+    stk_halt_set(&r->halt, r->stop);
     r->live -= (uint32_t)lane;
     last = r->stop && !r->live;
     pthread_cond_broadcast(&r->room);
     stk_mutex_unlock(&r->lock);
+    if (!lane)
+        stk_source_look();
     if (!last)
         return;
     run_free(r);

@@ -313,6 +313,7 @@ void *stk_stream_lane_main(void *lane)
     stk_stream *s = l->run->s;
     walk w = { .scan = { .sample = put_sample, .progress = progress }, .s = s, .lane = l };
 
+    stk_halt_enter(&l->run->halt);
     w.part = stk_zalloc(s->fields.n, sizeof *w.part);
     if (!w.part)
         stk_stream_give_up(l);
@@ -321,6 +322,7 @@ void *stk_stream_lane_main(void *lane)
         wait_for_turn(l);
     }
     stk_free(w.part);
+    stk_halt_enter(NULL); /* the run may be gone after this */
     stk_stream_leave(l);
     return NULL;
 }

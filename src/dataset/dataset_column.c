@@ -137,12 +137,24 @@ static int take_read(stk_column *col, const char *name, const stk_column_options
     return 0;
 }
 
+/* Fields of tables may be called anything. */
+static int is_field(const stk_dataset *ds, const char *name)
+{
+    stk_field_type t;
+
+    for (uint32_t i = 0; strlen(name) < 256 && ds->ops->type(ds, i, &t); i++)
+        if (!strcmp(t.name, name))
+            return 1;
+    return 0;
+}
+
 static int take(stk_column *col, const char *name, const stk_column_options *opt, stk_error *err)
 {
     const stk_dataset *ds = col->ds;
     stk_chunk none;
 
-    STK_TRY(stk_column_name_check(name, err));
+    if (!is_field(ds, name))
+        STK_TRY(stk_column_name_check(name, err));
     if (ds->ops->chunk && is_known(ds, name))
         return take_known(col, name, err);
     if (opt->read == STK_YES || !ds->ops->chunk)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/halt.h"
 #include "base/registry.h"
 #include "data/shard_data.h"
 #include "source/folder.h"
@@ -328,7 +329,7 @@ static int lock_take(stk_lock_file *l, const char *index, int parents, const stk
         if (!told++)
             stk_log_line(&x->log, STK_LOG_INFO,
                          "waiting for another process that builds the index (%s)", path);
-        if (x->progress && x->progress(x->progress_cookie, 0, 0))
+        if ((x->progress && x->progress(x->progress_cookie, 0, 0)) || stk_halt_wanted())
             return STK_ECLOSED;
         nanosleep(&(struct timespec){ 0, LOCK_LOOK_NS }, NULL);
     }

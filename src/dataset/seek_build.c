@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "codec/codec.h"
 #include "codec/jpeg_base.h"
+#include "base/halt.h"
 #include "base/jobs.h"
 
 #define MAX_OLD 16
@@ -181,13 +181,9 @@ static int build(job *j, stk_error *err)
 /* Once per host, however many processes ask: the others find it done. */
 static int wait_turn(job *j, stk_lock_file *lock, stk_error *err)
 {
-    static const struct timespec pause = { 0, 50000000 };
-
-    while (stk_seek_lock(j->ds->base.index_path, lock) == STK_END) {
-        if (tick(j))
+    while (stk_seek_lock(j->ds->base.index_path, lock) == STK_END)
+        if (tick(j) || stk_halt_sleep(50) < 0)
             return stk_fail(err, STK_ECLOSED, "stopped");
-        nanosleep(&pause, NULL);
-    }
     if (j->b->force)
         return 0;
     stk_seekfile_close(&j->ds->seek);

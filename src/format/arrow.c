@@ -4,13 +4,14 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/text.h"
 
 #define MAX_FIELDS 20000u
-#define REFUSED_NEST "lists of lists, of texts and of structs are not read"
+#define REFUSED_NEST "only lists of integers (not uint64) and floats are read: cast it, or write it as Parquet, whose lists may have booleans and decimals too"
 
 /* ---- the schema ---- */
 
@@ -151,6 +152,27 @@ static int refused_last(stk_arrow_schema *s, stk_error *err)
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int names_differ(const stk_arrow_schema *s, stk_error *err)
+{
+    const char **name = stk_alloc((s->n + 1u) * sizeof *name);
+    int rc = name ? 0 : stk_fail_nomem(err, s->n * sizeof *name);
+
+    for (uint32_t i = 0; rc == 0 && i < s->n; i++)
+        name[i] = s->leaf[i].name;
+    if (rc == 0)
+        qsort(name, s->n, sizeof *name, by_name);
+    for (uint32_t i = 1; rc == 0 && i < s->n; i++)
+        if (!strcmp(name[i - 1], name[i]))
+            rc = stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names", name[i]);
+    stk_free(name);
+    return rc;
+}
+
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err)
 {
     stk_arrow_leaf top = { .path = { &s->root }, .depth = 1 };
@@ -161,23 +183,25 @@ int stk_arrow_settle(stk_arrow_schema *s, stk_error *err)
         STK_TRY(number(&s->root.child[i], &n, 1, err));
     STK_TRY(add_leaves(s, &top, "", err));
     STK_TRY(refused_last(s, err));
-    for (uint32_t i = 0; s->n < 2000 && i < s->n; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (!strcmp(s->leaf[i].name, s->leaf[k].name))
-                return stk_fail(err, STK_ENOTSUP, "two columns are called %.80s", s->leaf[i].name);
-    return 0;
+    return names_differ(s, err);
 }
 
-int stk_arrow_same(const stk_arrow_schema *a, const stk_arrow_schema *b)
+/* A time's unit, also of those in lists. */
+static const char *unit_of(const stk_arrow_leaf *l)
 {
-    if (a->n != b->n)
-        return 0;
-    for (uint32_t i = 0; i < a->n; i++)
+    return l->path[l->item ? l->item - 1 : l->depth - 1]->unit;
+}
+
+const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b)
+{
+    uint32_t n = a->n < b->n ? a->n : b->n;
+
+    for (uint32_t i = 0; i < n; i++)
         if (strcmp(a->leaf[i].name, b->leaf[i].name) || a->leaf[i].dtype != b->leaf[i].dtype ||
             a->leaf[i].list != b->leaf[i].list || a->leaf[i].fixed != b->leaf[i].fixed ||
-            !a->leaf[i].refused != !b->leaf[i].refused)
-            return 0;
-    return 1;
+            !a->leaf[i].refused != !b->leaf[i].refused || strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))
+            return b->leaf[i].name;
+    return a->n > n ? a->leaf[n].name : b->n > n ? b->leaf[n].name : NULL;
 }
 
 static void field_fini(stk_arrow_field *f)
@@ -283,7 +307,7 @@ static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const s
     to += values.offset;
     for (uint64_t k = from; values.valid && k < to; k++)
         if (is_valid(&values, k) != 1)
-            return stk_fail(err, STK_ENOTSUP, "a list has a null in it");
+            return stk_fail(err, STK_ENOTSUP, "column %.60s: the list has a null in it, which is not read from Arrow: fill it, or write it as Parquet, whose floats are NaN then", l->name);
     if (range(values.a, values.n_a, from, to - from, of->width, out) < 0)
         return outside("values are", i, err);
     return 0;
@@ -359,7 +383,7 @@ static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, cons
 
     if (range(c->a, c->n_a, i, 1, stk_dtype_size(f->index), &number) < 0 || index_of(f->index, number, &at) < 0)
         return outside("it is", i, err);
-    STK_TRY(b->reach->dictionary(b, l, f, &values, err));
+    STK_TRY(b->reach->dictionary(b, l, f, &at, &values, err));
     if (at >= values.rows)
         return stk_fail(err, STK_ECORRUPT, "entry %" PRIu64 " of a dictionary of %" PRIu64, at, values.rows);
     ok = is_valid(&values, at + values.offset);
@@ -398,6 +422,8 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
         const stk_arrow_field *f = l->path[d];
         int ok;
 
+        if (f->type == STK_ARROW_NULL)
+            return STK_ENOTFOUND;
         STK_TRY(b->reach->column(b, l, d + 1, f, &c, err));
         at = row + c.offset;
         if (row >= c.rows)
@@ -418,17 +444,34 @@ static int is_plain(const stk_arrow_field *f)
     return f->type == STK_ARROW_NUMBER && !f->unsigned64 && !f->encoded;
 }
 
+/* Lists of one length: how many, at most n, from place `at` on.  Each offset is read once, since a file's map may change:
+ * what follows is checked against the buffer and needs no offset again. */
+static uint64_t even_lists(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t at, uint64_t n, uint64_t *from, uint64_t *each)
+{
+    uint64_t begin, end, last, k = 0;
+
+    for (last = 0; k < n; k++, last = end) {
+        if (offsets(f, c, at + k, &begin, &end) < 0 || (k && (begin != last || end - begin != *each)))
+            break;
+        if (!k) {
+            *from = begin;
+            *each = end - begin;
+        }
+    }
+    return k;
+}
+
 uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n, stk_bytes *out)
 {
     const stk_arrow_field *f = l->depth == 2 ? l->path[1] : NULL, *of = f;
     stk_arrow_column c, values;
-    uint64_t at, each = 1, k = 0;
+    uint64_t at, from, each = 1, k = 0;
 
-    if (!f || b->refused || l->refused || f->encoded || b->reach->column(b, l, 2, f, &c, NULL) < 0 || row >= c.rows)
+    if (!f || f->type == STK_ARROW_NULL || b->refused || l->refused || f->encoded || b->reach->column(b, l, 2, f, &c, NULL) < 0 || row >= c.rows)
         return 0;
     values = c;
     at = row + c.offset;
-    if (f->type == STK_ARROW_FIXED_LIST) {
+    if (f->type == STK_ARROW_FIXED_LIST || f->type == STK_ARROW_LIST) {
         of = l->path[l->item - 1];
         if (b->reach->column(b, l, l->item, of, &values, NULL) < 0 || values.valid)
             return 0;
@@ -440,7 +483,10 @@ uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     n = row >= b->rows ? 0 : n < b->rows - row ? n : b->rows - row;
     while (k < n && (!c.valid || is_valid(&c, at + k) == 1))
         k = c.valid ? k + 1 : n;
-    if (range(values.a, values.n_a, at * each + (f == of ? 0 : values.offset), k * each, of->width, out) < 0)
+    from = at * each;
+    if (f->type == STK_ARROW_LIST)
+        k = even_lists(f, &c, at, k, &from, &each);
+    if (!k || range(values.a, values.n_a, from + (f == of ? 0 : values.offset), k * each, of->width, out) < 0)
         return 0;
     return k;
 }

@@ -11,6 +11,7 @@
 
 enum { /* how values are in memory */
        STK_ARROW_OTHER, /* refused */
+       STK_ARROW_NULL,  /* of all rows, and no buffers */
        STK_ARROW_NUMBER,
        STK_ARROW_BOOL,
        STK_ARROW_BYTES, /* offsets of 32 or 64 bits */
@@ -32,6 +33,7 @@ typedef struct stk_arrow_field {
     uint8_t map;      /* LIST: of structs of a key and a value */
     uint8_t unsigned64; /* handed out as i64 where it fits */
     uint8_t text;     /* BYTES, VIEW: UTF-8 */
+    char unit[4];     /* NUMBER: of times: "tss" to "tsn", "tDm", "tdD", "ttu", ..., as the C interface calls them; "": none */
     stk_dtype dtype;  /* NUMBER, BOOL */
     uint32_t width;   /* bytes of a value; FIXED_LIST: values of a list */
     int32_t scale;    /* DECIMAL */
@@ -66,7 +68,8 @@ typedef struct stk_arrow_schema {
 
 /* Number the fields and make the leaves, once root is filled in. */
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
-int stk_arrow_same(const stk_arrow_schema *a, const stk_arrow_schema *b);
+/* The first column that differs, of either; NULL: none. */
+const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b);
 void stk_arrow_schema_fini(stk_arrow_schema *s);
 
 typedef struct stk_arrow_column { /* buffers of a field in one batch */
@@ -83,7 +86,8 @@ struct stk_arrow_batch;
 typedef struct stk_arrow_reach {
     int (*column)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth,
                   const stk_arrow_field *f, stk_arrow_column *out, stk_error *err);
-    int (*dictionary)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+    /* The values that have entry *at, which then is its place among them. */
+    int (*dictionary)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
                       stk_arrow_column *out, stk_error *err);
     int (*view)(const stk_arrow_column *c, uint32_t i, stk_bytes *out);
 } stk_arrow_reach;
@@ -119,6 +123,7 @@ double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
 
 typedef struct stk_arrow_dictionary {
     int64_t id;
+    int more;              /* its entries follow those of the one before */
     stk_arrow_batch batch; /* of one column */
     uint8_t *unpacked;     /* its bytes, where they were packed */
 } stk_arrow_dictionary;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which is a stream between two marks.
+/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which has marks around it and a list of its messages at the end.  A file
+ * without that list (it was not closed) is read as a stream.
  *
  * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every place is
  * checked before it is read.  Messages are walked once; of a record batch only the places of its two
@@ -10,6 +11,8 @@
 #include "format/arrow.h"
 
 #define MAX_CHILDREN 20000u
+#define MARK "ARROW1"
+#define BLOCK 24u /* bytes of a footer's entry */
 
 /* ---- flatbuffers ---- */
 
@@ -160,6 +163,15 @@ static void read_int(stk_arrow_field *f, const table *t)
     f->unsigned64 = bits == 64 && !is_signed;
 }
 
+/* kind: d date, t time of day, s timestamp, D duration. */
+static void set_time(stk_arrow_field *f, stk_dtype dtype, char kind, char unit)
+{
+    set_number(f, dtype);
+    f->unit[0] = 't';
+    f->unit[1] = kind;
+    f->unit[2] = unit;
+}
+
 static void set_bytes(stk_arrow_field *f, uint8_t type, int text)
 {
     set(f, type, type == STK_ARROW_VIEW ? 2 : 3);
@@ -201,7 +213,7 @@ static void read_decimal(stk_arrow_field *f, const table *t)
 static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
 {
     switch (kind) {
-    case 1: refuse(f, 0, "it is a column of nulls"); break;
+    case 1: set(f, STK_ARROW_NULL, 0); break;
     case 2: read_int(f, t); break;
     case 3: read_float(f, t); break;
     case 4:
@@ -211,10 +223,11 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         f->dtype = STK_U8;
         break;
     case 7: read_decimal(f, t); break;
-    case 8: set_number(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64); break;
-    case 9: set_number(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32); break;
-    case 10:
-    case 18: set_number(f, STK_I64); break;
+    case 8: set_time(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64, 'd', number_of(t, 0, 2, 1) == 0 ? 'D' : 'm'); break;
+    case 9: set_time(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32, 't', "smun"[number_of(t, 0, 2, 1) & 3]); break;
+    case 10: set_time(f, STK_I64, 's', "smun"[number_of(t, 0, 2, 0) & 3]); break;
+    case 11: refuse(f, 2, "intervals are not read"); break;
+    case 18: set_time(f, STK_I64, 'D', "smun"[number_of(t, 0, 2, 1) & 3]); break;
     case 12: set(f, STK_ARROW_LIST, 2); break;
     case 13: set(f, STK_ARROW_STRUCT, 1); break;
     case 14: refuse(f, number_of(t, 0, 2, 0) ? 2 : 1, "unions are not read"); break;
@@ -395,19 +408,27 @@ static int ipc_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_
     return column_at(b, f, f->node, f->buffer, out, err);
 }
 
-/* The dictionary as it was when the batch was written, else the first. */
-static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
+/* The dictionary as it was when the batch was written, else the first; *at may be in a piece that came later. */
+static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
                           stk_arrow_column *out, stk_error *err)
 {
     const stk_arrow_ipc *x = b->from;
-    const stk_arrow_dictionary *found = NULL;
+    const stk_arrow_dictionary *found = NULL, *end = x->dictionary + x->n_dictionaries;
     stk_arrow_field values = *f;
 
-    for (uint64_t i = 0; i < x->n_dictionaries; i++)
-        if (x->dictionary[i].id == f->dictionary && (!found || x->dictionary[i].batch.order < b->order))
-            found = &x->dictionary[i];
+    for (const stk_arrow_dictionary *d = x->dictionary; d < end; d++)
+        if (d->id == f->dictionary && !d->more && (!found || d->batch.order < b->order))
+            found = d;
     if (!found)
         return stk_fail(err, STK_ECORRUPT, "column %.60s: its dictionary is missing", l->name);
+    for (const stk_arrow_dictionary *d = found + 1; d < end && *at >= found->batch.rows; d++) {
+        if (d->id != f->dictionary)
+            continue;
+        if (!d->more)
+            break;
+        *at -= found->batch.rows;
+        found = d;
+    }
     if (found->batch.refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name, found->batch.refused);
     values.encoded = 0;
@@ -484,8 +505,7 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint
         return bad(err);
     STK_TRY(read_batch(&data, body, &d.batch, err));
     d.batch.order = order;
-    if (number_of(t, 2, 1, 0))
-        d.batch.refused = "its dictionary comes in pieces";
+    d.more = number_of(t, 2, 1, 0) != 0;
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
         stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d, cap * sizeof d);
@@ -543,7 +563,7 @@ static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_
 
 static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
 {
-    size_t at = file.len >= 8 && !memcmp(file.data, "ARROW1", 6) ? 8 : 0;
+    size_t at = file.len >= 8 && !memcmp(file.data, MARK, 6) ? 8 : 0;
     uint32_t order = 0;
     int rc = 1;
 
@@ -559,10 +579,67 @@ static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
     return rc < 0 ? rc : 0;
 }
 
+/* ---- files: what the footer lists ---- */
+
+/* 1: the file has a footer. */
+static int footer_of(stk_bytes file, table *out)
+{
+    stk_bytes all;
+    uint64_t n;
+
+    if (file.len < 8 + 10 || memcmp(file.data, MARK, 6) != 0 || memcmp(file.data + file.len - 6, MARK, 6) != 0)
+        return 0;
+    n = little(file.data + file.len - 10, 4);
+    if (n < 4 || n > file.len - 18)
+        return 0;
+    all = (stk_bytes){ file.data + file.len - 10 - n, (size_t)n };
+    return table_at(all, (size_t)little(all.data, 4), out) == 0;
+}
+
+/* The messages of list i of the footer. */
+static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, uint32_t i, uint32_t *order, stk_error *err)
+{
+    const uint8_t *block;
+    uint32_t n;
+
+    if (vector_in(footer, i, BLOCK, &block, &n) < 0)
+        return bad(err);
+    for (uint32_t k = 0; k < n; k++, ++*order) {
+        uint64_t here = little(block + BLOCK * (size_t)k, 8);
+        size_t at = (size_t)here;
+        int rc = here < file.len ? next(x, file, &at, *order, err) : bad(err);
+
+        if (rc == 0)
+            rc = bad(err);
+        if (rc < 0) {
+            stk_error_at(err, NULL, here, (stk_bytes){ 0 });
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Dictionaries first, since batches may come before pieces of them.  What comes after the first mark is not looked at: Polars
+ * writes its schema there without a length. */
+static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, stk_error *err)
+{
+    uint32_t order = 0;
+    table schema;
+
+    if (table_in(footer, 1, &schema) < 0 || !schema.at)
+        return bad(err);
+    STK_TRY(read_schema(x, &schema, err));
+    STK_TRY(read_blocks(x, file, footer, 2, &order, err));
+    return read_blocks(x, file, footer, 3, &order, err);
+}
+
 int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err)
 {
     stk_arrow_ipc *x = STK_NEW(stk_arrow_ipc);
-    int rc = x ? walk(x, file, err) : stk_fail_nomem(err, sizeof *x);
+    table footer;
+    int rc = !x                        ? stk_fail_nomem(err, sizeof *x)
+             : footer_of(file, &footer) ? read_footer(x, file, &footer, err)
+                                        : walk(x, file, err);
 
     *out = x;
     if (rc < 0)

@@ -108,7 +108,7 @@ static stk_cache_key whose(const stk_transfer *f, uint32_t output, const stk_pic
 {
     const stk_batch *b = f->on[i->batch].batch;
 
-    return (stk_cache_key){ b->ids[i->row], b->common->out[output].keep - 1 };
+    return (stk_cache_key){ b->ids[i->row / views_of(b, output)], b->common->out[output].keep - 1 };
 }
 
 /* Pictures that came with their whole scan get a place, unless they have one. */
@@ -134,17 +134,18 @@ void stk_pictures_lost(stk_transfer *f, uint32_t output)
     p->claimed = 0;
 }
 
-/* They are made, well or not.  How many were there before. */
+/* They are made, well or not.  How many were there before; views of one count once. */
 static uint64_t settle(stk_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
+    uint32_t views = views_of(f->on[0].batch, output);
     uint64_t hits = 0;
 
     for (uint32_t i = 0; p->claimed && i < p->n; i++) {
-        const stk_pic_item *x = &p->item[i];
+        const stk_pic_item *x = &p->item[i], *first = x - i % views;
 
-        hits += x->share.kept;
-        if (p->status[i] && (x->keep || x->share.kept))
+        hits += x == first && x->share.kept;
+        if (p->status[i] && (first->keep || first->share.kept))
             stk_picture_cache_bad(f->device->keep, whose(f, output, x));
         else if (x->keep)
             stk_picture_cache_there(f->device->keep, whose(f, output, x));
@@ -448,7 +449,7 @@ int stk_pictures_landed(stk_transfer *f, uint32_t output)
 {
     const uint32_t *status = f->pictures[output].status;
     stk_device *d = f->device;
-    uint64_t jpegs = 0, hits, kept = f->pictures[output].claimed ? f->pictures[output].n : 0;
+    uint64_t jpegs = 0, hits, kept = f->pictures[output].claimed ? rows_of(f) : 0;
 
     hits = settle(f, output);
     for (uint32_t k = 0; k < f->n; k++) {

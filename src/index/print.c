@@ -6,17 +6,12 @@
  * round trip takes by one request, a small shard as a whole. */
 #include <string.h>
 
+#include "base/halt.h"
 #include "base/hash.h"
 #include "index/part.h"
 
 #define AHEAD_ALL (8u << 20) /* remote shards up to this are read by one request ... */
 #define AHEAD_ROW (1u << 20) /* ... and places within so many bytes */
-
-typedef struct arrivals { /* reads that are waited for together */
-    stk_mutex lock;
-    pthread_cond_t cond;
-    uint32_t left; /* lock */
-} arrivals;
 
 int idx_print_note(idx_print *p)
 {
@@ -40,37 +35,38 @@ static void note(idx_print *p, uint64_t offset, size_t len)
 
 static void came(stk_io *io)
 {
-    arrivals *a = io->cookie;
-
-    stk_mutex_lock(&a->lock);
-    if (!--a->left)
-        pthread_cond_signal(&a->cond);
-    stk_mutex_unlock(&a->lock);
+    stk_wait_came(io->cookie);
 }
 
 /* All ranges, waited for.  0: some did not come whole. */
 static int read_all(idx_print *p)
 {
-    arrivals a = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .left = p->n };
+    stk_halt halt = { .above = stk_halt_mine() };
+    const stk_halt *was = stk_halt_enter(&halt);
+    stk_wait w;
     int whole = 1;
 
+    stk_wait_init(&w, p->n);
     for (uint32_t i = 0; i < p->n; i++) {
         stk_io *io = &p->range[i];
         int rc;
 
         io->file = p->file;
         io->done = came;
-        io->cookie = &a;
+        io->cookie = &w;
         rc = p->file->source->submit(p->file, io);
         if (rc < 0)
             io->rc = rc;
         if (rc != STK_PENDING)
             came(io);
     }
-    stk_mutex_lock(&a.lock);
-    while (a.left)
-        stk_cond_wait(&a.cond, &a.lock);
-    stk_mutex_unlock(&a.lock);
+    if (stk_wait_look(&w) < 0) {
+        stk_halt_set(&halt, 1);
+        stk_source_look();
+    }
+    stk_wait_all(&w);
+    stk_wait_fini(&w);
+    stk_halt_enter(was);
     for (uint32_t i = 0; i < p->n; i++)
         whole &= p->range[i].rc == 0 && p->range[i].got == p->range[i].len;
     return whole;

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/halt.h"
 #include "base/hash.h"
 
 #define MAGIC 0x31304e454c4b5453u /* STKLEN01 */
@@ -182,7 +182,6 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
 static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
                       uint32_t *out, stk_error *err)
 {
-    static const struct timespec pause = { 0, 50000000 };
     const stk_dataset *ds = so_far->data.set[d];
     head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
     char path[1380];
@@ -196,7 +195,8 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
     if (load(path, h.n, h.data, out))
         return 0;
     while (path[0] && stk_seek_lock(ds->index_path, &lock) == STK_END)
-        nanosleep(&pause, NULL);
+        if (stk_halt_sleep(50) < 0)
+            return stk_fail_halted(err);
     if (!load(path, h.n, h.data, out)) {
         memset(out, 0, h.n * sizeof *out);
         rc = measure(so_far, d, o, out, err);

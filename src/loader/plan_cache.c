@@ -30,8 +30,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i].far_bytes || c->open_root[i] || c->chain[i].spec.views ||
-            !stk_pic_program_can(&c->chain[i]))
+        if (!c->out[i].far_bytes || c->open_root[i] || !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_chains.c - every output's chain compiled, its rows shaped, its fields found in every data
  * set. */
+#include <stddef.h>
 #include <string.h>
 
 #include "gpu/pic.h"
+#include "kern/tile.h"
 #include "loader/parts.h"
 #include "loader/plan_field.h"
 #include "loader/ragged.h"
@@ -234,30 +236,76 @@ static int find_boxes(stk_plan_chains *out, uint32_t i, stk_error *err)
                     out->out[i].name, c->boxes, out->out[i].name);
 }
 
+/* What moves pixels is the same: views, and warps among the actions. */
+static int same_geometry(const stk_draws *a, const stk_draws *b)
+{
+    uint32_t i = 0, k = 0;
+
+    if (a->n_views != b->n_views)
+        return 0;
+    for (uint32_t n = 0; n < a->n_views; n++)
+        if (memcmp(&a->view[n], &b->view[n], offsetof(stk_view, split)) != 0)
+            return 0;
+    for (;; i++, k++) {
+        while (i < a->n_actions && a->action[i].code != STK_ACT_WARP)
+            i++;
+        while (k < b->n_actions && b->action[k].code != STK_ACT_WARP)
+            k++;
+        if (i == a->n_actions || k == b->n_actions)
+            return i == a->n_actions && k == b->n_actions;
+        if (memcmp(a->action[i].v.f, b->action[k].v.f, 8 * sizeof(float)) != 0)
+            return 0;
+    }
+}
+
+#define DRAWS 32
+
+/* 1: chance moves its pixels.  Found by drawing, as p=1 and ranges of one number leave nothing to it. */
 static int draws_geometry(const stk_chain *c)
 {
-    for (uint32_t i = 0; i < c->n_all; i++)
-        if (c->all[i]->op->can & (STK_OP_VIEW | STK_OP_WARP) &&
-            strncmp(c->all[i]->op->name, "resize", 6) && strcmp(c->all[i]->op->name, "center_crop"))
+    static const uint32_t size[2] = { 1500, 1100 };
+    stk_draws first, other;
+
+    if (c->boxes)
+        return 1;
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        stk_draws *d = i ? &other : &first;
+
+        d->boxes = NULL;
+        stk_chain_draw_through(c, &(stk_address){ .seed = 14, .position = i }, size, d);
+        if (stk_draws_last(d)->refused)
+            return 1; /* of this size; nothing is known */
+        if (i && !same_geometry(&first, &other))
             return 1;
+    }
     return 0;
+}
+
+static void warn_of(const stk_plan_chains *out, const stk_log *log, uint32_t k, uint32_t i)
+{
+    const char *a = out->out[k].name, *b = out->out[i].name;
+    int both = draws_geometry(&out->chain[k]) && draws_geometry(&out->chain[i]);
+
+    stk_log_line(log, STK_LOG_WARN,
+                 both ? "outputs %s and %s draw their geometry apart: if they belong together, write like(%s) in the "
+                        "chain of %s"
+                      : "output %s draws its geometry and the mask %s does not follow it: write like(%s) in the chain "
+                        "of %s",
+                 a, b, a, b);
 }
 
 /* Two pictures of a sample that draw apart are mostly a mistake: a mask no longer fits its picture. */
 static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
 {
     for (uint32_t i = 0; i < out->n_out; i++)
-        for (uint32_t k = 0; k < i; k++) {
+        for (uint32_t k = 0; k < out->n_out; k++) {
             const stk_chain *a = &out->chain[k], *b = &out->chain[i];
 
-            if (a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE || a->leader ||
-                b->leader || !draws_geometry(a) || !draws_geometry(b) ||
-                !strcmp(a->from[0], b->from[0]))
+            if (k == i || a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE || a->leader ||
+                b->leader || !strcmp(a->from[0], b->from[0]) || !draws_geometry(a) ||
+                !(b->spec.mode == STK_MODE_INDEX || (k < i && draws_geometry(b))))
                 continue;
-            stk_log_line(log, STK_LOG_WARN,
-                         "outputs %s and %s draw their geometry apart: if they belong together, "
-                         "write like(%s) in the chain of %s",
-                         out->out[k].name, out->out[i].name, out->out[k].name, out->out[i].name);
+            warn_of(out, log, k, i);
             return;
         }
 }

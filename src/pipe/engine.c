@@ -166,11 +166,17 @@ static uint64_t since(const stk_engine *e)
 
 int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
+    const stk_halt *was;
+    stk_asking asking;
     struct timespec soon;
     int did;
 
     stk_mutex_unlock(&e->lock);
+    was = stk_halt_enter(&e->io.halt);
+    asking = stk_thread_hush(); /* what it asks may want the loader, which is in the middle of this */
     did = stk_worker_step(e->worker[0]);
+    stk_thread_ask(asking.asked, asking.cookie);
+    stk_halt_enter(was);
     stk_mutex_lock(&e->lock);
     if (did || atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
         return did;
@@ -483,6 +489,8 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
 
 static void stop(stk_engine *e)
 {
+    stk_halt_set(&e->io.halt, 1);
+    stk_source_look();
     stk_ring_drain(e);
     stk_mutex_lock(&e->lock);
     e->stop = 1;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/halt.h"
 #include "base/lock.h"
 #include "fetch/uring.h"
 #include "plan/plan.h"
@@ -23,6 +24,7 @@ typedef struct stk_io_threads {
     pthread_t *thread;   /* blocking readers */
     uint32_t running;    /* lock */
     int stop;            /* lock */
+    stk_halt halt;       /* of all threads: the loader is being closed, and no read is waited for */
     _Atomic int ring_state; /* stk_ring_state; changed under the lock */
     stk_uring *ring;        /* with STK_RING_RUNS */
     pthread_t ring_thread;

@@ -20,6 +20,7 @@ static void *reader_main(void *arg)
     uint64_t retried;
     stk_io *io;
 
+    stk_halt_enter(&e->io.halt);
     stk_mutex_lock(&e->io.lock);
     for (;;) {
         while (!e->io.head && !e->io.stop)
@@ -169,6 +170,7 @@ static void *retry_main(void *arg)
 {
     stk_engine *e = arg;
 
+    stk_halt_enter(&e->io.halt);
     stk_mutex_lock(&e->io.lock);
     while (e->io.retry_head || !e->io.stop) {
         stk_io *io = e->io.retry_head;

@@ -667,6 +667,7 @@ void *stk_worker_main(void *arg)
     int stop = 0, reads;
 
     atomic_store_explicit(&w->tid, (uint32_t)gettid(), memory_order_relaxed);
+    stk_halt_enter(&e->io.halt);
     if (e->plan->io.bound)
         stk_cpu_bind(e->plan->io.node, e->want_workers);
     w->m.last = stk_ticks();

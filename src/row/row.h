@@ -258,6 +258,9 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
 /* What is seen of a picture of that size, and how it is asked for. */
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
+/* The same of all its views: draws in scratch memory, and what any of them sees. */
+int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_draws **d,
+                           stk_decode_request *ask, stk_error *err);
 /* View `view` of x->output's picture of that size; of one that follows another: what that one drew,
  * without what only changes pixels. */
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,

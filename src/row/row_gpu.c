@@ -330,38 +330,49 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 
 /* ---- the kinds ---- */
 
+/* Records of a picture whose scan the GPU has: of its first view, and of others that share what that decodes. */
+static int write_kept(stk_row *x, const stk_draws *d, const stk_decode_request *ask, const stk_jpeg_job *job,
+                      stk_error *err)
+{
+    stk_pic_ask what = { .view = d->view, .wide = &ask->need, .kept = x->req->want[x->output].kept };
+    uint32_t n = views_of(x);
+    one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
+
+    if (!v)
+        return stk_fail_nomem(err, n * sizeof *v);
+    STK_TRY(make_program(x, d, &v->program, err));
+    STK_TRY(stk_pic_jpeg_ask(&v->g, job, &what, &x->m->scratch, NULL));
+    if (!v->g.rec.need[2] && ask->need.w)
+        return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
+    for (uint32_t i = 1; i < n; i++)
+        STK_TRY(gather_shared(x, &d[i], &v->g.rec, &v[i]));
+    STK_TRY(write_records(x, v, n, x->output));
+    remember(x, &v->g.rec);
+    return 0;
+}
+
 /* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
 static int make_kept(stk_row *x, stk_error *err)
 {
-    const stk_wanted *want = &x->req->want[x->output];
-    stk_jpeg_job job = { 0 };
+    stk_wanted *want = &x->req->want[x->output];
     stk_image_info size;
-    one_view v;
     stk_jpeg_head head;
     stk_jpeg_seek seek;
-    stk_draws d;
     stk_decode_request ask;
-    stk_pic_ask what;
+    stk_draws *d;
 
     x->m->shared.ready = 0;
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
     size = (stk_image_info){ head.width, head.height };
     STK_TRY(stk_picture_check(x, &size, err));
-    x->req->want[x->output].width = size.width; /* for those who follow it */
-    x->req->want[x->output].height = size.height;
-    x->req->want[x->output].turn = 1;
-    STK_TRY(stk_picture_look(x, &size, &d, &ask, err));
+    want->width = size.width; /* for those who follow it */
+    want->height = size.height;
+    want->turn = 1;
+    STK_TRY(stk_picture_look_views(x, &size, &d, &ask, err));
     if (is_first(x))
         stk_picture_look_ahead(x, &size, &ask.need);
-    STK_TRY(make_program(x, &d, &v.program, err));
-    job = (stk_jpeg_job){ .head = &head, .seek = &seek };
-    what = (stk_pic_ask){ .view = d.view, .wide = &ask.need, .kept = want->kept };
-    STK_TRY(stk_pic_jpeg_ask(&v.g, &job, &what, &x->m->scratch, NULL));
-    if (!v.g.rec.need[2] && ask.need.w)
-        return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
-    STK_TRY(write_records(x, &v, 1, x->output));
-    remember(x, &v.g.rec);
+    STK_TRY(write_kept(x, d, &ask, &(stk_jpeg_job){ .head = &head, .seek = &seek }, err));
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;

@@ -383,6 +383,14 @@ static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
     return *out ? 0 : stk_fail_nomem(err, size);
 }
 
+int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_draws **d,
+                           stk_decode_request *ask, stk_error *err)
+{
+    *ask = (stk_decode_request){ .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    STK_TRY(room_for_draws(x, d, err));
+    return look_all(x, info, *d, &ask->need, err);
+}
+
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
                  const stk_decode_request *ask)
@@ -395,13 +403,12 @@ static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const
 static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
                       const stk_image_info *upright, stk_pixels *pixels, int first, stk_error *err)
 {
-    stk_decode_request ask = { .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    stk_decode_request ask;
     stk_maker *m = x->m;
     stk_draws *d;
     int rc;
 
-    STK_TRY(room_for_draws(x, &d, err));
-    STK_TRY(look_all(x, upright, d, &ask.need, err));
+    STK_TRY(stk_picture_look_views(x, upright, &d, &ask, err));
     if (first)
         stk_picture_look_ahead(x, upright, &ask.need);
     if (leave(x, way, p, d, &ask)) {

@@ -53,6 +53,7 @@ typedef struct chunk { /* on its way */
     int lost;       /* it could not be written */
     int claimed;    /* no other process fetches it */
     uint64_t patience_ns; /* the end of waiting for another process; 0: it was not tried yet */
+    stk_halt halt; /* someone who wants a piece is told to end: what is asked for may be his */
     piece *wait;
     stk_transfer t;
 } chunk;
@@ -64,6 +65,7 @@ typedef struct puller {
     chunk *events;          /* lock: those that came or are written */
     chunk *to_disk;         /* lock */
     int stop, stop_disk;    /* lock */
+    int look;               /* lock: a halt was set */
     pthread_t thread, disk_thread;
     /* of the puller's thread */
     chunk *all, **all_end;
@@ -132,6 +134,12 @@ static void ask_for(stk_transfer *t, const stk_pull_from *from)
     t->etag = from->etag;
     t->header[0] = from->header;
     t->budget_ms = STK_READ_BUDGET_MS;
+    t->halt = from->halt;
+}
+
+static void piece_halted(piece *x)
+{
+    piece_failed(x, &(stk_transfer){ .rc = STK_ECLOSED, .why = "interrupted" });
 }
 
 static void no_room(piece *x)
@@ -260,6 +268,8 @@ static void fetch(chunk *c)
     c->t = (stk_transfer){ .offset = c->number * STK_CHUNK, .len = c->len, .dst = c->buf,
                            .done = chunk_came, .cookie = c };
     ask_for(&c->t, &c->wait->of->from);
+    stk_halt_set(&c->halt, 0);
+    c->t.halt = &c->halt;
     stk_http_start(&c->t);
 }
 
@@ -310,6 +320,10 @@ static void take_piece(puller *p, piece *x)
     uint64_t number = x->offset / STK_CHUNK;
     chunk *c = find(p, o, number);
 
+    if (stk_halt_is(x->of->from.halt)) {
+        piece_halted(x);
+        return;
+    }
     if (!c && stk_cache_object_has(o, number) == STK_CHUNK_HERE &&
         (!x->dst || stk_file_read(o->local, x->offset, x->dst, x->len, NULL) == 0)) {
         piece_end(x);
@@ -330,6 +344,49 @@ static void take_piece(puller *p, piece *x)
     } else {
         put_waiting(c, x);
     }
+}
+
+/* Pieces that are told to end do.  1: others are left. */
+static int end_halted(chunk *c)
+{
+    for (piece *x = take_waiting(c), *next; x; x = next) {
+        next = x->next;
+        if (stk_halt_is(x->of->from.halt))
+            piece_halted(x);
+        else
+            put_waiting(c, x);
+    }
+    return c->wait != NULL;
+}
+
+static int any_halted(const chunk *c)
+{
+    const piece *x = c->wait;
+
+    while (x && !stk_halt_is(x->of->from.halt))
+        x = x->next;
+    return x != NULL;
+}
+
+/* A chunk that is being fetched is cut off, since the address may be that of the one who ends; if others want it
+ * too it is asked for again. */
+static void look_at_halts(puller *p)
+{
+    int cut = 0;
+
+    for (chunk *c = p->all, *next; c; c = next) {
+        next = c->next;
+        if (!any_halted(c))
+            continue;
+        if (c->buf && !c->came) {
+            stk_halt_set(&c->halt, 1);
+            cut = 1;
+        } else if (!end_halted(c) && !c->buf) {
+            chunk_end(p, c);
+        }
+    }
+    if (cut)
+        stk_http_look();
 }
 
 static void to_disk(puller *p, chunk *c)
@@ -361,6 +418,10 @@ static void take_event(puller *p, chunk *c)
         c->came = 1;
         serve(c, 0);
         to_disk(p, c);
+        return;
+    }
+    if (c->t.rc == STK_ECLOSED && end_halted(c)) {
+        fetch(c);
         return;
     }
     for (piece *x = take_waiting(c), *next; x; x = next) {
@@ -398,15 +459,17 @@ static void wait_locked(puller *p) STK_REQUIRES(p->lock)
 static void *puller_main(void *arg)
 {
     puller *p = arg;
-    int stop = 0;
+    int stop = 0, look;
 
     while (!stop) {
         piece *x;
         chunk *c;
 
         stk_mutex_lock(&p->lock);
-        if (!p->in && !p->events && !(p->stop && !p->all))
+        if (!p->in && !p->events && !p->look && !(p->stop && !p->all))
             wait_locked(p);
+        look = p->look;
+        p->look = 0;
         x = p->in;
         p->in = NULL;
         p->in_end = &p->in;
@@ -422,6 +485,8 @@ static void *puller_main(void *arg)
             next = c->event;
             take_event(p, c);
         }
+        if (look)
+            look_at_halts(p);
         begin_waiting(p);
     }
     return NULL;
@@ -572,6 +637,18 @@ void stk_puller_drop(void)
     stk_mutex_unlock(&p->lock);
     pthread_join(p->disk_thread, NULL);
     puller_close(p);
+}
+
+void stk_puller_look(void)
+{
+    stk_mutex_lock(&lock);
+    if (the) {
+        stk_mutex_lock(&the->lock);
+        the->look = 1;
+        pthread_cond_signal(&the->work);
+        stk_mutex_unlock(&the->lock);
+    }
+    stk_mutex_unlock(&lock);
 }
 
 void stk_puller_before_fork(void) STK_UNCHECKED /* given back after it */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/halt.h"
 #include "base/mem.h"
 #include "source/key_sources.h"
 
@@ -228,6 +229,8 @@ int stk_keys_find(stk_store *s, int google, uint64_t turn, stk_error *err)
     if (!done) {
         if (s->o.anonymous != STK_YES)
             rc = google ? find_google(s, &found, err) : find_aws(s, &found, err);
+        if (stk_halt_is(stk_halt_mine())) /* what was not found was not looked for to the end */
+            rc = stk_fail_halted(err);
         if (rc == STK_END) { /* unsigned */
             memset(&found, 0, sizeof found);
             rc = 0;

@@ -150,6 +150,16 @@ static void take_twin(stk_transfer *t, stk_transfer *w)
     stk_client_finish(t);
 }
 
+void stk_hedge_drop(stk_client *c, stk_transfer *t)
+{
+    stk_slot *s = t->twin ? slot_of(c, t->twin) : NULL;
+
+    if (s)
+        stk_client_cut(c, s);
+    if (t->twin)
+        twin_free(t->twin);
+}
+
 int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns)
 {
     stk_transfer *other = t->twin;
@@ -160,10 +170,8 @@ int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t too
         stk_hedge_note(&c->hedge, took_ns);
     if (!other)
         return 0;
-    if (!t->is_twin) { /* the second one is not wanted any more */
-        if (s)
-            stk_client_cut(c, s);
-        twin_free(other);
+    if (!t->is_twin) {
+        stk_hedge_drop(c, t);
         return 0;
     }
     if (good && s) {

@@ -7,8 +7,8 @@
  * server says "slow down" and grows again with every answer.  Bodies go from libcurl's buffer
  * straight to where they are wanted.
  *
- * Keys are looked up by a second thread, since that may take requests of its own.  fork(): a handler
- * takes the lock before and gives it back after, and the child forgets the parent's client. */
+ * Keys are looked up by other threads (key_look.c), since that may take requests of its own.  fork(): a
+ * handler takes the lock before and gives it back after, and the child forgets the parent's client. */
 #include "source/http_client.h"
 
 #include <assert.h>
@@ -45,6 +45,7 @@ static stk_mutex lock = STK_MUTEX_INITIALIZER;
 static client *the STK_GUARDED(lock);
 static uint32_t holders STK_GUARDED(lock);
 static int forks_seen STK_GUARDED(lock);
+static uint64_t clients STK_GUARDED(lock); /* so far */
 
 /* ---- libcurl's callbacks ---- */
 
@@ -188,6 +189,9 @@ static void slot_set(slot *s)
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
                      (long)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS));
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L); /* a name that is being looked up is not waited for */
+#endif
     curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION);
     if (ca)
         curl_easy_setopt(e, CURLOPT_CAINFO, ca);
@@ -306,43 +310,30 @@ void stk_client_finish(stk_transfer *t)
     t->done(t);
 }
 
-static void *keys_main(void *arg);
-
-/* Its keys are looked up by the second thread, and it comes back by `in`. */
-static void to_keys(client *c, stk_transfer *t)
-{
-    int runs;
-
-    stk_mutex_lock(&c->lock);
-    if (!c->keys_running)
-        c->keys_running = stk_thread_start(&c->keys_thread, keys_main, c, "stk-keys") == 0;
-    runs = c->keys_running;
-    if (runs) {
-        t->next = c->keyless;
-        c->keyless = t;
-        pthread_cond_signal(&c->keys_work);
-    }
-    stk_mutex_unlock(&c->lock);
-    if (!runs) {
-        t->rc = STK_ENOMEM;
-        snprintf(t->why, sizeof t->why, "no thread could be started");
-        stk_client_finish(t);
-    }
-}
-
 static uint64_t weight(const stk_transfer *t)
 {
     return t->len ? t->len : t->body_len + 65536;
 }
 
+static long strict_ms(const stk_transfer *t, uint64_t now)
+{
+    return !t->strict ? 0 : t->deadline_ns > now ? (long)((t->deadline_ns - now) / 1000000u) + 1 : 1;
+}
+
 void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
 {
-    int rc = t->keys_rc < 0 ? t->keys_rc : prepare(c, s, t);
+    int rc;
 
+    if (stk_halt_is(t->halt)) { /* since it waited for the slot */
+        stk_slot_give(c, s);
+        stk_transfer_halted(t);
+        return;
+    }
+    rc = t->keys_rc < 0 ? t->keys_rc : prepare(c, s, t);
     if (rc) {
         stk_slot_give(c, s);
         if (rc == STK_PENDING && !t->is_twin) {
-            to_keys(c, t);
+            stk_client_keys(c, t);
             return;
         }
         t->rc = rc;
@@ -359,6 +350,7 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
                      (long)(t->connect_ms ? t->connect_ms : CONNECT_MS));
     s->failure[0] = 0;
     s->started_ns = stk_now_ns();
+    curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, strict_ms(t, s->started_ns));
     stk_hedge_watch(c, t, s->started_ns);
     c->running++;
     c->bytes += weight(t);
@@ -424,9 +416,13 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
 {
     uint64_t pause;
 
+    if (v != STK_DONE && stk_halt_is(t->halt)) {
+        stk_transfer_halted(t);
+        return;
+    }
     if (v == STK_KEYS && now < t->deadline_ns) {
         stk_keys_stale(t->to->store, t->to->google, t->keys_turn);
-        to_keys(c, t);
+        stk_client_keys(c, t);
         return;
     }
     pause = v == STK_AGAIN ? stk_retry_pause_ns(t, roll(c)) : 0;
@@ -479,16 +475,26 @@ static void read_messages(client *c)
 
 /* ---- the threads ---- */
 
+void stk_client_wait(stk_client *c, stk_transfer *t)
+{
+    append(&c->waiting_end, t);
+}
+
 static int take_incoming(client *c)
 {
+    stk_key_look *found;
     stk_transfer *t;
-    int stop;
+    int stop, look;
 
     stk_mutex_lock(&c->lock);
     t = c->in;
     c->in = NULL;
     c->in_end = &c->in;
+    found = c->found;
+    c->found = NULL;
     stop = c->stop;
+    look = c->look;
+    c->look = 0;
     stk_mutex_unlock(&c->lock);
     while (t) {
         stk_transfer *next = t->next;
@@ -496,6 +502,9 @@ static int take_incoming(client *c)
         append(&c->waiting_end, t);
         t = next;
     }
+    stk_client_found(c, found);
+    if (look)
+        stk_client_halted(c);
     return stop;
 }
 
@@ -570,32 +579,6 @@ static void push(client *c, stk_transfer *t)
         wake(c);
 }
 
-static void *keys_main(void *arg)
-{
-    client *c = arg;
-    stk_error err;
-
-    stk_mutex_lock(&c->lock);
-    while (!c->stop) {
-        stk_transfer *t = c->keyless;
-
-        if (!t) {
-            stk_cond_wait(&c->keys_work, &c->lock);
-            continue;
-        }
-        c->keyless = t->next;
-        stk_mutex_unlock(&c->lock);
-        stk_error_clear(&err);
-        t->keys_rc = stk_keys_find(t->to->store, t->to->google, t->keys_turn, &err);
-        if (t->keys_rc < 0)
-            snprintf(t->why, sizeof t->why, "%.150s", err.message);
-        push(c, t);
-        stk_mutex_lock(&c->lock);
-    }
-    stk_mutex_unlock(&c->lock);
-    return NULL;
-}
-
 /* ---- one client a process ---- */
 
 static void client_close(client *c)
@@ -612,8 +595,8 @@ static void client_close(client *c)
         close(c->epoll);
     if (c->event >= 0)
         close(c->event);
+    stk_key_looks_close(c);
     stk_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->keys_work);
     explicit_bzero(&c->day_key, sizeof c->day_key);
     stk_free(c);
 }
@@ -652,7 +635,6 @@ static int client_open(client **out, stk_error *err)
     c->allowed = SLOTS;
     c->random = stk_now_ns() ^ (uint64_t)getpid() << 32;
     stk_mutex_init(&c->lock);
-    pthread_cond_init(&c->keys_work, NULL);
     if (client_set_up(c) < 0) {
         client_close(c);
         return stk_fail(err, STK_ENOMEM, "no HTTP client could be started");
@@ -691,7 +673,10 @@ static int have_locked(stk_error *err) STK_REQUIRES(lock)
         curl_global_init(CURL_GLOBAL_DEFAULT);
         forks_seen = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
     }
-    return the ? 0 : client_open(&the, err);
+    STK_TRY(the ? 0 : client_open(&the, err));
+    if (!the->number)
+        the->number = ++clients;
+    return 0;
 }
 
 int stk_http_hold(stk_error *err)
@@ -720,13 +705,38 @@ void stk_http_drop(void)
         return;
     stk_mutex_lock(&c->lock);
     c->stop = 1;
-    pthread_cond_signal(&c->keys_work);
     stk_mutex_unlock(&c->lock);
     wake(c);
     pthread_join(c->thread, NULL);
-    if (c->keys_running)
-        pthread_join(c->keys_thread, NULL);
     client_close(c);
+}
+
+void stk_client_post(stk_key_look *l)
+{
+    client *c;
+
+    stk_mutex_lock(&lock);
+    c = the;
+    if (c && c->number == l->client) {
+        stk_mutex_lock(&c->lock);
+        l->next_found = c->found;
+        c->found = l;
+        stk_mutex_unlock(&c->lock);
+        wake(c);
+    }
+    stk_mutex_unlock(&lock);
+}
+
+void stk_http_look(void)
+{
+    stk_mutex_lock(&lock);
+    if (the) {
+        stk_mutex_lock(&the->lock);
+        the->look = 1;
+        stk_mutex_unlock(&the->lock);
+        wake(the);
+    }
+    stk_mutex_unlock(&lock);
 }
 
 void stk_http_start(stk_transfer *t)
@@ -736,6 +746,8 @@ void stk_http_start(stk_transfer *t)
     int rc;
 
     t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
+    if (!t->halt)
+        t->halt = stk_halt_mine();
     stk_answer_clear(&t->answer);
     stk_mutex_lock(&lock);
     rc = have_locked(&err); /* again in a forked child */

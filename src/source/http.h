@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/halt.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "source/sign.h"
@@ -44,6 +45,7 @@ typedef struct stk_answer { /* what headers said */
     uint32_t retry_after;        /* seconds; 0: not said */
     uint64_t linked_size;
     char linked_etag[160];
+    char next[1024]; /* link, rel="next": the query that asks for the next page; "": there is none */
 } stk_answer;
 
 void stk_answer_clear(stk_answer *a);
@@ -68,9 +70,11 @@ struct stk_transfer {
     void (*put)(stk_transfer *t, const void *p, size_t len); /* in place of dst: the bytes from `got` on */
     stk_text *text;        /* else where the body goes */
     uint32_t budget_ms;    /* for all tries together */
+    int strict;            /* ... and cuts off the try in which it ends */
     uint32_t connect_ms;   /* 0: the usual */
     const stk_keys *keys;  /* sign by these; NULL: by the store's */
     const char *service;   /* "s3" where NULL */
+    const stk_halt *halt;  /* it ends with STK_ECLOSED when that is set; NULL: the calling thread's */
     void (*done)(stk_transfer *t); /* the client's thread, once */
     void *cookie;
     /* answer */
@@ -92,6 +96,8 @@ struct stk_transfer {
 };
 
 /* target.c */
+/* Of what follows hf://, where the path of the file begins, at its "/"; NULL: it has none. */
+const char *stk_hub_path(const char *rest);
 int stk_target_open(stk_target **out, const char *url, const stk_store *store, stk_error *err);
 void stk_target_close(stk_target **t);
 int stk_target_origin(const stk_target *t, stk_text *to); /* with the region that is known now */
@@ -101,6 +107,8 @@ void stk_http_drop(void);
 
 /* Begin.  t is the client's until done(). */
 void stk_http_start(stk_transfer *t);
+/* A halt was set: transfers that have it end at once. */
+void stk_http_look(void);
 /* Begin and wait; t->rc and, with an error, its text. */
 int stk_http_run(stk_transfer *t, stk_error *err);
 void stk_transfer_fini(stk_transfer *t); /* what the client keeps in it */

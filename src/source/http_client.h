@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_client.h - the client from the inside: http.c, hedge.c. */
+/* http_client.h - the client from the inside: http.c, hedge.c, key_look.c, halted.c. */
 #ifndef STOKER_SOURCE_HTTP_CLIENT_H
 #define STOKER_SOURCE_HTTP_CLIENT_H
 
@@ -19,18 +19,33 @@ typedef struct stk_slot {
     char failure[256]; /* CURL_ERROR_SIZE */
 } stk_slot;
 
+/* Keys that a thread of their own looks up, since that may take requests, and what waits for them.  No one waits
+ * for the thread: the last of it and the client frees this. */
+typedef struct stk_key_look {
+    struct stk_key_look *next, *next_found;
+    _Atomic uint32_t refs;
+    uint64_t client; /* the number of the one that wants them */
+    stk_store *store; /* held */
+    int google;
+    uint64_t turn;
+    stk_halt halt; /* nothing waits for them any more */
+    stk_transfer *wait; /* of the client's thread */
+    int rc;
+    char why[STK_WHY_MAX];
+} stk_key_look;
+
 typedef struct stk_client {
     void *multi; /* a CURLM */
     int epoll, event;
-    pthread_t thread, keys_thread;
-    int keys_running;
+    pthread_t thread;
+    uint64_t number; /* of all clients that this process had */
     stk_mutex lock;
-    pthread_cond_t keys_work;
     stk_transfer *in, **in_end; /* lock */
-    stk_transfer *keyless;      /* lock: for the second thread */
-    int stop;                   /* lock */
+    stk_key_look *found;        /* lock */
+    int stop, look;             /* lock; look: a halt was set */
     /* of the client's thread */
     stk_transfer *waiting, **waiting_end, *later;
+    stk_key_look *looks;
     stk_slot *idle, *all[STK_SLOTS];
     uint32_t n_slots, running, allowed;
     uint64_t bytes, timer_ns, slow_until, random, fine;
@@ -45,12 +60,24 @@ void stk_slot_give(stk_client *c, stk_slot *s);
 void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t);
 void stk_client_cut(stk_client *c, stk_slot *s);
 void stk_client_finish(stk_transfer *t);
+void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
+void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
+
+/* halted.c.  Thread: the client's. */
+void stk_client_halted(stk_client *c);      /* transfers whose halt is set end */
+void stk_transfer_halted(stk_transfer *t); /* this one */
+
+/* key_look.c.  Thread: the client's. */
+void stk_client_keys(stk_client *c, stk_transfer *t); /* it waits for its keys */
+void stk_client_found(stk_client *c, stk_key_look *list);
+void stk_key_looks_close(stk_client *c);
 
 /* hedge.c.  Thread: the client's. */
 void stk_hedge_watch(stk_client *c, const stk_transfer *t, uint64_t now); /* it begins */
 void stk_hedge_look(stk_client *c, uint64_t now); /* which reads take unusually long? */
 /* It has an answer.  1: nothing is left to do, it may be gone. */
 int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns);
+void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
 
 /* pace.c.  Thread: the client's. */
 void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random); /* it has an answer */

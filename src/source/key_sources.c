@@ -107,7 +107,7 @@ int stk_keys_from_xml(stk_bytes doc, stk_keys *out, stk_error *err)
 
 typedef struct question {
     const char *url, *method, *header, *body;
-    uint32_t connect_ms, budget_ms;
+    uint32_t connect_ms, budget_ms; /* of all tries: a server that is silent is not waited for */
     const stk_keys *keys; /* signed by them, for STS; NULL: unsigned */
 } question;
 
@@ -129,6 +129,7 @@ static int ask(stk_store *s, const question *q, stk_text *out, stk_error *err)
                        .text = out,
                        .connect_ms = q->connect_ms,
                        .budget_ms = q->budget_ms,
+                       .strict = 1,
                        .keys = q->keys,
                        .service = q->keys ? "sts" : NULL };
     int rc = stk_target_open(&to, q->url, s, err);
@@ -356,9 +357,9 @@ static int drain(int fd, char *text, size_t size, uint64_t until)
         uint64_t now = stk_now_ns();
         ssize_t got;
 
-        if (now >= until || n + 1 >= size)
+        if (now >= until || n + 1 >= size || stk_halt_is(stk_halt_mine()))
             return -1;
-        if (poll(&p, 1, (int)((until - now) / 1000000u) + 1) <= 0)
+        if (poll(&p, 1, STK_HALT_MS) <= 0)
             continue;
         got = read(fd, text + n, size - 1 - n);
         if (got < 0 && errno == EINTR)

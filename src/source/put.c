@@ -14,6 +14,8 @@
 #define PART ((size_t)8 << 20)
 #define PARTS_MAX 10000u
 #define GROW_AFTER 1500u /* parts, then they double: 5 TB fit */
+#define ABORT_MS 10000u
+#define ABORT_HALTED_MS 1000u /* of someone who wants to end */
 
 typedef struct remote_put {
     stk_put base;
@@ -24,7 +26,7 @@ typedef struct remote_put {
     uint32_t parts;
     char *upload; /* its id; NULL: not begun */
     stk_text list; /* parts, as XML */
-    int committed;
+    int committed, halted;
 } remote_put;
 
 static int request(remote_put *p, stk_transfer *t, stk_error *err)
@@ -32,11 +34,13 @@ static int request(remote_put *p, stk_transfer *t, stk_error *err)
     int rc;
 
     t->to = p->to;
-    t->budget_ms = STK_READ_BUDGET_MS;
+    if (!t->budget_ms)
+        t->budget_ms = STK_READ_BUDGET_MS;
     if (p->to->store->o.requester_pays == STK_YES)
         t->header[3] = "x-amz-request-payer:requester";
     rc = stk_http_run(t, err);
     stk_transfer_fini(t);
+    p->halted |= rc == STK_ECLOSED;
     return rc;
 }
 
@@ -212,17 +216,30 @@ static int put_commit(stk_put *put, stk_error *err)
     return 0;
 }
 
-static void put_close(stk_put *put)
+/* Also for one who is told to end, though not for long: parts that are left cost money. */
+static void abort_upload(remote_put *p)
 {
-    remote_put *p = (remote_put *)put;
-    stk_transfer t = { .method = "DELETE" };
+    const stk_halt *was = stk_halt_enter(NULL);
+    stk_asking asking = stk_thread_hush();
+    stk_transfer t = { .method = "DELETE", .strict = 1 };
     stk_text q = { 0 };
 
-    if (p->upload && !p->committed && query_of(p, 0, &q, NULL) == 0) {
+    t.budget_ms = p->halted || stk_halt_is(was) ? ABORT_HALTED_MS : ABORT_MS;
+    if (query_of(p, 0, &q, NULL) == 0) {
         t.query = q.s;
         (void)request(p, &t, NULL);
     }
     stk_free(q.s);
+    stk_thread_ask(asking.asked, asking.cookie);
+    stk_halt_enter(was);
+}
+
+static void put_close(stk_put *put)
+{
+    remote_put *p = (remote_put *)put;
+
+    if (p->upload && !p->committed)
+        abort_upload(p);
     stk_free(p->list.s);
     stk_free(p->upload);
     stk_large_free(p->buf, p->cap);

@@ -110,42 +110,40 @@ static stk_cache_object *cache_for(remote_file *f, const stk_io *io)
 
 static int pull(remote_file *f, stk_cache_object *o, stk_io *io)
 {
-    stk_pull_from from = { .object = o, .to = f->to, .etag = f->info.etag, .why = f->why };
+    stk_pull_from from = { .object = o, .to = f->to, .etag = f->info.etag, .why = f->why,
+                           .halt = stk_halt_mine() };
 
     if (f->to->store->o.requester_pays == STK_YES && f->to->bucket[0])
         from.header = "x-amz-request-payer:requester";
     return stk_pull_start(&from, io);
 }
 
-typedef struct waiter {
-    stk_mutex lock;
-    pthread_cond_t cond;
-    int over; /* lock */
-} waiter;
-
 static void pulled(stk_io *io)
 {
-    waiter *w = io->cookie;
-
-    stk_mutex_lock(&w->lock);
-    w->over = 1;
-    pthread_cond_signal(&w->cond);
-    stk_mutex_unlock(&w->lock);
+    stk_wait_came(io->cookie);
 }
 
 static int pull_now(remote_file *f, stk_cache_object *o, stk_io *io)
 {
-    waiter w = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+    stk_halt halt = { .above = stk_halt_mine() };
+    const stk_halt *was = stk_halt_enter(&halt);
+    stk_wait w;
     stk_io mine = { .offset = io->offset, .len = io->len, .dst = io->dst, .file = io->file,
                     .done = pulled, .cookie = &w };
-    int rc = pull(f, o, &mine);
+    int rc;
 
+    stk_wait_init(&w, 1);
+    rc = pull(f, o, &mine);
     if (rc < 0)
         mine.rc = rc;
-    stk_mutex_lock(&w.lock);
-    while (rc == STK_PENDING && !w.over)
-        stk_cond_wait(&w.cond, &w.lock);
-    stk_mutex_unlock(&w.lock);
+    if (rc == STK_PENDING && stk_wait_look(&w) < 0) {
+        stk_halt_set(&halt, 1);
+        stk_source_look();
+    }
+    if (rc == STK_PENDING)
+        stk_wait_all(&w);
+    stk_wait_fini(&w);
+    stk_halt_enter(was);
     io->got = mine.got;
     io->sys = mine.sys;
     return io->rc = mine.rc;
@@ -202,6 +200,13 @@ static int remote_try_read(stk_file *file, stk_io *io)
 
 /* ---- open, close, ready ---- */
 
+static int has_key(const char *url)
+{
+    const char *rest = strstr(url, "://"), *slash = rest ? strchr(rest + 3, '/') : NULL;
+
+    return slash && slash[1];
+}
+
 static int remote_open(const stk_source *source, const stk_open_info *o, stk_file **out,
                        stk_error *err)
 {
@@ -218,6 +223,8 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
         return rc;
     }
     rc = stk_target_open(&f->to, o->url, o->store, err);
+    if (rc == 0 && f->to->bucket[0] && !has_key(o->url))
+        rc = stk_fail(err, STK_EINVAL, "that is a bucket: name an object in it, or end with / for the .tar files right under it");
     if (rc == 0)
         rc = o->uncached ? 0 : cache_url(f, o->url, err);
     if (rc < 0) {
@@ -505,6 +512,12 @@ static int remote_read_now(stk_file *file, stk_io *io)
     return io->rc;
 }
 
+void stk_source_look(void)
+{
+    stk_puller_look();
+    stk_http_look();
+}
+
 static int remote_reason(const stk_io *io, char *text, size_t size)
 {
     remote_file *f = (remote_file *)io->file;
@@ -581,6 +594,10 @@ static int never_put(const char *url, const stk_store *s, stk_put **out, stk_err
 int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 {
     return stk_text_put(out, url, strlen(url), err);
+}
+
+void stk_source_look(void)
+{
 }
 
 #define stk_remote_list never_list

@@ -17,11 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/halt.h"
 #include "base/hash.h"
 #include "source/store.h"
 
 #define KEPT 120                /* seconds */
-#define WAIT_NS 10000000        /* between looks at the lock */
+#define WAIT_MS 10              /* between looks at the lock */
 #define WAITS 6000              /* then it is asked without */
 #define LIST_MAX (256u << 20)
 #define HEAD "stoker list 1\n"
@@ -196,8 +197,8 @@ static int lock_take(stk_shared_list *l)
     snprintf(path, sizeof path, "%s.lock", l->path);
     for (int i = 0; i < WAITS && rc == STK_END; i++) {
         rc = stk_lock_try(&l->lock, path);
-        if (rc == STK_END)
-            nanosleep(&(struct timespec){ 0, WAIT_NS }, NULL);
+        if (rc == STK_END && stk_halt_sleep(WAIT_MS) < 0)
+            return STK_ECLOSED;
     }
     return rc;
 }

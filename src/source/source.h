@@ -31,6 +31,9 @@ long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
 /* A blocking read with retries.  *retried grows by their number. */
 void stk_io_read(stk_io *io, uint64_t *retried);
 
+/* A halt was set: reads that have it end at once, with STK_ECLOSED. */
+void stk_source_look(void);
+
 /* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
  * `text` or a constant. */
 #define STK_REASON_MAX 128

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/halt.h"
 #include "source/source.h"
 
 #define STK_CHUNK ((uint64_t)4 << 20)
@@ -138,6 +139,7 @@ typedef struct stk_pull_from { /* where a file is, while it is read */
     const struct stk_target *to;
     const char *etag, *header;
     char *why; /* of the last failure, STK_WHY_MAX bytes; stk_store_lock */
+    const stk_halt *halt; /* the read ends when this is set; NULL: never */
 } stk_pull_from;
 
 int stk_puller_hold(stk_error *err);
@@ -145,6 +147,7 @@ void stk_puller_drop(void); /* the last one waits until all that came is on disk
 /* Begin a read, as stk_source.submit: always STK_PENDING or an error.  io->dst NULL: the bytes are
  * wanted on disk alone; STK_ELIMIT: there is no room for them. */
 int stk_pull_start(const stk_pull_from *from, stk_io *io);
+void stk_puller_look(void); /* a halt was set */
 /* fork(): around it, in this order. */
 void stk_puller_before_fork(void);
 void stk_puller_after_fork(int child);

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transfer.c - one request, waited for. */
-#include "source/http.h"
+#include <stdio.h>
 
-typedef struct waiter {
-    stk_mutex lock;
-    pthread_cond_t cond;
-    int over; /* lock */
-} waiter;
+#include "base/halt.h"
+#include "source/http.h"
 
 static void run_done(stk_transfer *t)
 {
-    waiter *w = t->cookie;
-
-    stk_mutex_lock(&w->lock);
-    w->over = 1;
-    pthread_cond_signal(&w->cond);
-    stk_mutex_unlock(&w->lock);
+    stk_wait_came(t->cookie);
 }
 
+/* A wait that is halted cuts the request off. */
 int stk_http_run(stk_transfer *t, stk_error *err)
 {
-    waiter w = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
+    stk_halt halt = { .above = stk_halt_mine() };
+    stk_error why = { 0 };
+    stk_wait w;
 
+    t->rc = stk_halt_is(&halt) ? stk_fail_halted(&why) : stk_http_hold(&why);
+    if (t->rc < 0) {
+        snprintf(t->why, sizeof t->why, "%.150s", why.message);
+        return stk_fail(err, t->rc, "%s", t->why);
+    }
+    t->halt = &halt;
     t->done = run_done;
     t->cookie = &w;
-    STK_TRY(stk_http_hold(err));
+    stk_wait_init(&w, 1);
     stk_http_start(t);
-    stk_mutex_lock(&w.lock);
-    while (!w.over)
-        stk_cond_wait(&w.cond, &w.lock);
-    stk_mutex_unlock(&w.lock);
+    if (stk_wait_look(&w) < 0) {
+        stk_halt_set(&halt, 1);
+        stk_http_look();
+        stk_wait_all(&w);
+    }
+    stk_wait_fini(&w);
     stk_http_drop();
     return t->rc < 0 ? stk_fail(err, t->rc, "%s", t->why) : 0;
 }

@@ -11,6 +11,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
+#define SPAN_BYTES ((uint64_t)1 << 18) /* of a map that are copied at once */
+
 static const stk_arrow *of(const stk_dataset *d)
 {
     return (const stk_arrow *)d;
@@ -71,15 +73,19 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_arrow_shard *s = &a->shard[e->shard];
     const stk_arrow_batch *b = batch_of(s, e->row);
     uint32_t number = (uint32_t)f->offset;
+    const stk_arrow_leaf *l = number < STK_GATHER_FIRST ? &s->schema->leaf[number] : NULL;
     int rc;
 
     (void)named;
+    out->absent = l && l->path[l->depth - 1]->type == STK_ARROW_NULL;
+    if (out->absent)
+        return 0;
     STK_TRY(still_whole(a, e->shard, err));
     if (number >= STK_GATHER_FIRST || b->packed)
         return stk_arrow_made_place(a, e, number, b, out, err);
-    rc = stk_arrow_value(b, &s->schema->leaf[number], e->row - b->first, &out->here, err);
+    rc = stk_arrow_value(b, l, e->row - b->first, &out->here, err);
     out->absent = rc == STK_ENOTFOUND;
-    if (rc == 0 && s->schema->leaf[number].decimal)
+    if (rc == 0 && l->decimal)
         return stk_arrow_made_place(a, e, number, b, out, err);
     return out->absent ? 0 : rc;
 }
@@ -97,8 +103,8 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
-/* Of memory, and of blocks.  Values of a file's map are looked at one by one: it may be cut short, and the longer a copy takes,
- * the likelier that is in its middle. */
+/* Rows that are copied at once.  A file's map may be cut short meanwhile: locate() looked at its length just now, and a copy
+ * takes no longer than that of a large value. */
 static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
 {
     const stk_arrow_shard *shard = &of(d)->shard[e->shard];
@@ -110,12 +116,12 @@ static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field 
         return;
     }
     b = batch_of(shard, e->row);
-    s->n = shard->map || !at->here.data
-               ? 0
-               : stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first, s->n, &values);
+    s->n = at->here.data ? stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first, s->n, &values) : 0;
+    s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
+    if (shard->map && values.len > SPAN_BYTES)
+        s->n = s->width > SPAN_BYTES ? 1 : SPAN_BYTES / s->width;
     s->first = NULL;
     s->data = values.data;
-    s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
 }
 
 static void data_close(stk_dataset *d)

@@ -57,6 +57,7 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
 static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
 {
     stk_arrow_shard *s = &a->shard[i];
+    const char *other;
     stk_file *f = NULL;
     int rc = stk_url_open(STK_URL(a->base.names.name[i], a->base.names.store), &f, err);
 
@@ -71,8 +72,10 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
         s->n_batches = s->ipc->n;
-        if (i && !stk_arrow_same(a->shard[0].schema, s->schema))
-            rc = stk_fail(err, STK_EINVAL, "other columns or types than in the files before: open them apart");
+        if (i && (other = stk_arrow_differs(a->shard[0].schema, s->schema)))
+            rc = stk_fail(err, STK_EINVAL,
+                          "column %.60s has another type or place here than in the files before, or is not in all of them: open them apart",
+                          other);
     }
     if (rc == 0)
         rc = stk_table_rows(&a->base, i, s->ipc->rows, err);
@@ -121,11 +124,17 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         const stk_arrow_leaf *l = &schema->leaf[i];
         stk_field_type *t = &a->base.column[i];
 
-        *t = (stk_field_type){ .name = l->name, .nullable = l->nullable };
+        *t = (stk_field_type){ .name = l->name, .nullable = l->nullable, .refused = l->refused };
         if (l->refused)
             continue;
         t->dtype = l->dtype;
         t->text = l->path[l->depth - 1]->text;
+        for (uint64_t k = 1; k < a->base.names.n; k++) { /* what all files say, not only the first */
+            const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
+
+            t->text &= o->path[o->depth - 1]->text;
+            t->nullable |= o->nullable;
+        }
         t->ndim = l->list != 0;
         t->shape[0] = l->list ? l->fixed : 0;
     }

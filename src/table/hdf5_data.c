@@ -27,6 +27,7 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 
         out->names = stk_hash64(out->names, h->shard[i].group, strlen(h->shard[i].group));
         out->content = stk_hash64(out->content, what, sizeof what);
+        stk_hdf5_virtual_print(&h->shard[i], out);
     }
     stk_table_print(t, out);
     return 0;
@@ -158,8 +159,11 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         out->here = (stk_bytes){ c->here ? c->here + e->row * c->value_bytes : (const uint8_t *)"", (size_t)c->value_bytes };
         return trim(&c->set->type, &out->here, err);
     }
-    STK_TRY(c->set->layout == STK_H5_CHUNKED ? locate_chunked(&at, slab, row, out, err)
-                                             : locate_contiguous(&at, slab, row, out, err));
+    if (c->set->layout == STK_H5_VIRTUAL)
+        out->len = 8; /* the file's first bytes: sources are read while the slab is made */
+    else
+        STK_TRY(c->set->layout == STK_H5_CHUNKED ? locate_chunked(&at, slab, row, out, err)
+                                                 : locate_contiguous(&at, slab, row, out, err));
     if (c->direct && !out->here.data)
         stk_hdf5_mapped(&at, out);
     if (out->here.data || c->direct)
@@ -267,6 +271,7 @@ static void shard_fini(stk_hdf5_shard *s, uint32_t columns)
 {
     for (uint32_t i = 0; s->column && i < columns; i++)
         stk_hdf5_column_fini(&s->column[i]);
+    stk_hdf5_virtual_fini(s);
     stk_free(s->column);
     stk_free(s->group);
     stk_h5_group_fini(&s->sets);

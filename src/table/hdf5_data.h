@@ -14,6 +14,9 @@
 #include "format/hdf5/hdf5.h"
 #include "table/table_data.h"
 
+typedef struct stk_hdf5_virtual stk_hdf5_virtual;
+typedef struct stk_hdf5_source stk_hdf5_source;
+
 typedef struct stk_hdf5_column { /* a field in one file */
     const stk_h5_set *set;
     uint64_t row_bytes, value_bytes; /* of a row as it is stored; of the value that it has */
@@ -25,6 +28,7 @@ typedef struct stk_hdf5_column { /* a field in one file */
     _Atomic(stk_h5_far *) *far;      /* sequences: where they are, in parts that are read at first touch */
     uint64_t far_rows, n_far;        /* rows of a part; parts */
     uint8_t *here;                   /* compact: all values */
+    const stk_hdf5_virtual *virtual; /* of a virtual data set: what it is made of */
 } stk_hdf5_column;
 
 typedef struct stk_hdf5_shard {
@@ -32,6 +36,8 @@ typedef struct stk_hdf5_shard {
     stk_h5_file head; /* without the file */
     stk_h5_group sets;
     stk_hdf5_column *column; /* by field, of those that are read */
+    stk_hdf5_virtual *virtual; /* of the virtual ones among the data sets */
+    uint32_t n_virtual;
     _Atomic(uint8_t *) map;  /* the whole file, from the first large row on; NULL: not yet, or it can't be */
 } stk_hdf5_shard;
 
@@ -55,6 +61,14 @@ void stk_hdf5_unmap(const stk_hdf5 *h, uint64_t shard);
 void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_entry *e, stk_place *out);
 int stk_hdf5_gather_unpack(const stk_hdf5 *h, stk_unpack_job *job, stk_error *err);
 int stk_hdf5_gather_pick(const stk_gather *g, const stk_place *at, stk_bytes *bytes, stk_error *err);
+
+/* hdf5_virtual.c: the sources of a file's virtual data sets; one that cannot be read so is refused. */
+int stk_hdf5_virtual_open(stk_hdf5 *h, uint64_t shard, stk_error *err);
+void stk_hdf5_virtual_init(stk_hdf5_column *c, const stk_hdf5_shard *s); /* after stk_hdf5_column_init() */
+void stk_hdf5_virtual_fini(stk_hdf5_shard *s);
+void stk_hdf5_virtual_print(const stk_hdf5_shard *s, stk_fingerprint *out);
+/* Values of rows [first, first + n) where a source has them; dst has the fill value. */
+int stk_hdf5_virtual_rows(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst, stk_error *err);
 
 /* hdf5_data.c: are all of these below 2^63? */
 int stk_hdf5_unsigned(const uint8_t *p, size_t len, stk_error *err);

@@ -107,7 +107,7 @@ static int read_sets(stk_hdf5 *h, uint64_t i, stk_error *err)
         rc = stk_h5_group_read(&s->sets, &s->head, s->group, err);
     s->head.file = NULL;
     stk_file_close(&f);
-    return rc;
+    return rc == 0 ? stk_hdf5_virtual_open(h, i, err) : rc;
 }
 
 /* The number of rows that most data sets have; UINT64_MAX: there is none that is read. */
@@ -237,6 +237,8 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
         const char *name = h->base.column[k].name, *refused;
         const stk_h5_set *set = set_find(&s->sets, name), *first = set_find(&h->shard[0].sets, name);
 
+        if (set && set->refused)
+            return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %.160s", name, set->refused);
         if (!set || !stk_h5_same(first, set))
             return stk_fail(err, STK_EINVAL, "the data set %.60s is missing, or has another type or shape than in the files before",
                             name);
@@ -244,6 +246,8 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
         refused = stk_hdf5_column_init(&s->column[k], set);
         if (refused)
             return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", name, refused);
+        if (set->layout == STK_H5_VIRTUAL)
+            stk_hdf5_virtual_init(&s->column[k], s);
         if (set->dim[0] != *rows)
             return stk_fail(err, STK_EINVAL, "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name, set->dim[0],
                             h->base.column[0].name, *rows);

@@ -371,6 +371,14 @@ static int make_contiguous(making *m, uint64_t n, stk_error *err)
     return stk_file_read(f, at, m->rows, (size_t)(n * c->row_bytes), err);
 }
 
+/* Sources' values are as they are handed out; the fill value is not yet. */
+static int make_virtual(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst, stk_error *err)
+{
+    put_fill(c->set, dst, n * c->row_bytes);
+    take_values(c, dst, n, dst);
+    return stk_hdf5_virtual_rows(c, first, n, dst, err);
+}
+
 int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *dst, stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
@@ -382,6 +390,8 @@ int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *
 
     if (apart && !(m.rows = stk_large_alloc(bytes + 1)))
         return stk_fail_nomem(err, bytes);
+    if (c->set->layout == STK_H5_VIRTUAL)
+        return make_virtual(c, slab * c->slab_rows, n, dst, err);
     if (c->set->layout == STK_H5_CHUNKED)
         rc = make_chunked(&m, err);
     else if (c->set->layout == STK_H5_CONTIGUOUS)

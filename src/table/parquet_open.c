@@ -100,6 +100,26 @@ static int same_type(const stk_pq_leaf *a, const stk_pq_leaf *b)
            !a->refused == !b->refused;
 }
 
+/* A time's unit; "": it is not one. */
+static const char *time_unit(const stk_pq_leaf *l)
+{
+    return l->meaning == STK_PQ_TIME || l->meaning == STK_PQ_TIMESTAMP || l->meaning == STK_PQ_DATE ? l->unit : "";
+}
+
+/* File i has a column that does not go with those of the files before. */
+static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, const stk_pq_leaf *l, stk_error *err)
+{
+    const char *a = time_unit(was), *b = time_unit(l);
+
+    if (same_type(was, l))
+        stk_fail(err, STK_EINVAL, "column %.60s is %s here and %s in the files before: open them apart, or cast it", l->name,
+                 *b ? b : "a plain number", *a ? a : "a plain number");
+    else
+        stk_fail(err, STK_EINVAL, "column %.60s has another type here than in the files before: open them apart", l->name);
+    stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+    return STK_EINVAL;
+}
+
 /* Columns of file i that are new, or have another type than elsewhere. */
 static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
 {
@@ -113,13 +133,11 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
 
         if (at < 0)
             STK_TRY(add_field(p, l->name, l, -1, err));
-        else if (!same_type(&p->field[at].leaf, l)) {
-            stk_fail(err, STK_EINVAL,
-                     "column %.60s has another type here than in the files before: open them apart",
-                     l->name);
-            stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
-            return STK_EINVAL;
-        } else {
+        else if (!same_type(&p->field[at].leaf, l) || strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
+            return differs(p, i, &p->field[at].leaf, l, err);
+        else {
+            if (l->meaning != STK_PQ_TEXT && p->field[at].leaf.meaning == STK_PQ_TEXT)
+                p->field[at].leaf.meaning = l->meaning; /* bytes, since not all files say that it is text */
             if (l->max_def > p->field[at].leaf.max_def)
                 p->field[at].leaf.max_def = l->max_def;
             if (l->fixed != p->field[at].leaf.fixed)
@@ -127,6 +145,22 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
         }
     }
     return 0;
+}
+
+static int twice(const stk_parquet *p, uint64_t i, stk_error *err)
+{
+    const stk_pq_file *m = p->shard[i].meta;
+    uint32_t k = 1, j = 0;
+
+    for (; k < m->n_leaves; k++) {
+        for (j = 0; j < k && strcmp(m->leaf[j].name, m->leaf[k].name); j++)
+            ;
+        if (j < k)
+            break;
+    }
+    stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names", m->leaf[k < m->n_leaves ? k : 0].name);
+    stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+    return STK_ENOTSUP;
 }
 
 static int map_leaves(stk_parquet *p, uint64_t i, stk_error *err)
@@ -151,7 +185,7 @@ static int map_leaves(stk_parquet *p, uint64_t i, stk_error *err)
     for (uint32_t f = 0; f < p->n_fields; f++)
         if (s->leaf_of[f] == UINT32_MAX && p->field[f].partition < 0 && !p->field[f].leaf.max_def)
             p->field[f].leaf.max_def = 1; /* nulls for its rows */
-    return left ? stk_fail(err, STK_ECORRUPT, "two columns have the same name") : 0;
+    return left ? twice(p, i, err) : 0;
 }
 
 /* ---- partition columns ---- */
@@ -163,6 +197,41 @@ static int split(const char *part, size_t len, size_t *name)
 
     *name = eq ? (size_t)(eq - part) : 0;
     return eq && *name > 0;
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* %2F and its like, which writers put for characters that a path can't have. */
+static void decode(char *text)
+{
+    char *to = text;
+
+    for (; *text; to++) {
+        int code = *text == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0 ? hex(text[1]) << 4 | hex(text[2]) : 0;
+
+        *to = code ? (char)code : *text;
+        text += code ? 3 : 1;
+    }
+    *to = 0;
+}
+
+/* A file's value of a partition column; Hive's word for null stays none. */
+static int set_constant(char **to, const char *text, size_t len, stk_error *err)
+{
+    static const char null[] = "__HIVE_DEFAULT_PARTITION__";
+
+    stk_free(*to);
+    *to = NULL;
+    if (len == sizeof null - 1 && !memcmp(text, null, len))
+        return 0;
+    *to = stk_strndup(text, len);
+    if (!*to)
+        return stk_fail_nomem(err, len);
+    decode(*to);
+    return 0;
 }
 
 static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect, stk_error *err)
@@ -181,17 +250,12 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
 
             memcpy(name, at, n);
             name[n] = 0;
+            decode(name);
             f = find_field(p, name);
             if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
                 STK_TRY(add_field(p, name, &text, (int)p->n_partitions++, err));
-            else if (!collect && f >= 0 && p->field[f].partition >= 0) {
-                char **to = &p->shard[i].constant[p->field[f].partition];
-
-                stk_free(*to);
-                *to = stk_strndup(at + n + 1, len - n - 1);
-                if (!*to)
-                    return stk_fail_nomem(err, len);
-            }
+            else if (!collect && f >= 0 && p->field[f].partition >= 0)
+                STK_TRY(set_constant(&p->shard[i].constant[p->field[f].partition], at + n + 1, len - n - 1, err));
         }
         at += len;
         at += *at == '/';
@@ -271,7 +335,7 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
         const stk_pq_leaf *l = &p->field[i].leaf;
         stk_field_type *t = &p->base.column[i];
 
-        *t = (stk_field_type){ .name = p->field[i].name, .nullable = l->max_def > 0 };
+        *t = (stk_field_type){ .name = p->field[i].name, .nullable = l->max_def > 0, .refused = l->refused };
         if (l->refused)
             continue;
         t->dtype = l->dtype;

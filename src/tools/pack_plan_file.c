@@ -2,7 +2,11 @@
 /* pack_plan_file.c - a plan on disk: one JSON object.
  *
  *     {"stoker": "pack plan", "version": 1, "shards": 64, "samples": 640000,
- *      "fingerprint": "0123456789abcdef", "args": ["raw/", "out/", "--samples", "10000"]} */
+ *      "fingerprint": "0123456789abcdef", "args": ["raw/", "out/", "--samples", "10000"],
+ *      "check": "0123456789abcdef"}
+ *
+ * "check" is a hash of the rest, for a damaged letter of a target would be another target.  After a change by hand it is to be
+ * removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,12 +16,22 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tools/pack_plan_file.h"
 
+#define CHECK ",\n \"check\": \""
 #define PLAN_MAX (64u << 20)
 #define ARGS_MAX 100000u
+
+static int put_check(stk_text *t, stk_error *err)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, CHECK "%016" PRIx64 "\"}\n", stk_hash64(0, t->s, t->len));
+
+    return stk_text_put(t, text, (size_t)n, err);
+}
 
 int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
 {
@@ -36,7 +50,9 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
             rc = stk_json_quote(&t, (stk_bytes){ (const uint8_t *)p->args[i], strlen(p->args[i]) }, err);
     }
     if (rc == 0)
-        rc = stk_text_put(&t, "]}\n", 3, err);
+        rc = stk_text_put(&t, "]", 1, err);
+    if (rc == 0)
+        rc = put_check(&t, err);
     if (rc == 0)
         rc = stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
     stk_free(t.s);
@@ -60,6 +76,17 @@ static int number_of(stk_bytes doc, const char *name, uint64_t *out)
     memcpy(text, v.data, v.len);
     *out = text[0] == '"' ? strtoull(text + 1, &end, 16) : strtoull(text, &end, 10);
     return end > text + (text[0] == '"') && (*end == 0 || *end == '"');
+}
+
+/* The hash of what comes before its own member, which is the last. */
+static int check_of(stk_bytes doc, stk_error *err)
+{
+    const uint8_t *at = doc.len ? memmem(doc.data, doc.len, CHECK, sizeof CHECK - 1) : NULL;
+    uint64_t want = 0;
+
+    if (!at || (number_of(doc, "check", &want) && want == stk_hash64(0, doc.data, (size_t)(at - doc.data))))
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "this plan is damaged: write it again; if it was changed by hand, remove \"check\" from it");
 }
 
 /* Bytes that were not UTF-8 stand as \udc80 to \udcff, which come out as three bytes each. */
@@ -119,6 +146,7 @@ int stk_pack_plan_parse(stk_pack_plan **out, stk_bytes doc, stk_error *err)
         !number_of(doc, "samples", &p->samples) || !number_of(doc, "fingerprint", &p->fingerprint) ||
         stk_json_find(doc, "args", &list, NULL) < 0 || !list.len || list.data[0] != '[')
         return not_a_plan(err);
+    STK_TRY(check_of(doc, err));
     n = count_args(list);
     p->args = stk_zalloc(n + 1, sizeof *p->args);
     if (!p->args)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/halt.h"
 #include "base/registry.h"
 #include "codec/text.h"
 
@@ -47,7 +48,7 @@ static int lock_take(stk_stamp *s, const char *path, int (*stop)(void *cookie), 
     int rc;
 
     while ((rc = stk_lock_try(&s->lock, path)) == STK_END) {
-        if (stop(cookie))
+        if (stop(cookie) || stk_halt_wanted())
             return stk_fail(err, STK_ECLOSED, "stopped while another process packs to here");
         usleep(POLL_US);
     }

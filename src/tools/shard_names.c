@@ -32,6 +32,19 @@ static size_t parse_number(const char *s, int *width)
     return s[n] == 'd' && *width <= WIDTH_MAX ? n + 1 : 0;
 }
 
+/* "out/train.tar": a folder of that name is not what is meant. */
+static int is_like_a_shard(const char *text)
+{
+    static const char *const ends[] = { ".tar", ".tar.gz", ".tar.zst", ".tar.lz4", NULL };
+    size_t len = strlen(text);
+    struct stat st;
+
+    for (int i = 0; ends[i]; i++)
+        if (len > strlen(ends[i]) && !strcmp(text + len - strlen(ends[i]), ends[i]))
+            return stat(text, &st) < 0 || !S_ISDIR(st.st_mode);
+    return 0;
+}
+
 int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *name,
                             stk_error *err)
 {
@@ -41,6 +54,8 @@ int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *
 
     if (!*text)
         return stk_fail(err, STK_EINVAL, "a place for the shards is missing");
+    if (!percent && is_like_a_shard(text))
+        return stk_fail(err, STK_EINVAL, "%.120s needs a number in its name, as in train-%%06d.tar, or is a folder", text);
     if (percent && (!number || percent < base || strchr(percent + number, '%')))
         return stk_fail(err, STK_EINVAL,
                         "the shards' name %.120s needs one number, as in train-%%06d.tar", text);

@@ -2,9 +2,10 @@
 """Runs the code blocks of docs/ that stand below a line `<!-- run -->`, a page at a time, in order.
 
 A page's blocks share a fresh folder with photos/ (two classes of small pictures) and a path on which
-`stoker` is the built one.  A python block stands on its own.  `<!-- run: torch -->` wants torch.
+`stoker` is the built one.  A python block stands on its own, in a process of its own.  `<!-- run: torch -->` wants torch.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -39,8 +40,29 @@ def make_photos(folder):
             pixels.save(folder / "photos" / name / f"{i:03d}.jpg", quality=90)
 
 
+@pytest.fixture(scope="module")
+def forker():
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(BUILD / "python")])
+    with subprocess.Popen([sys.executable, Path(__file__).with_name("forker.py")], env={**os.environ, "PYTHONPATH": path}, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
+def run_python(forker, code, folder, env):
+    said = folder / "said.txt"
+    forker.stdin.write(json.dumps({"code": code, "folder": str(folder), "env": env, "said": str(said)}) + "\n")
+    forker.stdin.flush()
+    return forker.stdout.readline().strip(), said.read_text()
+
+
+def run_shell(code, folder, env):
+    done = subprocess.run(["bash", "-euc", code], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    return str(done.returncode), done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_page(page, tmp_path):
+def test_page(page, tmp_path, forker):
     make_photos(tmp_path)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/stoker").symlink_to(CLI)
@@ -51,12 +73,18 @@ def test_page(page, tmp_path):
     for wants_torch, language, code in BLOCK.findall(page.read_text()):
         if wants_torch and not has_torch():
             continue
-        command = [sys.executable, "-c"] if language == "python" else ["bash", "-euc"]
-        done = subprocess.run([*command, code], cwd=tmp_path, env=env, capture_output=True, text=True,
-                              timeout=300)
-        assert done.returncode == 0, f"{page.name}:\n{code}\n{done.stdout}\n{done.stderr}"
+        status, said = run_python(forker, code, tmp_path, env) if language == "python" else run_shell(code, tmp_path, env)
+        assert status == "0", f"{page.name}:\n{code}\n{said}"
         ran += 1
     assert ran
+
+
+def test_what_fails_is_seen(forker, tmp_path):
+    assert run_python(forker, "raise SystemExit(3)", tmp_path, dict(os.environ)) == ("3", "")
+    status, said = run_python(forker, "import sys; print(sys.argv)\n1 / 0", tmp_path, dict(os.environ))
+    assert status == "1" and said.startswith("['-c']") and "ZeroDivisionError" in said
+    status, said = run_python(forker, "import os, __main__\nf = 7\nprint(os.getcwd(), __main__.f)", tmp_path, dict(os.environ))
+    assert (status, said) == ("0", f"{tmp_path} 7\n")
 
 
 def test_the_pages_are_there():

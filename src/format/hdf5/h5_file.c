@@ -111,13 +111,16 @@ static int read_old(stk_h5_file *f, h5_cursor *c, uint32_t version, uint64_t *en
     return !c->bad;
 }
 
-static int read_new(stk_h5_file *f, h5_cursor *c, const uint8_t *start, uint64_t *end)
+enum { WRITING = 1, WRITING_FOR_READERS = 4 }; /* flags: a writer has the file open, or never closed it; readers may look on (SWMR) */
+
+static int read_new(stk_h5_file *f, h5_cursor *c, const uint8_t *start, uint64_t *end, uint32_t *flags)
 {
     f->offsets = (uint8_t)h5_uint(c, 1);
     f->lengths = (uint8_t)h5_uint(c, 1);
     if (!size_fits(f->offsets) || !size_fits(f->lengths))
         return 0;
-    h5_skip(c, 1u + 2u * f->offsets); /* flags, base, extension */
+    *flags = (uint32_t)h5_uint(c, 1);
+    h5_skip(c, 2u * f->offsets); /* base, extension */
     *end = h5_uint(c, f->offsets);
     f->root = h5_address(f, c);
     h5_skip(c, 4);
@@ -128,16 +131,18 @@ static int read_superblock(stk_h5_file *f, stk_bytes head, stk_error *err)
 {
     h5_cursor c = h5_over(head);
     uint64_t end = 0;
-    uint32_t version;
+    uint32_t version, flags = 0;
     int ok;
 
     h5_skip(&c, 8);
     version = (uint32_t)h5_uint(&c, 1);
     if (version > 3)
         return stk_fail(err, STK_ENOTSUP, "an HDF5 file with superblock %u, which is not supported", version);
-    ok = version < 2 ? read_old(f, &c, version, &end) : read_new(f, &c, head.data, &end);
+    ok = version < 2 ? read_old(f, &c, version, &end) : read_new(f, &c, head.data, &end, &flags);
     if (!ok || f->root == STK_H5_NOWHERE)
         return h5_bad(err, f->base, "its superblock");
+    if (version == 3 && (flags & (WRITING | WRITING_FOR_READERS)) == WRITING)
+        return stk_fail(err, STK_ECORRUPT, "a program is writing the HDF5 file, or ended before it closed it: close it first (h5clear -s tells that it is whole)");
     if (end > f->size) /* it counts the user block */
         return stk_fail(err, STK_ECORRUPT, "the HDF5 file is cut short: it has %" PRIu64 " bytes of %" PRIu64, f->size, end);
     return 0;
@@ -206,4 +211,29 @@ int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_by
         h5_skip(&c, (len + FAR_UNIT - 1) & ~(uint64_t)(FAR_UNIT - 1));
     }
     return raw.len < total && h5_left(&c) < 8u + f->lengths ? STK_END : h5_bad(err, STK_NO_OFFSET, "a value is not in its heap");
+}
+
+int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len, stk_error *err)
+{
+    uint8_t head[16], *all = NULL;
+    uint64_t front = 8u + f->lengths, total, need;
+    h5_cursor c = { head, head + front, 0 };
+    stk_bytes value = { 0 };
+    int rc;
+
+    *out = NULL;
+    STK_TRY(h5_get(f, at, head, front, err));
+    h5_skip(&c, 8);
+    total = h5_length(f, &c);
+    STK_TRY(h5_get_new(f, at, total, &all, err));
+    rc = stk_h5_far_find(f, (stk_bytes){ all, (size_t)total }, number, &value, &need, err);
+    if (rc > 0)
+        rc = h5_bad(err, at, "a value is not in its heap");
+    if (rc == 0 && !(*out = stk_alloc(value.len + 1)))
+        rc = stk_fail_nomem(err, value.len);
+    if (rc == 0)
+        memcpy(*out, value.data, value.len);
+    *len = value.len;
+    stk_free(all);
+    return rc;
 }

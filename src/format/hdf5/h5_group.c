@@ -359,3 +359,15 @@ int stk_h5_group_read(stk_h5_group *out, stk_h5_file *f, const char *path, stk_e
     links_fini(&l);
     return rc;
 }
+
+int stk_h5_find(stk_h5_group *out, stk_h5_file *f, const char *path, stk_error *err)
+{
+    const char *leaf = strrchr(path, '/');
+    uint32_t soft = 0;
+    uint64_t at = 0;
+    int rc = resolve(f, f->root, path, &soft, &at, err);
+
+    if (rc == 0)
+        rc = h5_set_read(out, f, leaf ? leaf + 1 : path, at, err);
+    return rc == STK_END ? 0 : rc;
+}

@@ -73,6 +73,13 @@ int h5_bad(stk_error *err, uint64_t at, const char *what); /* STK_ECORRUPT with 
 /* Is the checksum in the last four bytes that of those before? */
 int h5_sum_fits(const uint8_t *p, size_t len);
 
+/* The object with this number in the collection at `at`, copied: the caller frees it. */
+int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len, stk_error *err);
+
+/* h5_virtual.c: what a virtual data set is made of: an object of the heap. */
+int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number, stk_error *err);
+void h5_mappings_fini(stk_h5_set *s);
+
 /* h5_object.c: the messages of an object header, one by one.  fn: 0, an error, or STK_END: enough. */
 typedef struct h5_message {
     uint32_t type;

@@ -16,6 +16,7 @@ typedef struct reading {
     int has_space, has_type, has_layout, is_group;
     stk_bytes fill; /* owned */
     uint32_t n_values; /* of all filters */
+    uint32_t heap_number; /* of what a virtual data set is made of */
 } reading;
 
 static int read_space(reading *r, stk_bytes data, stk_error *err)
@@ -115,8 +116,14 @@ static int read_layout_body(reading *r, uint32_t version, h5_cursor *c, stk_erro
         return 0;
     }
     s->layout = STK_H5_CHUNKED;
+    if (class == 3) {
+        s->layout = STK_H5_VIRTUAL;
+        s->addr = h5_address(r->f, c);
+        r->heap_number = (uint32_t)h5_uint(c, 4);
+        return 0;
+    }
     if (class != 2) {
-        s->refused = "virtual data sets are not followed: open the files that they name";
+        s->refused = "its layout is not supported: repack the file (h5repack)";
         return 0;
     }
     flags = version > 3 ? (uint32_t)h5_uint(c, 1) : 0;
@@ -318,6 +325,10 @@ static int settle(reading *r, stk_error *err)
     if (s->layout == STK_H5_CONTIGUOUS && s->addr != STK_H5_NOWHERE &&
         (s->size < bytes || s->addr > r->f->size || bytes > r->f->size - s->addr))
         return h5_bad(err, s->addr, "a data set is shorter than its dimensions");
+    if (s->layout == STK_H5_VIRTUAL && s->type.kind != STK_H5_NUMBER && s->type.kind != STK_H5_TEXT && s->type.kind != STK_H5_BYTES)
+        s->refused = "virtual data sets of structs and of sequences are not supported";
+    if (s->layout == STK_H5_VIRTUAL && !s->refused)
+        STK_TRY(h5_mappings_read(s, r->f, s->addr, r->heap_number, err));
     if (s->layout == STK_H5_COMPACT && bytes > COMPACT_MAX)
         return h5_bad(err, STK_NO_OFFSET, "a compact data set of many bytes");
     s->size = bytes;
@@ -330,6 +341,8 @@ static void set_fini(stk_h5_set *s)
     stk_free(s->here);
     stk_free(s->fill);
     stk_free(s->values);
+    stk_free(s->reason);
+    h5_mappings_fini(s);
 }
 
 static int copy_bytes(uint8_t **out, const uint8_t *from, uint64_t len, stk_error *err)
@@ -380,6 +393,8 @@ static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5
     s.name = NULL;
     s.fill = s.here = NULL;
     s.values = NULL;
+    s.mapping = NULL;
+    s.n_mappings = 0;
     if (m) {
         s.type = m->type;
         s.offset = m->offset;
@@ -401,10 +416,16 @@ static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5
     return rc;
 }
 
-static int add_sets(stk_h5_group *g, const reading *r, const char *name, stk_error *err)
+static int add_sets(stk_h5_group *g, reading *r, const char *name, stk_error *err)
 {
-    if (r->set.type.kind != STK_H5_STRUCT || r->set.refused)
-        return add_set(g, r, name, NULL, err);
+    if (r->set.type.kind != STK_H5_STRUCT || r->set.refused) {
+        STK_TRY(add_set(g, r, name, NULL, err));
+        g->set[g->n - 1].mapping = r->set.mapping; /* moved */
+        g->set[g->n - 1].n_mappings = r->set.n_mappings;
+        r->set.mapping = NULL;
+        r->set.n_mappings = 0;
+        return 0;
+    }
     for (uint32_t i = 0; i < r->members.n; i++)
         STK_TRY(add_set(g, r, name, &r->members.member[i], err));
     return 0;
@@ -427,6 +448,7 @@ int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_
     stk_free((void *)(uintptr_t)r.fill.data);
     stk_free(r.set.here);
     stk_free(r.set.values);
+    h5_mappings_fini(&r.set);
     return rc;
 }
 

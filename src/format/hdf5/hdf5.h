@@ -68,7 +68,7 @@ enum {
     STK_H5_BLOSC2 = 32026
 };
 
-typedef enum stk_h5_layout { STK_H5_COMPACT, STK_H5_CONTIGUOUS, STK_H5_CHUNKED } stk_h5_layout;
+typedef enum stk_h5_layout { STK_H5_COMPACT, STK_H5_CONTIGUOUS, STK_H5_CHUNKED, STK_H5_VIRTUAL } stk_h5_layout;
 
 typedef struct stk_h5_index { /* how the chunks of a data set are found */
     int kind;                 /* 0: B-tree of version 1; else as layout 4 counts: 1 single, 2 implicit, 3 and 4 arrays, 5 B-tree */
@@ -77,6 +77,17 @@ typedef struct stk_h5_index { /* how the chunks of a data set are found */
     uint32_t mask; /* ... and the filters that it has not */
     uint32_t raw_edges; /* chunks past the edge are not filtered */
 } stk_h5_index;
+
+typedef struct stk_h5_select { /* boxes of the size `block`, `stride` apart, in every dimension */
+    uint32_t rank;             /* 0: all of the data set */
+    uint64_t start[STK_H5_RANK], stride[STK_H5_RANK], count[STK_H5_RANK], block[STK_H5_RANK];
+} stk_h5_select;
+
+typedef struct stk_h5_mapping { /* a part of a virtual data set: the elements of `to` are those of `from`, in order */
+    char *file, *set;           /* ".": the same file */
+    int none;                   /* nothing is selected */
+    stk_h5_select from, to;
+} stk_h5_mapping;
 
 typedef struct stk_h5_set { /* a data set, or one member of its struct */
     char *name;
@@ -94,7 +105,10 @@ typedef struct stk_h5_set { /* a data set, or one member of its struct */
     stk_h5_filter filter[8];
     uint32_t *values; /* of all filters */
     uint8_t *fill;       /* of an element; NULL: zeros */
+    stk_h5_mapping *mapping; /* virtual */
+    uint32_t n_mappings;
     const char *refused; /* NULL: it is read */
+    char *reason;        /* `refused`, where it was made; or NULL */
 } stk_h5_set;
 
 typedef struct stk_h5_group {
@@ -107,6 +121,12 @@ typedef struct stk_h5_group {
 /* The data sets right in the group with this path ("/": the root).  *out starts with zeros; end with fini. */
 int stk_h5_group_read(stk_h5_group *out, stk_h5_file *f, const char *path, stk_error *err);
 void stk_h5_group_fini(stk_h5_group *g);
+/* The data set with this path, which *out has then; none: something else is there.  STK_ENOTFOUND: nothing is. */
+int stk_h5_find(stk_h5_group *out, stk_h5_file *f, const char *path, stk_error *err);
+/* Does the selection fit into these dimensions?  Then "all" and boxes that touch become one box; *total: its elements. */
+int stk_h5_select_settle(stk_h5_select *s, uint32_t rank, const uint64_t *dim, uint64_t *total);
+/* Element i of a selection that was settled: its number in the data set; *run: elements from it on that follow each other. */
+uint64_t stk_h5_select_at(const stk_h5_select *s, const uint64_t *dim, uint64_t i, uint64_t *run);
 /* The same types and shapes, but for the number of rows? */
 int stk_h5_same(const stk_h5_set *a, const stk_h5_set *b);
 

@@ -118,6 +118,51 @@ static void several_epochs(void **state)
     }
 }
 
+/* Views of a picture that is kept, of one output and of two that share it; what goes bad is made by the CPU. */
+static void views_are_kept(void **state)
+{
+    static const stk_output many[][3] = {
+        { { "image", "from(jpg) | image | views(3) | random_resized_crop(31) | hflip | normalize(half) | to(f16)" },
+          { "one", "from(jpg) | image | random_resized_crop(20) | hue(0.2) | to(u8)" },
+          { "label", "from(cls) | int" } },
+        { { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
+          { "global", "from(jpg) | image | color_jitter(0.4) | views(2) | random_resized_crop(37) | "
+                      "gaussian_blur(5) | rotate(9) | to(f32)" },
+          { "label", "from(cls) | int" } },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        stk_loader_options near = options(NULL, 0), far = options("device", ROOMY);
+        stk_loader *a, *b;
+        stk_stats s, t;
+
+        near.outputs = far.outputs = many[k % 2];
+        far.num_workers = k % 2 ? 3 : STK_NONE;
+        a = seam_loader(&data, 1, &near);
+        b = seam_loader(&data, 1, &far);
+        if (k > 1)
+            setenv("STK_HOSTGPU_SPOIL", "1", 1);
+        follow(a, b);
+        s = stats_of(b);
+        assert_true(s.gpu_cache_entries > PICTURES / 2);
+        follow(a, b);
+        follow(a, b);
+        t = stats_of(b);
+        assert_true(t.gpu_cache_entries <= PICTURES);
+        assert_true(t.gpu_cache_hits + t.gpu_cache_misses >= 3 * 2 * PICTURES); /* a picture and output each */
+        if (k < 2) {
+            assert_true(t.gpu_cache_hits > 2 * PICTURES);
+            assert_true(t.bytes - s.bytes < s.bytes / 2);
+        } else {
+            assert_true(t.gpu_mended > s.gpu_mended);
+        }
+        unsetenv("STK_HOSTGPU_SPOIL");
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+    }
+}
+
 static void only_some_fit(void **state)
 {
     const uint64_t limit[] = { 64, 1000, 500000 };
@@ -362,7 +407,7 @@ int main(void)
         cmocka_unit_test(several_epochs),    cmocka_unit_test(only_some_fit),
         cmocka_unit_test(gone_bad),          cmocka_unit_test(files_are_not_read),
         cmocka_unit_test(skipped_and_drawn), cmocka_unit_test(resumed_and_closed),
-        cmocka_unit_test(what_it_needs),
+        cmocka_unit_test(what_it_needs),     cmocka_unit_test(views_are_kept),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
