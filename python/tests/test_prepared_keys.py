@@ -121,6 +121,17 @@ def test_the_same_is_made_once(lines, tmp_path):
     assert len(os.listdir(tmp_path / "p")) == 3
 
 
+def test_prepared_arrays(lines, tmp_path):
+    made = stoker.prepared(lines, tmp_path / "p", fields={"y": "from(cls) | int", "txt": None}, arrays=True, samples=6)
+    assert [int(made[i]["y"]) for i in range(len(made))] == [i % 4 for i in range(20)]
+
+
+def test_nothing_left_is_said(lines, tmp_path):
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no sample is left to prepare, 20 were left out"):
+            stoker.prepared(lines, tmp_path / "p", where="cls > 99")
+
+
 def test_limit_takes_the_first_that_satisfy(lines, tmp_path):
     part = stoker.open(lines, where="cls = 1")
     for source, options, want in ((part, {}, [1, 5, 9]), (lines, {"where": "cls = 1"}, [1, 5, 9]), (part, {"where": "cls < 3"}, [1, 5, 9]),
