@@ -62,6 +62,17 @@ def test_what_can_not_be_kept_counts_by_its_kind():
     cycle.append(cycle)
     for value in (threading.Lock(), open(os.devnull), (x for x in ()), random.Random(), np.random.default_rng(), cycle):
         assert function_print(f.adder(value)) == function_print(f.adder(value))
+    class Any:
+        def __getattr__(self, name):
+            raise KeyError(name) if name == "stoker_version" else AttributeError(name)
+
+    assert function_print(f.adder(Any())) == function_print(f.adder(Any()))
+    assert function_print(functools.cache(f.keep)) != function_print(functools.cache(f.odd))
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="stoker_version"):
+        function_print(f.adder(deep))
     assert function_print(f.adder(random.Random(1))) == function_print(f.adder(random.Random(2)))
 
 
