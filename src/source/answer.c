@@ -73,6 +73,26 @@ static void take_date(stk_answer *a, const char *s)
         a->date = (int64_t)timegm(&tm);
 }
 
+/* <https://host/path?query>; rel="next", among others.  One that does not fit is kept as "?": a listing that goes
+ * on without saying how. */
+static void take_link(stk_answer *a, const char *s)
+{
+    if (!*s) /* too long, or odd */
+        memcpy(a->next, "?", 2);
+    for (const char *at = strchr(s, '<'); at; at = strchr(at + 1, '<')) {
+        const char *close = strchr(at, '>'), *end = close ? close + strcspn(close, ",") : NULL;
+        const char *rel = close ? strstr(close, "rel=\"next\"") : NULL, *query;
+
+        if (!rel || rel > end)
+            continue;
+        query = memchr(at, '?', (size_t)(close - at));
+        take_text(a->next, sizeof a->next, query ? query + 1 : "", query ? (size_t)(close - query - 1) : 0);
+        if (!a->next[0])
+            memcpy(a->next, "?", 2);
+        return;
+    }
+}
+
 void stk_answer_header(stk_answer *a, const char *line, size_t len)
 {
     const char *colon = memchr(line, ':', len), *end;
@@ -105,6 +125,8 @@ void stk_answer_header(stk_answer *a, const char *line, size_t len)
         take_text(a->location, sizeof a->location, value, strlen(value));
     else if (!strcasecmp(name, "x-amz-bucket-region"))
         take_text(a->region, sizeof a->region, value, strlen(value));
+    else if (!strcasecmp(name, "link"))
+        take_link(a, value);
     else if (!strcasecmp(name, "date"))
         take_date(a, value);
     else if (!strcasecmp(name, "retry-after") && number(value, &end) < 3600)

@@ -45,6 +45,7 @@ typedef struct stk_answer { /* what headers said */
     uint32_t retry_after;        /* seconds; 0: not said */
     uint64_t linked_size;
     char linked_etag[160];
+    char next[1024]; /* link, rel="next": the query that asks for the next page; "": there is none */
 } stk_answer;
 
 void stk_answer_clear(stk_answer *a);
@@ -95,6 +96,8 @@ struct stk_transfer {
 };
 
 /* target.c */
+/* Of what follows hf://, where the path of the file begins, at its "/"; NULL: it has none. */
+const char *stk_hub_path(const char *rest);
 int stk_target_open(stk_target **out, const char *url, const stk_store *store, stk_error *err);
 void stk_target_close(stk_target **t);
 int stk_target_origin(const stk_target *t, stk_text *to); /* with the region that is known now */

@@ -64,6 +64,11 @@ static int list_page(const stk_target *to, const char *prefix, stk_xml_list *x, 
         t.header[0] = "x-amz-request-payer:requester";
     if (rc == 0)
         rc = stk_http_run(&t, err);
+    if (rc < 0 && t.status == 403)
+        rc = stk_fail(err, rc,
+                      "the bucket can't be listed (HTTP status 403%s%s): check credentials and permissions, or write the "
+                      "names out, as in {000..099}, which needs no listing",
+                      t.code[0] ? ", " : "", t.code);
     stk_transfer_fini(&t);
     stk_free(q.s);
     return rc ? rc : stk_xml_listing((stk_bytes){ (const uint8_t *)body->s, body->len }, x, err);
@@ -200,18 +205,38 @@ static int tree_path(stk_target *to, stk_error *err)
     return rc;
 }
 
+/* A page has 1,000 files; its head says how the next one is asked for. */
+static int tree_all(tree *r, const stk_target *to, stk_error *err)
+{
+    char query[sizeof(((stk_answer *)0)->next)] = "recursive=true";
+    stk_text body = { 0 };
+    int rc = 0;
+
+    for (int page = 0; rc == 0 && query[0] && page < PAGES_MAX; page++) {
+        stk_transfer t = { .to = to, .method = "GET", .text = &body, .budget_ms = STK_ASK_BUDGET_MS * (page ? 3 : 1),
+                           .query = query };
+
+        rc = stk_http_run(&t, err);
+        if (rc == 0)
+            rc = tree_page(r, (stk_bytes){ (const uint8_t *)body.s, body.len }, err);
+        if (rc == 0 && !strcmp(t.answer.next, "?"))
+            rc = stk_fail(err, STK_ECORRUPT, "the server's listing goes on without saying how");
+        memcpy(query, t.answer.next, sizeof query);
+        stk_transfer_fini(&t);
+    }
+    stk_free(body.s);
+    return rc;
+}
+
 int stk_hub_list(const char *prefix, const stk_store *s,
                  int (*each)(void *cookie, const stk_listed *f, stk_error *err), void *cookie,
                  stk_error *err)
 {
     listing l = { .each = each, .cookie = cookie };
     tree r = { .l = &l, .head = prefix };
-    const char *name = strlen(prefix) > 14 ? strchr(prefix + 14, '/') : NULL,
-               *rest = name ? strchr(name + 1, '/') : NULL;
-    stk_text body = { 0 }, url = { 0 };
+    const char *rest = stk_hub_path(prefix + 5);
+    stk_text url = { 0 };
     stk_target *to = NULL;
-    stk_transfer t = { .method = "GET", .text = &body, .budget_ms = STK_ASK_BUDGET_MS,
-                       .query = "recursive=true" };
     int rc;
 
     if (!rest)
@@ -225,14 +250,9 @@ int stk_hub_list(const char *prefix, const stk_store *s,
         rc = stk_target_open(&to, url.s, s, err);
     if (rc == 0)
         rc = tree_path(to, err);
-    t.to = to;
     if (rc == 0)
-        rc = stk_http_run(&t, err);
-    if (rc == 0)
-        rc = tree_page(&r, (stk_bytes){ (const uint8_t *)body.s, body.len }, err);
-    stk_transfer_fini(&t);
+        rc = tree_all(&r, to, err);
     stk_target_close(&to);
-    stk_free(body.s);
     stk_free(url.s);
     stk_free(l.url.s);
     return rc;

@@ -200,6 +200,13 @@ static int remote_try_read(stk_file *file, stk_io *io)
 
 /* ---- open, close, ready ---- */
 
+static int has_key(const char *url)
+{
+    const char *rest = strstr(url, "://"), *slash = rest ? strchr(rest + 3, '/') : NULL;
+
+    return slash && slash[1];
+}
+
 static int remote_open(const stk_source *source, const stk_open_info *o, stk_file **out,
                        stk_error *err)
 {
@@ -216,6 +223,8 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
         return rc;
     }
     rc = stk_target_open(&f->to, o->url, o->store, err);
+    if (rc == 0 && f->to->bucket[0] && !has_key(o->url))
+        rc = stk_fail(err, STK_EINVAL, "that is a bucket: name an object in it, or end with / for the .tar files right under it");
     if (rc == 0)
         rc = o->uncached ? 0 : cache_url(f, o->url, err);
     if (rc < 0) {

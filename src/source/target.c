@@ -270,12 +270,39 @@ static int hub_token(stk_target *t, stk_error *err)
     return *token ? copy(&t->token, token, strlen(token), err) : 0;
 }
 
-/* datasets/org/name[@revision]/path */
-static int open_hub(stk_target *t, const char *rest, stk_error *err)
+/* A revision has its slashes as %2F, but for the Hub's own: refs/pr/1, refs/convert/parquet. */
+const char *stk_hub_path(const char *rest)
 {
     const char *org = strncmp(rest, "datasets/", 9) ? NULL : rest + 9,
                *name = org ? strchr(org, '/') : NULL, *end = name ? strchr(name + 1, '/') : NULL,
-               *at = end ? memchr(name, '@', (size_t)(end - name)) : NULL,
+               *at = end ? memchr(name, '@', (size_t)(end - name)) : NULL;
+
+    if (at && (!strncmp(at, "@refs/pr/", 9) || !strncmp(at, "@refs/convert/", 14)))
+        end = strchr(strchr(at + 6, '/') + 1, '/');
+    return end;
+}
+
+/* As it is written in an address, with %2F, or as it is. */
+static int put_revision(stk_text *p, const char *s, size_t len, stk_error *err)
+{
+    char text[256];
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < sizeof text; n++) {
+        unsigned byte;
+        int coded = s[i] == '%' && len - i >= 3 && sscanf(s + i + 1, "%2x", &byte) == 1;
+
+        text[n] = coded ? (char)byte : s[i];
+        i += coded ? 3 : 1;
+    }
+    return stk_uri_encode(p, text, n, 0, err);
+}
+
+/* datasets/org/name[@revision]/path */
+static int open_hub(stk_target *t, const char *rest, stk_error *err)
+{
+    const char *end = stk_hub_path(rest), *org = rest + 9,
+               *at = end ? memchr(org, '@', (size_t)(end - org)) : NULL,
                *base = env_or("HF_ENDPOINT", HUB);
     stk_text p = { 0 };
     int rc;
@@ -288,7 +315,7 @@ static int open_hub(stk_target *t, const char *rest, stk_error *err)
     if (rc == 0)
         rc = stk_text_put(&p, "/resolve/", 9, err);
     if (rc == 0)
-        rc = stk_uri_encode(&p, at ? at + 1 : "main", at ? (size_t)(end - at - 1) : 4, 0, err);
+        rc = put_revision(&p, at ? at + 1 : "main", at ? (size_t)(end - at - 1) : 4, err);
     if (rc == 0)
         rc = stk_uri_encode(&p, end, strlen(end), 1, err);
     t->path = p.s;

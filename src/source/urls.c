@@ -242,6 +242,8 @@ static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
     const matching *m = cookie;
     size_t len = strlen(f->url);
 
+    if (len && f->url[len - 1] == '/') /* consoles make such an object for a folder */
+        return 0;
     if (m->pattern ? fnmatch(m->pattern, f->url, FNM_PATHNAME) != 0
                    : len <= m->folder + 4 || strchr(f->url + m->folder, '/') ||
                          strcmp(f->url + len - 4, ".tar") != 0)

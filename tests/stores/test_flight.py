@@ -127,3 +127,18 @@ def test_faults_in_requests_for_several_samples(web, data, seed, monkeypatch):
             while proxy.injected() < 40:
                 assert hashes(far) == hashes(near)
     print(proxy.count)
+
+
+def test_a_request_for_several_samples_goes_on_from_the_byte_it_reached(web, data):
+    """Its first answer is cut off in the middle: the second asks for the rest, and nothing is asked for twice."""
+    with faults.Proxy(web[0], rate=1.0, limit=1, faults=("truncate",)) as proxy, loader(data / "t-000.tar") as near:
+        url = f"http://127.0.0.1:{proxy.port}/t-000.tar"
+        proxy.limit = 0
+        stoker.open(url)
+        proxy.limit = 1
+        first = len(proxy.sizes)
+        with loader(url) as far:
+            assert hashes(far) == hashes(near)
+        assert proxy.count == {"truncate": 1}
+        cut = proxy.sizes[first]
+        assert cut > 100_000 and cut - cut // 2 in proxy.sizes[first + 1:], proxy.sizes[first:]
