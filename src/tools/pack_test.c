@@ -362,6 +362,32 @@ static int add(stk_writer *w, const char *key, const char *field, const char *te
     return stk_writer_add(w, key, strlen(key), &part, 1, err);
 }
 
+/* Samples that belong together: the second's fault keeps the first out, and the one before is still the last. */
+static void writer_all_or_none(void **state)
+{
+    stk_part good = { "txt", "x", 1 }, bad = { "a/b", "x", 1 };
+    const stk_new_sample a = { "a", 1, &good, 1 }, b = { "b", 1, &good, 1 }, wrong = { "c", 1, &bad, 1 };
+    stk_writer_options o = { .size = sizeof o };
+    uint64_t shards, samples, bytes;
+    stk_writer *w = NULL;
+    stk_error err;
+    char path[800];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/all/w-%%02d.tar", dir);
+    assert_int_equal(stk_writer_open(&w, path, &o, &err), 0);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, a }, 2, &err), 0);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, wrong }, 2, &err), STK_EINVAL);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, b }, 2, &err), STK_EINVAL);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ a, b }, 2, &err), STK_EINVAL);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, a, b }, 3, &err), 0);
+    assert_int_equal(stk_writer_add_all(w, NULL, 0, &err), 0);
+    stk_writer_counts(w, &shards, &samples, &bytes);
+    assert_int_equal(samples, 5);
+    assert_int_equal(stk_writer_commit(w, &err), 0);
+    stk_writer_close(&w);
+}
+
 static void writer_names(void **state)
 {
     static const char *const bad_keys[] = { "", "a.b", ".x", "d/.x", "__x__/a", "/a" };
@@ -471,6 +497,7 @@ int main(void)
         cmocka_unit_test(stopped),
         cmocka_unit_test(full_disk),
         cmocka_unit_test(two_at_once),
+        cmocka_unit_test(writer_all_or_none),
         cmocka_unit_test(writer_names),
         cmocka_unit_test(writer_given_up),
         cmocka_unit_test(no_memory),
