@@ -58,7 +58,7 @@ FIXED = {
     "v2.Compose([v2.PILToTensor(), v2.Pad([2, 3], fill={tv_tensors.Mask: 255, torch.Tensor: 9}, padding_mode='constant')])": U8,
     "v2.Compose([v2.PILToTensor(), v2.Pad([2, 3], padding_mode='symmetric')])": U8,
     "v2.Compose([v2.ToImage(), v2.ToDtype({tv_tensors.Mask: torch.int64, tv_tensors.Image: torch.float32, 'others': None}, scale=True)])": UNIT,
-    "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ColorJitter((1.3, 1.3), 0, (0.5, 0.5)), v2.ToDtype(torch.uint8, scale=True)])": U8 + 1,
+    "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ColorJitter(0, 0, (0.5, 0.5)), v2.ToDtype(torch.uint8, scale=True)])": U8 + 1,
     "v2.Compose([v2.PILToTensor(), v2.GaussianNoise(mean=0.2, sigma=0.0)])": U8,
     "v2.Compose([v2.PILToTensor(), v2.Resize((32, 48), T.InterpolationMode.NEAREST_EXACT)])": U8,
     "A.Compose([A.Normalize(mean=(120, 110, 100), std=(60, 50, 40), max_pixel_value=1.0)])": NORMAL,
