@@ -225,6 +225,19 @@ def test_hugging_face(tmp_path):
     assert [s["text"] for s in stoker.open(files)] == list(kept["text"])
 
 
+def test_a_folder_of_hugging_face(tmp_path):
+    """What save_to_disk() wrote is opened by its folder; what map() left there is not part of it."""
+    os.environ["HF_DATASETS_OFFLINE"] = "1"
+    datasets = pytest.importorskip("datasets")
+    made = datasets.Dataset.from_dict({"text": [f"t{i}" for i in range(50)]})
+    datasets.DatasetDict({"train": made, "test": made.select([3])}).save_to_disk(str(tmp_path / "hf"), num_shards={"train": 3, "test": 1})
+    kept = datasets.load_from_disk(str(tmp_path / "hf" / "train"))
+    kept.map(lambda row: {"text": row["text"] + "?"}, cache_file_name=str(tmp_path / "hf" / "train" / "cache-1.arrow"))
+    assert [s["text"] for s in stoker.open(tmp_path / "hf" / "train")] == list(made["text"])
+    with pytest.raises(stoker.StokerError, match='name one, as in ".*/hf/train"'):
+        stoker.open(tmp_path / "hf")
+
+
 def test_refused(tmp_path):
     t = pa.table({"x": [1, 2], "deep": [[[1]], [[2]]], "none": pa.nulls(2), "texts": [["a"], ["b"]]})
     ds = stoker.open(t)

@@ -284,7 +284,7 @@ def test_a_file_that_vanished_is_skippable(photos, tmp_path):
 
 def test_bad_roots(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(stoker.StokerError, match="neither .tar files nor pictures"):
+    with pytest.raises(stoker.StokerError, match="no .tar, .parquet or .arrow files and no pictures"):
         stoker.open(tmp_path / "empty")
     put(tmp_path / "hollow" / "cat" / "1.jpg")
     (tmp_path / "hollow" / "dog").mkdir()

@@ -11,9 +11,12 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <glob.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "source/braces.h"
 #include "base/registry.h"
@@ -216,15 +219,28 @@ static const char *file_to_name(const char *folder)
     return found;
 }
 
+/* What datasets.DatasetDict.save_to_disk() writes: a folder for each split. */
+static int has_splits(const char *folder)
+{
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof path, "%s/dataset_dict.json", folder) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 static int no_shards(const char *folder, stk_error *err)
 {
     const char *end = file_to_name(folder);
+
+    if (has_splits(folder))
+        return stk_fail(err, STK_ENOTFOUND,
+                        "the folder \"%.120s\" has the splits of a Hugging Face data set: name one, as in \"%.80s/train\"", folder,
+                        folder);
 
     if (end)
         return stk_fail(err, STK_ENOTFOUND, "the folder \"%.120s\" has %s: say which, as in \"%.80s/*%s\"", folder,
                         strncmp(end, ".tar", 4) ? "token files or arrays" : "packed shards", folder, end);
     return stk_fail(err, STK_ENOTFOUND,
-                    "the folder \"%.120s\" has neither .tar files nor pictures (.jpg .png "
+                    "the folder \"%.120s\" has no .tar, .parquet or .arrow files and no pictures (.jpg .png "
                     ".webp ...) in it or below",
                     folder);
 }

@@ -134,8 +134,8 @@ static void globs_and_folders(void **state)
     assert_string_equal(expand("file://d/n*"), "d/note.txt");
     assert_string_equal(expand("d/*.zip"), "ENOTFOUND nothing matches \"d/*.zip\"");
     assert_string_equal(expand("empty"),
-                        "ENOTFOUND the folder \"empty\" has neither .tar files nor "
-                        "pictures (.jpg .png .webp ...) in it or below");
+                        "ENOTFOUND the folder \"empty\" has no .tar, .parquet or .arrow files and "
+                        "no pictures (.jpg .png .webp ...) in it or below");
     touch("empty/a.tar.zst");
     assert_string_equal(expand("empty"),
                         "ENOTFOUND the folder \"empty\" has packed shards: say which, as in \"empty/*.tar.zst\"");

@@ -3,26 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 
 #include "base/mem.h"
 #include "base/opts.h"
 #include "table/arrow_data.h"
+#include "table/table_files.h"
+
+static const stk_table_files_of arrow_files = {
+    .ends = (const char *const[]){ ".arrow", ".feather", ".ipc", ".arrows", NULL },
+    .hides = "cache-", /* what Hugging Face's map() left beside the data */
+};
 
 int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
-    static const char *const ends[] = { ".arrow", ".feather", ".ipc", ".arrows" };
-
     (void)o;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
-            size_t a = strlen(urls[i]), b = strlen(ends[k]);
-
-            if (a > b && !strcasecmp(urls[i] + a - b, ends[k]))
-                return 1;
-        }
-    return 0;
+    return stk_table_files_meant(&arrow_files, urls, n);
 }
 
 static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_error *err)
@@ -86,10 +82,7 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
 
 static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error *err)
 {
-    STK_TRY(stk_names_expand(&a->base.names, urls, n, err));
-    if (!a->base.names.n)
-        return stk_fail(err, STK_ENOTFOUND, "\"%.150s\" means no Arrow file: check the name or the pattern",
-                        n ? urls[0] : "");
+    STK_TRY(stk_table_files_names(&arrow_files, &a->base.names, urls, n, err));
     STK_TRY(stk_table_files(&a->base, a->base.names.n, err));
     a->shard = stk_zalloc(a->base.names.n, sizeof *a->shard);
     if (!a->shard)

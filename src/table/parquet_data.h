@@ -58,9 +58,6 @@ extern const stk_data_ops stk_parquet_ops;
 /* NULL: it is another kind. */
 stk_parquet *stk_parquet_of(const stk_dataset *ds);
 
-/* parquet_files.c: the names, absolute, in order. */
-int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_error *err);
-
 /* parquet_table.c: the table of a chunk, made now where there is none yet. */
 int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,
                      stk_error *err);

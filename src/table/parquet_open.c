@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/numeral.h"
 #include "table/parquet_data.h"
+#include "table/table_files.h"
 
 #define MAX_FIELDS 20000u
 #define MAX_PARTITIONS 16u
@@ -372,6 +373,17 @@ static int open_all(stk_parquet *p, const stk_dataset_options *o, stk_error *err
     return stk_parquet_points(p, o, err);
 }
 
+static const stk_table_files_of parquet_files = {
+    .ends = (const char *const[]){ ".parquet", ".parq", ".pq", NULL },
+    .below = 1, /* folders by the values of columns */
+};
+
+int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+{
+    (void)o;
+    return stk_table_files_meant(&parquet_files, urls, n);
+}
+
 int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
                      const stk_dataset_options *o, stk_error *err)
 {
@@ -382,7 +394,7 @@ int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     stk_table_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS, o);
-    rc = stk_parquet_names(&p->base.names, urls, n, err);
+    rc = stk_table_files_names(&parquet_files, &p->base.names, urls, n, err);
     if (rc == 0)
         rc = open_all(p, o, err);
     return stk_table_opened(&p->base, rc, out);

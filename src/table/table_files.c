@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parquet_files.c - which files a data set of Parquet files has.
- *
- * Patterns are expanded as for shards.  A folder means the .parquet files below it, sorted by name; names that
- * begin with . or _ are others' (markers and logs of the writers). */
+/* table_files.c - see table_files.h. */
+#include "table/table_files.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,19 +11,17 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "table/parquet_data.h"
 
 #define DEPTH 8
 
-static int is_parquet(const char *name)
+static int is_one(const stk_table_files_of *of, const char *name)
 {
-    static const char *const ends[] = { ".parquet", ".parq", ".pq" };
     size_t n = strlen(name);
 
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t k = strlen(ends[i]);
+    for (size_t i = 0; of->ends[i]; i++) {
+        size_t k = strlen(of->ends[i]);
 
-        if (n > k && !strcasecmp(name + n - k, ends[i]))
+        if (n > k && !strcasecmp(name + n - k, of->ends[i]))
             return 1;
     }
     return 0;
@@ -42,13 +39,13 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int shown(const struct dirent *e)
+static int is_shown(const stk_table_files_of *of, const char *name)
 {
-    return e->d_name[0] != '.' && e->d_name[0] != '_';
+    return name[0] != '.' && name[0] != '_' && !(of->hides && !strncmp(name, of->hides, strlen(of->hides)));
 }
 
 /* Names in the folder that count, sorted. */
-static int list(const char *path, stk_names *out, stk_error *err)
+static int list(const stk_table_files_of *of, const char *path, stk_names *out, stk_error *err)
 {
     DIR *d = opendir(path);
     struct dirent *e;
@@ -57,7 +54,7 @@ static int list(const char *path, stk_names *out, stk_error *err)
     if (!d)
         return stk_fail(err, STK_EIO, "the folder %.150s cannot be read", path);
     while (rc == 0 && (e = readdir(d)))
-        if (shown(e))
+        if (is_shown(of, e->d_name))
             rc = stk_names_add(out, e->d_name, strlen(e->d_name), err);
     closedir(d);
     if (out->n)
@@ -65,14 +62,19 @@ static int list(const char *path, stk_names *out, stk_error *err)
     return rc;
 }
 
-/* All Parquet files below; with `first` only until one is found. */
-static int collect(const char *path, uint32_t depth, int first, stk_names *out, stk_error *err)
+typedef struct search {
+    const stk_table_files_of *of;
+    int first; /* until one is found */
+    stk_names *out;
+} search;
+
+static int collect(const search *x, const char *path, uint32_t depth, stk_error *err)
 {
     stk_names here = { 0 };
     int rc = depth > DEPTH ? stk_fail(err, STK_ELIMIT, "folders more than %d deep", DEPTH)
-                           : list(path, &here, err);
+                           : list(x->of, path, &here, err);
 
-    for (size_t i = 0; rc == 0 && i < here.n && !(first && out->n); i++) {
+    for (size_t i = 0; rc == 0 && i < here.n && !(x->first && x->out->n); i++) {
         stk_text full = { 0 };
 
         rc = stk_text_put(&full, path, strlen(path), err);
@@ -82,10 +84,10 @@ static int collect(const char *path, uint32_t depth, int first, stk_names *out, 
             rc = stk_text_put(&full, "/", 1, err);
         if (rc == 0)
             rc = stk_text_put(&full, here.name[i], strlen(here.name[i]), err);
-        if (rc == 0 && is_parquet(full.s))
-            rc = stk_names_add(out, full.s, full.len, err);
-        else if (rc == 0 && is_dir(full.s))
-            rc = collect(full.s, depth + 1, first, out, err);
+        if (rc == 0 && is_one(x->of, full.s))
+            rc = stk_names_add(x->out, full.s, full.len, err);
+        else if (rc == 0 && x->of->below && is_dir(full.s))
+            rc = collect(x, full.s, depth + 1, err);
         stk_free(full.s);
     }
     stk_names_fini(&here);
@@ -99,41 +101,41 @@ static const char *plain(const char *url)
     return strncmp(url, STK_PATH_SCHEME, k) ? url : url + k;
 }
 
-int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+int stk_table_files_meant(const stk_table_files_of *of, const char *const *urls, size_t n)
 {
     stk_names found = { 0 };
+    search x = { of, 1, &found };
     int yes = 0;
 
-    (void)o;
     for (size_t i = 0; i < n && !yes; i++) {
-        yes = is_parquet(urls[i]);
+        yes = is_one(of, urls[i]);
         if (!yes && is_dir(plain(urls[i])))
-            yes = collect(plain(urls[i]), 0, 1, &found, NULL) == 0 && found.n;
+            yes = collect(&x, plain(urls[i]), 0, NULL) == 0 && found.n;
         stk_names_fini(&found);
         found = (stk_names){ 0 };
     }
     return yes;
 }
 
-static int expand(const char *url, stk_names *out, stk_error *err)
+static int expand(const stk_table_files_of *of, const char *url, stk_names *out, stk_error *err)
 {
     if (is_dir(plain(url)))
-        return collect(plain(url), 0, 0, out, err);
+        return collect(&(search){ of, 0, out }, plain(url), 0, err);
     return stk_urls_expand(&url, 1, out, err);
 }
 
-int stk_parquet_names(stk_names *out, const char *const *urls, size_t n, stk_error *err)
+int stk_table_files_names(const stk_table_files_of *of, stk_names *out, const char *const *urls, size_t n, stk_error *err)
 {
     stk_names found = { .store = out->store };
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = expand(urls[i], &found, err);
+        rc = expand(of, urls[i], &found, err);
     for (size_t i = 0; rc == 0 && i < found.n; i++)
         rc = stk_names_absolute(out, found.name[i], err);
     stk_names_fini(&found);
     if (rc == 0 && !out->n)
-        rc = stk_fail(err, STK_ENOTFOUND, "\"%.150s\" has no .parquet file: check the folder or the pattern",
-                      n ? urls[0] : "");
+        rc = stk_fail(err, STK_ENOTFOUND, "\"%.150s\" has no %s file: check the folder or the pattern",
+                      n ? urls[0] : "", of->ends[0]);
     return rc;
 }
