@@ -167,7 +167,7 @@ def pytest_runs(mark):
     marks = [mark] if mark else []
     files = sum(marked_files(mark), []) if mark else TEST_FOLDERS
     # Backwards: Ray, in the first folder, gives itself 30 s to start, and all others begin by importing what they need.
-    beside = [("services and not serial", files) for files in reversed(marked_files("services", *marks))]
+    beside = [("services", files) for files in reversed(marked_files("services", *marks))]
     return ([("not serial and not services", [*SIDE_BY_SIDE, *files])],
             beside if os.environ.get("SERVICES") != "0" else [],
             [("serial and not services", files) for files in marked_files("serial", *marks)])

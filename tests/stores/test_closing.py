@@ -26,7 +26,7 @@ import stoker                                   # noqa: E402
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
-pytestmark = [pytest.mark.services, pytest.mark.serial]
+pytestmark = pytest.mark.services
 FIELDS = {"bin": "bytes", "cls": "int"}
 KEYS = {"access_key": "test:tester", "secret_key": "testing"}
 

@@ -14,7 +14,7 @@ import stoker                                   # noqa: E402
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
-pytestmark = [pytest.mark.services, pytest.mark.serial]
+pytestmark = pytest.mark.services
 NAMES = [f"t-{k:03}.tar" for k in range(SHARDS)]
 
 
