@@ -251,3 +251,35 @@ def test_an_arrow_file_that_was_not_closed(tmp_path):
             assert "cut.arrow" in str(e)
         else:
             assert rows == list(range(len(rows)))
+
+
+def test_encrypted_columns(tmp_path):
+    """One that is encrypted is left out and says so; the others are read.  A file whose footer is, is refused."""
+    import base64
+    encryption = pytest.importorskip("pyarrow.parquet.encryption")
+
+    class Kms(encryption.KmsClient):
+        def __init__(self, _):
+            encryption.KmsClient.__init__(self)
+
+        def wrap_key(self, key, _):
+            return base64.b64encode(key)
+
+        def unwrap_key(self, key, _):
+            return base64.b64decode(key)
+
+    factory = encryption.CryptoFactory(Kms)
+    for plain in (True, False):
+        how = factory.file_encryption_properties(encryption.KmsConnectionConfig(), encryption.EncryptionConfiguration(
+            footer_key="k", column_keys={"k": ["s"]}, plaintext_footer=plain))
+        with pq.ParquetWriter(tmp_path / f"{plain}.parquet", pa.schema([("x", pa.int64()), ("s", pa.string())]), encryption_properties=how) as w:
+            w.write_table(pa.table({"x": [1, 2], "s": ["a", "b"]}))
+    ds = stoker.open(str(tmp_path / "True.parquet"))
+    assert [r["x"] for r in ds] == [1, 2] and "s" not in ds[0]
+    with pytest.raises(stoker.StokerError, match="s is not read: it is encrypted"):
+        stoker.Loader(ds, {"s": "text"})
+    with pytest.raises(stoker.StokerError, match="the file is encrypted"):
+        stoker.open(str(tmp_path / "False.parquet"))
+    pq.write_table(pa.table({"x": [1], "s": ["q"]}), tmp_path / "plain.parquet")
+    with pytest.raises(stoker.StokerError, match="column s can be read in some files and not in others, because it is encrypted.*plain.parquet"):
+        stoker.open([str(tmp_path / n) for n in ("True.parquet", "plain.parquet")])

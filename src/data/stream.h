@@ -28,6 +28,7 @@ typedef struct stk_stream_sample {
     enum { STK_STREAM_NOTHING, STK_STREAM_READY, STK_STREAM_BAD } state;
     int taken;
     uint64_t shard; /* its name's number */
+    uint64_t len;   /* in its shard */
     stk_buffer *bytes;
     stk_error *why; /* BAD */
 } stk_stream_sample;
@@ -37,6 +38,7 @@ typedef struct stk_stream_block {
     uint64_t number;
     uint32_t pins; /* rows that use it */
     uint64_t taken;
+    uint64_t filled, len; /* samples that are in it, their bytes */
     uint32_t *order;           /* of its samples: the one for each number */
     stk_stream_part *part;     /* by sample and field */
     stk_stream_sample sample[];
@@ -69,6 +71,7 @@ typedef struct stk_stream { /* Thread: any. */
     uint64_t window, block, seed; /* block: samples of one, whole windows */
     uint64_t keep, lag; /* samples past a block's end after which it goes: when it was taken, in any case */
     stk_store *store; /* held: lanes may read after the data set is closed */
+    _Atomic uint64_t memory; /* bytes of samples that are kept, about: stk_stream_limit() */
     _Atomic(stk_stream_run *) run; /* of this process; NULL: none yet */
 } stk_stream;
 
@@ -85,6 +88,7 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     uint64_t low;          /* blocks below are gone */
     uint32_t went_back;    /* rows for which lanes went back: the others wait until these are served */
     stk_stream_block *blocks;
+    uint64_t filled, len; /* of all of them */
     stk_stream_mark *mark;
     uint32_t n_marks;
     uint64_t stride; /* blocks from a mark to the next */

@@ -96,7 +96,11 @@ static void drop_locked(stk_stream_run *r, int all) STK_REQUIRES(r->lock)
         *p = b->next;
         if (b->number >= r->low)
             r->low = b->number + 1;
+        assert(r->len >= b->len);
+        r->len -= b->len;
+        r->filled -= b->filled;
         block_free(r->s, b);
+        pthread_cond_broadcast(&r->room);
         pthread_cond_broadcast(&r->came); /* who waits for a block that is gone has it read again */
     }
 }
@@ -236,6 +240,34 @@ void stk_stream_give_up(stk_stream_lane *l)
     stk_mutex_unlock(&l->run->lock);
 }
 
+static uint64_t memory_of(const stk_stream *s)
+{
+    return atomic_load_explicit(&s->memory, memory_order_relaxed);
+}
+
+static void too_large_locked(stk_stream_run *r) STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+
+    stk_fail(&r->failed, STK_ELIMIT,
+             "the %" PRIu64 " samples that a stream keeps at once are more than %" PRIu64
+             " MB, three eighths of memory_limit: raise it, or lower window (%" PRIu64 ")",
+             s->block, memory_of(s) >> 20, s->window);
+}
+
+/* May the lane go on?  What is wanted comes in any case, and the block after it while that leaves room for the rest
+ * of the wanted one. */
+static int has_room_locked(stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
+{
+    uint64_t memory = memory_of(r->s), each = r->filled ? r->len / r->filled : 0;
+    const stk_stream_block *b;
+
+    if (block <= r->wanted || block > r->wanted + 1 || memory == UINT64_MAX)
+        return block <= r->wanted + 1;
+    b = find_locked(r, r->wanted);
+    return r->len + each * (r->s->block - (b ? b->filled : 0)) < memory;
+}
+
 /* 1: the sample is in its block now; 0: it is not wanted. */
 static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sample *x, const stk_stream_part *part)
     STK_REQUIRES(r->lock)
@@ -256,6 +288,12 @@ static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sam
         return 0;
     }
     b->sample[i] = *x;
+    b->filled++;
+    r->filled++;
+    b->len += x->len;
+    r->len += x->len;
+    if (b->len > memory_of(s) && s->block == s->window && !r->failed.code) /* a smaller window would help */
+        too_large_locked(r);
     if (part)
         memcpy(b->part + i * s->fields.n, part, s->fields.n * sizeof *part);
     pthread_cond_broadcast(&r->came);
@@ -271,7 +309,7 @@ int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_str
     int over;
 
     stk_mutex_lock(&r->lock);
-    while (!is_over_lane_locked(r, l) && block > r->wanted + 1)
+    while (!is_over_lane_locked(r, l) && !has_room_locked(r, block))
         stk_cond_wait(&r->room, &r->lock);
     over = is_over_lane_locked(r, l);
     if (!over) {

@@ -227,6 +227,7 @@ static int settle(stk_stream *s, const stk_stream_options *o, stk_error *err)
     s->block = (BLOCK_MIN + s->window - 1) / s->window * s->window;
     s->keep = o->replaces == STK_YES ? 2 * ((uint64_t)s->batch + STK_STREAM_NEAR) : 0;
     s->lag = ahead * s->batch + 2 * STK_STREAM_NEAR;
+    atomic_init(&s->memory, UINT64_MAX);
     return 0;
 }
 
@@ -259,6 +260,12 @@ int stk_stream_open(stk_dataset **out, const char *const *urls, size_t n, const 
     s->base.store = o.store ? stk_store_ref(o.store) : NULL;
     *out = &s->base;
     return 0;
+}
+
+void stk_stream_limit(stk_dataset *ds, uint64_t bytes)
+{
+    if (ds->can & STK_DATA_STREAM)
+        atomic_store_explicit(&of(ds)->memory, bytes, memory_order_relaxed);
 }
 
 uint32_t stk_stream_count(const stk_dataset *ds)

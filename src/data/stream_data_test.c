@@ -156,6 +156,41 @@ static void places(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* What is kept stays below the limit, but for a sample of each lane; a block alone that is larger is an error. */
+static void a_limit_of_memory(void **state)
+{
+    static uint32_t got[ROWS];
+    stk_dataset *ds = open_all(3, 100, 4);
+    stk_stream *s = (stk_stream *)ds;
+    stk_error err = { 0 };
+    stk_file *file;
+    stk_entry e;
+    uint64_t limit = 300 * 600, most = 0;
+
+    (void)state;
+    all_rows(3, 100, got);
+    stk_stream_limit(ds, limit); /* more than one block, less than two; samples are all as long */
+    for (uint64_t i = 0; i < ROWS; i++) {
+        stk_stream_run *r;
+
+        assert_int_equal(number(ds, i), got[i]);
+        r = atomic_load(&s->run);
+        stk_mutex_lock(&r->lock);
+        most = r->len > most ? r->len : most;
+        stk_mutex_unlock(&r->lock);
+    }
+    assert_true(most > 300 * 500 && most <= limit + 3 * 1100);
+    stk_dataset_unref(&ds);
+    ds = open_all(3, 400, 4);
+    stk_stream_limit(ds, 300 * 400);
+    assert_int_equal(ds->ops->entry(ds, 0, &e, &err), 0);
+    while (ds->ops->acquire(ds, e.shard, &file, &err) == 0) /* until the block is as large */
+        ds->ops->release(ds, e.shard);
+    assert_int_equal(err.code, STK_ELIMIT);
+    assert_non_null(strstr(err.message, "lower window (400)"));
+    stk_dataset_unref(&ds);
+}
+
 static int setup(void **state)
 {
     uint32_t first = 0;
@@ -180,7 +215,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(many_rows_see_one_order),
-                                        cmocka_unit_test(any_order_of_asking), cmocka_unit_test(places) };
+                                        cmocka_unit_test(any_order_of_asking), cmocka_unit_test(places),
+                                        cmocka_unit_test(a_limit_of_memory) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

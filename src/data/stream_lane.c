@@ -122,6 +122,8 @@ static int ordered_open(ordered *f, const stk_stream *s, uint64_t shard, uint64_
     source = f->from->source;
     f->size = info.size - origin;
     f->most = source->can & STK_SOURCE_REMOTE ? PIECE_REMOTE : PIECE_LOCAL;
+    while (f->most > PIECE_FIRST && f->most > atomic_load_explicit(&s->memory, memory_order_relaxed) / s->lanes / 4)
+        f->most /= 2;
     return 0;
 }
 
@@ -167,8 +169,12 @@ static int put_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_
     }
     w->lane->at.offset = f->origin + offset;
     stk_buffer_ref(f->piece);
-    STK_TRY(stk_stream_put(
-        w->lane, &(stk_stream_sample){ .state = STK_STREAM_READY, .shard = w->shard, .bytes = f->piece }, w->part, err));
+    STK_TRY(stk_stream_put(w->lane,
+                           &(stk_stream_sample){ .state = STK_STREAM_READY,
+                                                 .shard = w->shard,
+                                                 .len = end - offset,
+                                                 .bytes = f->piece },
+                           w->part, err));
     f->keep = end;
     w->lane->at.offset = f->origin + end;
     w->seen++;

@@ -4,6 +4,7 @@
  * Batches have five eighths of it, reads a quarter, blocks that samples share an eighth. */
 #include "base/cpu.h"
 #include "base/size.h"
+#include "data/data.h"
 #include "loader/parts.h"
 
 #define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
@@ -185,6 +186,8 @@ int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const s
     stk_account_init_part(out->reads, out->limit / 4, stk_pool_account(out->pool));
     if (so_far->data.remote)
         out->flight = out->limit / 8 < FLIGHT ? out->limit / 8 : FLIGHT;
+    for (uint32_t i = 0; i < so_far->data.n; i++) /* what reads and blocks would have */
+        stk_stream_limit(so_far->data.set[i], out->limit / 8 * 3);
     stk_account_init_part(&out->ration->account, out->limit, stk_pool_account(out->pool));
     out->ration->most = (size_t)(out->limit / 2);
     return stk_cache_open(&out->blocks, out->limit / 8, out->reads, err);
