@@ -19,6 +19,7 @@ from .errors import ClosedError, Whole, invalid, shown, unsupported
 from .seeing import profiled
 
 _VERSION = 1
+_FIXED = ("dataset", "batch_size", "batch_sampler", "sampler", "drop_last", "persistent_workers")     # in torch too
 
 
 class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler", "num_workers", "drop_last", "generator")):
@@ -33,6 +34,7 @@ class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler"
     _crew: Any = None                           # of persistent workers
     _running: _Pass | None = None
     _looped = False                             # an iterable was read before
+    _made = False                               # the constructor is done
 
     def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
                  batch_sampler: Any = None, num_workers: int = 0, collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -40,6 +42,8 @@ class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler"
                  worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
                  generator: Any = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True) -> None:
+        if isinstance(dataset, str):
+            invalid(f"stoker.DataLoader takes a data set, not the path {shown(dataset)}: stoker.Loader(path, fields) reads files")
         if torch_or_none() is None:
             unsupported("stoker.DataLoader gives torch's batches and torch is not installed: use stoker.Loader(dataset)")
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
@@ -57,6 +61,19 @@ class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler"
         self._collation(collate_fn)
         self._pin = sets.pinner(bool(pin_memory))
         self._loaded: dict[str, Any] | None = None
+        self._made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As in torch: some may be changed before the next loop, others not at all."""
+        if self._made and name in _FIXED:
+            raise ValueError(f"{name} attribute should not be set after DataLoader is initialized: make another one")
+        super().__setattr__(name, value)
+        if self._made and name == "collate_fn":
+            self._collation(value)
+        elif self._made and name == "multiprocessing_context":
+            self._method = _start_method(value, self.num_workers)
+        elif self._made and name == "pin_memory":
+            self._pin = sets.pinner(bool(value))
 
     # ---- arguments, in torch's words -----------------------------------------------------------------
 
@@ -109,7 +126,7 @@ class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler"
     def _collation(self, collate_fn: Any) -> None:
         from torch.utils.data import default_collate, default_convert
         self._single = self.batch_size is None and self.batch_sampler is None
-        self.collate_fn = collate_fn or (default_convert if self._single else default_collate)
+        super().__setattr__("collate_fn", collate_fn or (default_convert if self._single else default_collate))
         usual = not self._single and self.collate_fn is default_collate
         self._recipe_collate = _collate.TorchCollate() if usual else self.collate_fn
         self._recipe_own = not usual

@@ -667,6 +667,8 @@ class SetLoader(Loader):
 
 
 def _length(dataset: Any) -> int:
+    if isinstance(dataset, type):
+        invalid(f"{dataset.__name__} is a class: give a data set, {dataset.__name__}(...)")
     try:
         n = len(dataset)
     except TypeError as e:

@@ -46,7 +46,7 @@ class SharedList(Whole, Sequence[Any]):
         for number, item in enumerate(items):
             try:
                 part = _written(item)
-            except Exception as e:
+            except (pickle.PicklingError, TypeError, AttributeError) as e:
                 invalid(f"SharedList: item {number}, {shown(item)}, does not pickle ({type(e).__name__}: {e}): its items do")
             at += len(part)
             ends.append(at)

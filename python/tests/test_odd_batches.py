@@ -188,3 +188,34 @@ def test_an_error_of_ours_names_the_sample():
 
     with pytest.raises(stoker.StokerError, match=r"the file is gone \(in sample 0, worker process 0\)"):
         list(stoker.DataLoader(Made(fails), num_workers=1))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_collate_fn_that_is_set_later(workers):
+    """It was not looked at."""
+    loader = stoker.DataLoader(range(4), batch_size=2, num_workers=workers)
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+    loader.collate_fn = tuple
+    assert list(loader) == [(0, 1), (2, 3)] and loader.collate_fn is tuple
+    loader.collate_fn = theirs.default_collate
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("name,value", [("dataset", [1]), ("batch_size", 2), ("batch_sampler", [[1]]), ("sampler", [1]),
+                                        ("drop_last", True), ("persistent_workers", True)])
+def test_what_may_not_be_changed_later(name, value):
+    for made in (theirs.DataLoader, stoker.DataLoader):
+        loader = made(range(4))
+        with pytest.raises(ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"):
+            setattr(loader, name, value)
+    loader.num_workers, loader.timeout, loader.my_own = 1, 60, 3
+    assert [int(b) for b in loader] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="valid start method"):
+        loader.multiprocessing_context = "forkk"
+
+
+def test_not_a_data_set():
+    with pytest.raises(ValueError, match=r"takes a data set, not the path 'photos': stoker.Loader\(path, fields\) reads files"):
+        stoker.DataLoader("photos")
+    with pytest.raises(ValueError, match=r"Made is a class: give a data set, Made\(...\)"):
+        stoker.Loader(Made)
