@@ -381,6 +381,8 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
 
     if (s->array && (!c->stored || c->pack))
         return 0;
+    if (s->kind == STK_KIND_BYTES && c->n_steps == 0 && c->refused)
+        return stk_fail(err, STK_ENOTSUP, "output %s: its field is not read: %s", name, c->refused);
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
         return stk_fail(
             err, STK_EINVAL,
@@ -429,6 +431,7 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, int *text, stk_er
             return stk_fail_nomem(err, strlen(type.name));
     }
     *text = type.text;
+    c->refused = type.refused;
     if (!type.dtype)
         return 0;
     *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
