@@ -61,7 +61,6 @@ typedef struct stk_chain {
     int touched;   /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse;    /* ends in a value */
     stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
-    const char *refused; /* while it is planned: why its field is not read; NULL: it is */
     void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
