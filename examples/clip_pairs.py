@@ -6,6 +6,7 @@ A folder has 1.jpg beside 1.txt; shards have members jpg and txt.
 import sys
 
 import stoker
+import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 data = sys.argv[1]
@@ -17,7 +18,6 @@ tokenizer.enable_padding(pad_id=1, pad_token="_")
 
 
 def tokenize(batch):
-    import torch
     found = tokenizer.encode_batch(batch["text"])
     return {**batch, "ids": torch.tensor([e.ids for e in found]), "mask": torch.tensor([e.attention_mask for e in found])}
 

@@ -19,13 +19,14 @@ torch.distributed.init_process_group("gloo")
 rank = torch.distributed.get_rank()
 torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 2)))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 loader = stoker.Loader(data, global_batch_size=16, shuffle=True, seed=1, fields={
     "image": "image | random_resized_crop(32) | hflip | normalize(imagenet) | to(f32)", "label": "from(cls) | int"})
 loader.ledger(path + ".ledger")                 # what was handed out, over all lives of the run
 if os.path.exists(path):
     saved = torch.load(path)
     model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
     loader.load_state_dict(saved["loader"])
     print(f"rank {rank}: {loader}", flush=True)
 steps = 0
@@ -35,7 +36,7 @@ while loader.epoch < epochs:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        state = {"model": model.state_dict(), "loader": loader.state_dict()}
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict()}
         if rank == 0:
             torch.save(state, path + ".new")
             os.replace(path + ".new", path)

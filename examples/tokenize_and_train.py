@@ -94,7 +94,7 @@ def gpt(width: int = 64, heads: int = 4, layers: int = 2):
 
 
 def train(work: pathlib.Path, steps: int = STEPS) -> tuple[float, float]:
-    """(the first loss, the loss on val.bin behind the last step)"""
+    """(the first loss, the loss on val.bin after the last step)"""
     import torch
     from torch.nn.functional import cross_entropy
     fields = {"x": f"tokens(block={BLOCK})", "y": f"tokens(block={BLOCK}, shift=1)"}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_arrow - any bytes as an Arrow IPC file or stream: values of every column of some rows, or a clean error. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -17,6 +18,22 @@ static unsigned sum(stk_bytes v)
     for (size_t i = 0; i < v.len; i++)
         x += v.data[i]; /* every byte is touched */
     return x;
+}
+
+/* Rows that are taken at once are those that are taken one by one. */
+static unsigned at_once(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row)
+{
+    stk_bytes all = { 0 }, one;
+    stk_error err;
+    uint64_t n = stk_arrow_rows(b, l, row, ROWS, &all);
+
+    for (uint64_t i = 0; i < n; i++) {
+        size_t each = all.len / n;
+
+        if (stk_arrow_value(b, l, row + i, &one, &err) < 0 || one.len != each || (each && memcmp(one.data, all.data + i * each, each) != 0))
+            abort();
+    }
+    return sum(all);
 }
 
 /* Some rows of a column; of a packed batch its buffers are unpacked first. */
@@ -42,6 +59,8 @@ static unsigned column(const stk_arrow_batch *b, const stk_arrow_leaf *l)
 
         if (stk_arrow_value(&open, l, r, &v, &err) == 0)
             all += sum(v) + (l->decimal && stk_arrow_decimal(l, v) > 0);
+        if (r % 7 == 0)
+            all += at_once(&open, l, r);
     }
     stk_free(room);
     return all;

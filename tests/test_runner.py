@@ -131,7 +131,7 @@ def test_services_run_beside_the_others_and_are_counted(monkeypatch):
     log = services(monkeypatch, (1, "1 failed, 3 passed in 1.10s\n"), (0, "2 passed in 0.10s\n"))
     assert run_tests.run_pytest(log, env={}) == (1, (14, 1, 0))
     assert "not serial and not services" in log.commands[0] and "-n" in log.commands[0]
-    assert [c[-2:] for c in log.other.commands] == [["services and not serial", f"tests/{i}/test_b.py"] for i in range(2)]
+    assert [c[-2:] for c in log.other.commands] == [["services and not serial", f"tests/{i}/test_b.py"] for i in (1, 0)]
     assert "1 failed" in log.text()             # a failure is found in the one log
 
 

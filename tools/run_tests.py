@@ -143,7 +143,7 @@ def step_build(log):
 
 
 def step_units(log):
-    return meson_test(log, "build")
+    return meson_test(log, "build", "--timeout-multiplier=4")
 
 
 def python_env(folder="build"):
@@ -166,7 +166,8 @@ def pytest_runs(mark):
     """Marks and arguments of each run of pytest: those of one list side by side, and of services; then those alone."""
     marks = [mark] if mark else []
     files = sum(marked_files(mark), []) if mark else TEST_FOLDERS
-    beside = [("services and not serial", files) for files in marked_files("services", *marks)]
+    # Backwards: Ray, in the first folder, gives itself 30 s to start, and all others begin by importing what they need.
+    beside = [("services and not serial", files) for files in reversed(marked_files("services", *marks))]
     return ([("not serial and not services", [*SIDE_BY_SIDE, *files])],
             beside if os.environ.get("SERVICES") != "0" else [],
             [("serial and not services", files) for files in marked_files("serial", *marks)])

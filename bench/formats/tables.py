@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 import stoker
 
+os.environ |= {"LANCE_CPU_THREADS": "2", "LANCE_IO_THREADS": "2"}       # as many as ours
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 sys.path.append(os.environ.get("PEERS", ""))

@@ -198,6 +198,7 @@ typedef struct stk_scan { /* index() reports here */
     /* The shard can be read, and yet something is odd about it: at most once.  May be NULL. */
     void (*warn)(struct stk_scan *scan, const char *why);
     int salvage; /* a shard that is torn ends where it is: warn() with the reason, and succeed */
+    const char *name; /* the shard's, where it is known; or NULL */
 } stk_scan;
 
 typedef struct stk_entry { /* what the index knows of a sample; borrowed from it */

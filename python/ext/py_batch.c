@@ -6,7 +6,11 @@
  * returns to the loader as the tensors die, and nothing here outlives a closed loader. */
 #include "py_batch.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define HEAP_LEAST ((size_t)1 << 18)
+#define HEAP_MOST ((size_t)31 << 20) /* glibc follows no more than 32 MB */
 
 static PyObject *row_bytes(const stk_batch *b, uint32_t output, uint32_t row, int text)
 {
@@ -32,12 +36,32 @@ static PyObject *row_tensor(module_state *st, const stk_batch *b, uint32_t outpu
     return tensor_new(st, &t);
 }
 
+/* A batch of large bytes objects makes the heap grow, and malloc would give all of it back to the system when they die: every batch
+ * would fault its pages in again, which takes longer than the copy.  Memory of that size, once freed, tells malloc (glibc's threshold
+ * follows what programs free) to keep as much. */
+static void expect_bytes(module_state *st, const stk_batch *b, uint32_t output)
+{
+    size_t bytes = 0;
+    void *volatile room;
+    stk_tensor t;
+
+    for (uint32_t row = 0; row < stk_batch_rows(b); row++)
+        bytes += stk_batch_row(b, output, row, &t) == 0 ? (size_t)t.shape[0] : 0;
+    if (bytes <= st->most_bytes || bytes < HEAP_LEAST || bytes > HEAP_MOST)
+        return;
+    st->most_bytes = bytes;
+    room = malloc(bytes);
+    free(room);
+}
+
 static PyObject *output_rows(module_state *st, const stk_batch *b, uint32_t output)
 {
     stk_out_kind kind = stk_batch_output_kind(b, output);
     uint32_t n = stk_batch_rows(b);
     PyObject *list = PyList_New(n);
 
+    if (kind == STK_OUT_BYTES)
+        expect_bytes(st, b, output);
     for (uint32_t row = 0; list && row < n; row++) {
         PyObject *v = kind == STK_OUT_LIST ? row_tensor(st, b, output, row)
                                            : row_bytes(b, output, row, kind != STK_OUT_BYTES);

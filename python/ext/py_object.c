@@ -6,6 +6,15 @@
 #include <stoker/store.h>
 #include <string.h>
 
+/* "O&" of the functions below: a store, or None for the process's own. */
+static int to_store(PyObject *value, void *out)
+{
+    stk_store *s = store_of(value);
+
+    *(stk_store **)out = s;
+    return s || !PyErr_Occurred();
+}
+
 static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
@@ -22,17 +31,16 @@ static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
 PyObject *object_list(PyObject *module, PyObject *args)
 {
     const char *prefix;
-    PyObject *store, *out;
     stk_error err = { 0 };
+    PyObject *out;
     stk_store *s;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "yO:object_list", &prefix, &store))
+    if (!PyArg_ParseTuple(args, "yO&:object_list", &prefix, to_store, &s))
         return NULL;
     out = PyList_New(0);
     if (!out)
         return NULL;
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_list(prefix, s, add_listed, out, &err);
     Py_END_ALLOW_THREADS
@@ -47,16 +55,15 @@ PyObject *object_list(PyObject *module, PyObject *args)
 PyObject *object_read(PyObject *module, PyObject *args)
 {
     const char *url;
-    PyObject *store, *out;
     stk_error err = { 0 };
     void *data = NULL;
+    PyObject *out;
     size_t len = 0;
     stk_store *s;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "yO:object_read", &url, &store))
+    if (!PyArg_ParseTuple(args, "yO&:object_read", &url, to_store, &s))
         return NULL;
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_read(url, s, &data, &len, &err);
     Py_END_ALLOW_THREADS
@@ -72,15 +79,13 @@ PyObject *object_read(PyObject *module, PyObject *args)
 PyObject *object_write(PyObject *module, PyObject *args)
 {
     const char *url;
-    PyObject *store;
     Py_buffer data;
     stk_error err = { 0 };
     stk_store *s;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "yy*O:object_write", &url, &data, &store))
+    if (!PyArg_ParseTuple(args, "yy*O&:object_write", &url, &data, to_store, &s))
         return NULL;
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_write(url, s, data.buf, (size_t)data.len, &err);
     Py_END_ALLOW_THREADS
@@ -93,14 +98,12 @@ PyObject *object_write(PyObject *module, PyObject *args)
 PyObject *object_remove(PyObject *module, PyObject *args)
 {
     const char *url;
-    PyObject *store;
     stk_error err = { 0 };
     stk_store *s;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "yO:object_remove", &url, &store))
+    if (!PyArg_ParseTuple(args, "yO&:object_remove", &url, to_store, &s))
         return NULL;
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_remove(url, s, &err);
     Py_END_ALLOW_THREADS
@@ -142,15 +145,14 @@ static int is_dead(void *cookie, const char *url)
 PyObject *object_sweep(PyObject *module, PyObject *args)
 {
     const char *prefix;
-    PyObject *dead, *store;
     stk_error err = { 0 };
+    PyObject *dead;
     stk_store *s;
     int rc;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "yOO:object_sweep", &prefix, &dead, &store))
+    if (!PyArg_ParseTuple(args, "yOO&:object_sweep", &prefix, &dead, to_store, &s))
         return NULL;
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_sweep(prefix, s, is_dead, dead, &err);
     Py_END_ALLOW_THREADS
@@ -169,17 +171,15 @@ static int put_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     put_object *self = (put_object *)obj;
     stk_error err = { 0 };
     const char *url;
-    PyObject *store;
     stk_store *s;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yO:Put", names, &url, &store))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "yO&:Put", names, &url, to_store, &s))
         return -1;
     if (self->put) {
         PyErr_SetString(PyExc_TypeError, "a Put is opened once");
         return -1;
     }
-    s = store_of(store);
     Py_BEGIN_ALLOW_THREADS
     rc = stk_object_put(url, s, &self->put, &err);
     Py_END_ALLOW_THREADS

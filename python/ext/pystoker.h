@@ -21,6 +21,7 @@ typedef struct module_state {
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
     log_bridge *log;      /* cookie of log_line() */
+    size_t most_bytes;    /* of a batch's rows that were made as bytes objects, so far */
 } module_state;
 
 typedef struct dataset_object {

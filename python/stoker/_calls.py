@@ -84,19 +84,22 @@ def _array(value: Any) -> Any:
 def _picture(value: Any) -> Any:
     array = _array(value)
     if array.dtype != "uint8" or array.ndim not in (2, 3):
-        raise TypeError(f"it returned {array.dtype} of the shape {array.shape}: a picture is uint8 (height, width, channels); "
-                        "for other numbers say .call(function, dtype=...)")
+        what = type(value).__name__ if array.dtype == object else f"{array.dtype} {array.shape}"
+        raise TypeError(f"it returned {what}: a picture is uint8 (height, width, channels); for numbers say "
+                        ".call(function, dtype=...)")
     return array
 
 
 def _numbers(value: Any, wants: int) -> Any:
-    array = _array(value)
+    array, kind = _array(value), _DTYPES[wants]
+    if not array.size:
+        return array.astype(kind)               # an empty list is float64 for NumPy
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"it returned {array.dtype}: numbers were asked for")
-    kind = _DTYPES[wants]
-    if array.dtype.kind == "f" and kind[0] in "iu":
-        raise TypeError(f"it returned {array.dtype}, and its chain says {kind}: round it")
+        what = type(value).__name__ if array.dtype == object else array.dtype
+        raise TypeError(f"it returned {what}: numbers were asked for")
     made = array.astype(kind)
+    if array.dtype.kind == "f" and kind[0] in "iu":
+        raise TypeError(f"it returned {array.dtype}, and its chain says {made.dtype}: round it")
     if kind[0] in "iu" and (made != array).any():
         raise OverflowError(f"it returned {array.dtype} with a number that {made.dtype} does not hold")
     return made

@@ -19,6 +19,8 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .errors import invalid
+
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 _OF_NO_USE = {"__dict__", "__weakref__", "__doc__", "__module__", "__annotations__", "__firstlineno__", "__static_attributes__",
               "__annotate__", "__annotations_cache__", "__annotate_func__", "__annotate_", "_abc_impl"}
@@ -35,18 +37,24 @@ def name_of(fn: Any) -> str:
 
 def function_print(fn: Any) -> str:
     """Name and hash; "" of None."""
-    return "" if fn is None else f"{name_of(fn)}.{_Print().of(fn)[:16]}"
+    return "" if fn is None else f"{name_of(fn)}.{value_print(fn)[:16]}"
 
 
 def value_print(value: Any) -> str:
     """The hash of an argument."""
-    return _Print().of(value)
+    try:
+        return _Print().of(value)
+    except RecursionError:
+        invalid(f"what {name_of(value)} uses is nested too deep to be compared: set its stoker_version, a number that you change with it")
 
 
 def version_of(fn: Any) -> str | None:
     """What says itself which version it is."""
-    said = getattr(fn, "stoker_version", None)
-    return None if said is None else str(said)
+    try:
+        said = fn.stoker_version
+    except Exception:           # some objects answer any name, and not all by AttributeError
+        return None
+    return str(said) if isinstance(said, (int, float, str)) else None
 
 
 def _module(named: Any) -> str:
@@ -113,8 +121,7 @@ class _Print:
                 return make(self, value)
         if type(value).__module__ == "torch" and type(value).__qualname__ == "Tensor" and value.layout.__repr__() == "torch.strided":
             return self._tensor(value)
-        wrapped = getattr(value, "__wrapped__", None)           # functools.cache and the like
-        return self._object(value) if wrapped is None else self._all("wrapped " + type(value).__qualname__, [wrapped])
+        return self._all("cached", [value.__wrapped__]) if isinstance(value, functools._lru_cache_wrapper) else self._object(value)
 
     # ---- what holds others ----
 

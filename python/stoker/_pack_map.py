@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import hashlib
 import json
-import multiprocessing
 import os
 import pathlib
 import re
@@ -20,7 +19,6 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 from . import _pack_made, _pack_tokens
@@ -296,19 +294,6 @@ def stat(path: str) -> tuple[int, int]:
     return st.st_size, st.st_mtime_ns
 
 
-def in_processes(workers: int) -> Callable[[tuple[Any, ...], list[int]], Iterator[tuple[dict[str, Any], str]]]:
-    """An engine: given the job and the numbers of shards, it gives what work() gives for each, as they are ready."""
-    def run(job: tuple[Any, ...], shards: list[int]) -> Iterator[tuple[dict[str, Any], str]]:
-        with ProcessPoolExecutor(min(workers, len(shards)), _context(), begin, job) as pool:
-            try:
-                for ready in as_completed([pool.submit(work, k) for k in shards]):
-                    yield ready.result()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    return run
-
-
 @contextlib.contextmanager
 def _aside(target: Target) -> Iterator[str]:
     """A hidden folder on the target's disk, by the one process that packs to it; those of the dead go."""
@@ -323,13 +308,6 @@ def _aside(target: Target) -> Iterator[str]:
             yield mine
         finally:
             shutil.rmtree(mine, ignore_errors=True)
-
-
-def _context() -> Any:
-    """fork where nothing speaks against it: it starts at once and takes functions of __main__."""
-    import threading
-    safe = threading.active_count() == 1 and "fork" in multiprocessing.get_all_start_methods()
-    return multiprocessing.get_context("fork" if safe else "spawn")
 
 
 _job: tuple[Dataset, Functions, Any, Any, int]
@@ -420,25 +398,36 @@ class _Counts:
         self.failed.append({"sample": i, "key": sample["__key__"], "reason": why[:400]})
 
 
+class _Blamed(Exception):
+    """A sample that is not tried again."""
+
+
+_NONE_BLAMED: dict[int, str] = {}
 _MACHINE = ("EIO", "ESTALE", "ENOMEM", "ECLOSED")
 
 
-def work(number: int) -> tuple[dict[str, Any], str]:
-    """In a worker process, after begin(): run `number` through the functions, into one shard."""
+def work(number: int, blamed: Mapping[int, str] = _NONE_BLAMED, mark: Callable[[int], None] = lambda i: None) -> tuple[dict[str, Any], str]:
+    """In a worker process, after begin(): run `number` through the functions, into one shard.
+
+    blamed: samples that ended processes, and how; mark: is told which sample comes next
+    """
     data, functions, place, ids, run = _job
     counts = _Counts(functions.skip)
     with place.open(number, functions.tokens) as out:
         for i in ids[number * run:(number + 1) * run]:
             sample: dict[str, Any] = {"__key__": str(i), "__url__": ""}
+            mark(i)
             try:
                 sample = data._at(i)
+                if i in blamed:
+                    raise _Blamed(blamed[i])
                 with _within(functions.timeout):
                     made = functions.samples(sample)
                 out.put(made)
                 counts.count(sample, made)
             except (Exception, SystemExit, _Late) as e:
                 why = f"it took more than {functions.timeout} s" if isinstance(e, _Late) \
-                    else str(e) if isinstance(e, StokerError) else f"{type(e).__name__}: {e}"
+                    else str(e) if isinstance(e, (StokerError, _Blamed)) else f"{type(e).__name__}: {e}"
                 counts.fail(i, sample, e, why)
         row = {"shard": number, "size": out.finish(), "samples": out.samples, "failed": counts.failed, "dropped": counts.dropped,
                "changed": counts.changed}

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import _collate, _crew, _make, _stoker, _streams, sets
 from ._arrays import torch_or_none
-from .errors import Whole, invalid, shown, unsupported
+from .errors import ClosedError, Whole, invalid, shown, unsupported
 from .seeing import profiled
 
 _VERSION = 1
@@ -260,8 +260,11 @@ class _Pass(_stoker.Giver):
             return self._made()
 
     def _made(self) -> tuple[Any, Any, tuple[int, None]]:
-        if self.over or self._stopped:
+        if self.over:
             raise StopIteration
+        if self._stopped:
+            raise ClosedError("this iterator is over: its loader was closed, or another loop has taken its persistent workers; use "
+                              "one iterator at a time, or persistent_workers=False", "ECLOSED")
         step = self._first + self.given + self._failed
         if step not in self._ready:
             self._ready.clear()

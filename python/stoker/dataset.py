@@ -7,7 +7,7 @@ import contextlib
 import operator
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -234,12 +234,14 @@ class Dataset(Whole):
     @overload
     def __getitem__(self, i: int | str) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, i: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, i: slice | Sequence[int | str]) -> list[dict[str, Any]]: ...
     def __getitem__(self, i: Any) -> Any:
-        """A sample by its number or its key; a slice: a list of samples."""
+        """A sample by its number or its key; a slice, or a list or array of numbers and keys: a list of samples."""
         n = len(self)
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(n))]
+        if isinstance(i, (list, range)) or getattr(i, "ndim", 0) == 1 and hasattr(i, "tolist"):
+            return self._several(i if isinstance(i, (list, range)) else i.tolist())
         if isinstance(i, str):
             i = self._number(i)
         try:
@@ -250,6 +252,11 @@ class Dataset(Whole):
             raise IndexError(f"sample {shown(at)} of {n}"[:200])
         at %= n
         return self._at(at if self._ids is None else int(self._ids[at]))
+
+    def _several(self, names: Sequence[Any]) -> list[dict[str, Any]]:
+        if any(isinstance(k, bool) for k in names):
+            raise TypeError("a list of True and False names no samples: give numpy.flatnonzero(mask), or select=mask to a loader")
+        return [self[k] for k in names]
 
     def _at(self, at: int) -> dict[str, Any]:
         """A sample by its number in the whole data, of which this may be a part."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _arrow, _options, _pack_bucket, _pack_map, _stoker
+from . import _arrow, _options, _pack_bucket, _pack_map, _pack_pool, _stoker
 from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
@@ -35,7 +35,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     src: what stoker.open() takes, or what it gave
     dst: a folder, or a path with a number in it: "out/train-%06d.tar"; also s3:// and gs:// (docs/stores.md)
     map: a function from a sample ({"__key__", field: bytes}) to a sample, a list of samples, or None
-        to drop it; values as for Writer.  Runs in num_proc processes and must be importable there
+        to drop it; values as for Writer.  Runs in num_proc processes
     flat_map: in place of map: a function that gives any number of samples
     filter: a function that says whether a sample is kept
     num_proc: processes with functions, threads without; None: the cores there are
@@ -135,7 +135,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     target = _pack_bucket.Bucket(path, name, force, kind, store) if "://" in path else _pack_map.Target(path, name, force, kind)
     arguments["bytes"], arguments["compress"] = size or (0 if count else _DEFAULT_BYTES), _NAMES.get(packed)
     job = _pack_map.Job(data, ids, run, functions, counts["fingerprint"], arguments)
-    done = _pack_map.fill(target, job, _pack_ray.work if engine else _pack_map.in_processes(workers or os.cpu_count() or 1))
+    done = _pack_map.fill(target, job, _pack_ray.work if engine else _pack_pool.in_processes(workers or os.cpu_count() or 1))
     done["left_out"], done["dropped"] = counts["left_out"], {**counts["dropped"], "functions": done.pop("dropped")}
     paths = done.pop("paths")
     if index and paths and tokens is None and not packed:

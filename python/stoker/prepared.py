@@ -48,8 +48,12 @@ def prepared(src: Urls | Dataset, folder: str | os.PathLike[str], *, fields: Map
         with note.locked():
             if note.read() is None:
                 note.write(pack(data, place, map, num_proc, fields=fields, filter=filter, store=store, **options))
-    pattern = json.loads(note.read() or b"{}")["pattern"]
-    return Dataset(os.path.join(place, os.path.basename(pattern)), store=store)
+    made = json.loads(note.read() or b"{}")
+    if not made["shards"]:
+        invalid(f"no sample is left to prepare, {made['left_out']} were left out: {made['dropped']}")
+    if options.get("arrays"):
+        return Dataset({name: os.path.join(place, f"{name}-*.npy") for name, chain in (fields or {}).items() if chain is not None}, store=store)
+    return Dataset(os.path.join(place, os.path.basename(made["pattern"])), store=store)
 
 
 def _first(data: Dataset, limit: int, select: Any, where: Any) -> Any:

@@ -33,6 +33,7 @@ _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "sh
 _ORDERED = ("shuffle", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify")
 _REMEDY = {"batch_ops": "give collate= a function",
            "exclude": "give the other samples by select=",
+           "where": "give the numbers of the samples by select=",
            "memory_limit": "batch_size and prefetch bound what is in memory"}
 
 

@@ -43,8 +43,11 @@ class SharedList(Whole, Sequence[Any]):
         if isinstance(items, (str, bytes)) or not isinstance(items, Iterable):
             invalid(f"SharedList takes a list or another iterable, not {shown(items)[:60]}")
         ends, parts, at = array.array("Q"), [], 0
-        for item in items:
-            part = _written(item)
+        for number, item in enumerate(items):
+            try:
+                part = _written(item)
+            except Exception as e:
+                invalid(f"SharedList: item {number}, {shown(item)}, does not pickle ({type(e).__name__}: {e}): its items do")
             at += len(part)
             ends.append(at)
             parts.append(part)

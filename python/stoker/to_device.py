@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import copy
 import sys
+import threading
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -38,47 +38,63 @@ _NOTHING = object()
 
 
 class _Pass(_stoker.Giver):
-    """One loop over the loader."""
+    """One loop over the loader.  Threads take turns: each batch goes to one of them."""
 
     def __init__(self, owner: ToDevice, inner: Iterator[Any]) -> None:
         self._owner = owner
         self._inner: Iterator[Any] | None = inner
         self._mover: Any = None
-        self._queue: deque[_Pulled] = deque()
+        self._queue: dict[int, _Pulled] = {}    # in order, by number; giving one is to pop it
+        self._pulled = 0
         self._over = False
+        self._lock = threading.RLock()
+        self._busy = False                      # next() runs, in the thread that has the lock
 
-    def _make(self) -> tuple[Any, Any, tuple[()]]:
+    def _make(self) -> tuple[Any, Any, tuple[int, None]]:
+        with self._lock:
+            self._busy = True
+            try:
+                return self._made()
+            finally:
+                self._busy = False
+                if self._inner is None:         # closed meanwhile
+                    self._let_go()
+
+    def _made(self) -> tuple[Any, Any, tuple[int, None]]:
+        """Of two threads that are given one batch, one takes it, and the other one comes again."""
         if self._over:
             raise StopIteration
-        if self._inner is None:
+        inner = self._inner
+        if inner is None:
             raise ClosedError("this iterator is over: it was closed, or its loader has gone on since; use "
                               "one iterator at a time", "ECLOSED")
         if self._mover is None:
             self._mover = _staging.place(self._owner.device, self._owner.depth)
-        self._fill()
-        first = self._queue[0]
+        self._fill(inner)
+        number, first = next(iter(self._queue.items()))
         if first.error is not None:
-            self._queue.popleft()
+            del self._queue[number]
             if isinstance(first.error, StopIteration):
                 self._end()
             raise first.error
-        return self._mover.receive(first.sent), self._queue.popleft, ()
+        return self._mover.receive(first.sent), self._queue.pop, (number, None)
 
-    def _fill(self) -> None:
+    def _fill(self, inner: Iterator[Any]) -> None:
         """`depth` batches are in flight, or all that are left."""
         while True:
-            last = self._queue[-1] if self._queue else None
+            last = next(reversed(self._queue.values()), None)
             if last is not None and last.sent is _NOTHING and last.error is None:
-                self._pull(last)
+                self._pull(last, inner)
             elif len(self._queue) < self._owner.depth and (last is None or last.error is None):
-                self._queue.append(_Pulled(self._owner._state_now()))
+                self._pulled += 1
+                self._queue[self._pulled] = _Pulled(self._owner._state_now())
             else:
                 return
 
-    def _pull(self, into: _Pulled) -> None:
+    def _pull(self, into: _Pulled, inner: Iterator[Any]) -> None:
         try:
             if into.raw is _NOTHING:
-                for into.raw in self._inner:    # type: ignore[union-attr]
+                for into.raw in inner:
                     break                       # a loop: next() looks at signals before it is stored
                 else:
                     into.error = StopIteration()
@@ -96,13 +112,21 @@ class _Pass(_stoker.Giver):
         self.close()
 
     def close(self) -> None:
-        """Let go of what is in flight, and of the loader's iterator."""
-        for pulled in self._queue:              # their states say where the loop was left
-            pulled.raw = pulled.sent = None
+        """Let go of what is in flight, and of the loader's iterator.  A next() that runs does so when it ends."""
         self._inner = None
-        if self._mover is not None:
-            self._mover.close()
-            self._mover = None
+        if self._lock.acquire(blocking=False):
+            try:
+                if not self._busy:              # else a signal's handler came upon it
+                    self._let_go()
+            finally:
+                self._lock.release()
+
+    def _let_go(self) -> None:
+        for pulled in self._queue.values():     # their states say where the loop was left
+            pulled.raw = pulled.sent = None
+        mover, self._mover = self._mover, None
+        if mover is not None:
+            mover.close()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():             # CUDA may be gone by then, and memory soon is
@@ -130,7 +154,7 @@ class ToDevice(Whole, has=("loader", "device", "depth")):
         self.device = device
         self.depth = depth
         self._once: _Pass | None = None         # of a loader that is its own iterator: no loop loses any
-        self._queue: deque[_Pulled] = deque()   # of the last loop: the first has the state after what was given
+        self._queue: dict[int, _Pulled] = {}    # of the last loop: the first has the state after what was given
         self._passed: _Pulled | None = None     # while it is the first, the loader's own state counts
 
     def __iter__(self) -> Iterator[Any]:
@@ -157,6 +181,12 @@ class ToDevice(Whole, has=("loader", "device", "depth")):
 
     # ---- state -----------------------------------------------------------------------------------
 
+    def _first(self) -> _Pulled | None:
+        """The batch that is handed out next, if it was pulled."""
+        for pulled in list(self._queue.values()):
+            return pulled
+        return None
+
     def _state_now(self) -> Any:
         ask = getattr(self.loader, "state_dict", None)
         try:
@@ -165,7 +195,7 @@ class ToDevice(Whole, has=("loader", "device", "depth")):
             return _NoState(e)
 
     def _state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        first = self._queue[0] if self._queue else None
+        first = self._first()
         if first is None or first is self._passed:
             return self.loader.state_dict(*args, **kwargs)      # type: ignore[attr-defined]
         if isinstance(first.state, _NoState):
@@ -179,7 +209,7 @@ class ToDevice(Whole, has=("loader", "device", "depth")):
 
     def _set_epoch(self, *args: Any, **kwargs: Any) -> Any:
         answer = self.loader.set_epoch(*args, **kwargs)         # type: ignore[attr-defined]
-        self._passed = self._queue[0] if self._queue else None
+        self._passed = self._first()
         return answer
 
     # ---- the end ---------------------------------------------------------------------------------
@@ -189,7 +219,7 @@ class ToDevice(Whole, has=("loader", "device", "depth")):
         if running is not None:
             running.close()
         self._running = self._once = self._passed = None
-        self._queue = deque()
+        self._queue = {}
 
     def close(self) -> None:
         """Let go of what is in flight, and close the loader if it can be."""

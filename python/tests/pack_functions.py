@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions for pack(): in a module that spawned processes can import by itself."""
 
+import itertools
+import os
+import signal
 import time
 
 
@@ -121,4 +124,30 @@ def swallows(sample):
             time.sleep(600)
     except Exception:
         return None
+    return sample
+
+
+def crashes(sample):
+    if sample["__key__"].endswith("42"):
+        os._exit(9)
+    return sample
+
+
+class KilledOnce:
+    """The process is killed, at the first try only."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, sample):
+        mark = os.path.join(self.folder, sample["__key__"])
+        if sample["__key__"].endswith("5") and not os.path.exists(mark):
+            open(mark, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return sample
+
+
+def hangs_in_c(sample):
+    if sample["__key__"].endswith("42"):
+        sum(itertools.repeat(0))        # looks at no signal
     return sample

@@ -262,13 +262,23 @@ def test_what_it_may_not_return(urls):
             next(iter(loader))
     for f, given, says in [(lambda t: 7, {}, "text is to stay text"), (lambda t: [1.5], {"dtype": "i64"}, "round it"),
                            (lambda t: [300], {"dtype": "u8"}, "does not hold"), (lambda t: ["x"], {"dtype": "f4"}, "f4"),
-                           (lambda t: [1, 2], {"dtype": "f32", "shape": 3}, "other sizes")]:
+                           (lambda t: [1, 2], {"dtype": "f32", "shape": 3},
+                            r"gave numbers of the shape \(2\), and its chain says \(3\)"),
+                           (lambda t: [1.5], {"dtype": "i64"}, "returned float64, and its chain says int64: round it"),
+                           (lambda t: {1}, {"dtype": "i64"}, "returned set: numbers were asked for")]:
         with pytest.raises(ValueError, match=says), \
                 stoker.Loader(urls, {"t": stoker.from_("txt").text().call(f, **given)}, batch_size=1, num_workers=0) as loader:
             next(iter(loader))
 
 
 @pytest.mark.asan
+def test_no_numbers_at_all(urls):
+    """A tokenizer gives [] for an empty text, which NumPy takes for float64."""
+    ids = stoker.from_("txt").text().call(lambda t: [1, 2] if "3" in t else [], dtype="i64")
+    [batch] = stoker.Loader(urls, {"ids": ids}, batch_size=10, num_workers=0, limit=10, collate="pad")
+    assert str(batch["ids"].dtype).endswith("int64") and sorted(set(batch.lengths["ids"].tolist())) in ([0], [0, 2])
+
+
 def test_a_killed_process_is_an_error(urls):
     with stoker.Loader(urls, {"x": chain().resize((16, 16)).call(killed)}, batch_size=16, num_workers=2) as loader, \
             pytest.raises(stoker.StokerError, match=r"worker \d \(process \d+\) was killed by SIGKILL.* while "

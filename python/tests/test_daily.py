@@ -119,6 +119,22 @@ def test_samples_by_slice_and_key(urls):
         stoker.open({"x": np.zeros(3)})["0"]
 
 
+def test_samples_by_list(urls):
+    import numpy as np
+    ds = stoker.open(urls)
+    names = [ds[k]["__key__"] for k in (3, 0, -1)]
+    for which in ([3, 0, -1], np.array([3, 0, -1]), names, [3, names[1], -1], range(3, -2, -3)):
+        assert [s["__key__"] for s in ds[which]][:2] == names[:2]
+    assert ds[[]] == [] and len(ds[np.arange(2)]) == 2
+    with pytest.raises(IndexError, match=f"sample {len(ds)} of {len(ds)}"):
+        ds[[0, len(ds)]]
+    for mask in ([True] * len(ds), np.ones(len(ds), bool)):
+        with pytest.raises(TypeError, match="a list of True and False names no samples: give numpy.flatnonzero"):
+            ds[mask]
+    with pytest.raises(TypeError, match="by its number or its key, not a tuple"):
+        ds[1:2, 3]
+
+
 def test_a_key_that_two_samples_have(tmp_path):
     shards = [write_tar(tmp_path / f"{i}.tar", [("same.cls", b"1"), (f"{i}.cls", b"2")]) for i in range(2)]
     ds = stoker.open(shards)

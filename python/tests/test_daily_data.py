@@ -169,8 +169,14 @@ def test_chains_that_are_right_are_built():
     assert str(stoker.Chain().hflip().resize(8)) == "hflip | resize(8)"
 
 
+@pytest.mark.parametrize("name", ["mixup", "MixUp", "CutMix", "mixup_cutmix", "label_smoothing"])
+def test_ops_on_batches_are_named_where_they_belong(name):
+    with pytest.raises(stoker.StokerError, match=r"works on whole batches, outside of chains: batch_ops=\[\"\w+\((image, )?label"):
+        stoker.Transform(f"hflip | {name}(image, label)")
+
+
 @pytest.mark.asan
-@pytest.mark.parametrize("name, ours", [("random_horizontal_flip", "hflip"), ("RandomHorizontalFlip", "hflip"), ("to_tensor", "to"), ("ToTensor", "to"),
+@pytest.mark.parametrize("name, ours", [("RandomIoUCrop", "iou_crop"), ("RandomZoomOut", "zoom_out"), ("random_horizontal_flip", "hflip"), ("RandomHorizontalFlip", "hflip"), ("to_tensor", "to"), ("ToTensor", "to"),
                                         ("CenterCrop", "center_crop"), ("RandomResizedCrop", "random_resized_crop"), ("decode", "image"),
                                         ("ColorJitter", "color_jitter"), ("RandomErasing", "random_erasing"), ("random_rotation", "rotate"),
                                         ("RandomVerticalFlip", "vflip"), ("TrivialAugmentWide", "trivial_augment")])

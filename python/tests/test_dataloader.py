@@ -359,6 +359,21 @@ def test_a_users_own_collation_of_a_type_is_kept():
         del default_collate_fn_map[Point]
 
 
+def test_an_iterator_whose_workers_another_loop_took():
+    """It ended without a word, as if the epoch were over."""
+    loader = stoker.DataLoader(range(8), batch_size=2, num_workers=1, persistent_workers=True)
+    one = iter(loader)
+    next(one)
+    two = iter(loader)
+    with pytest.raises(stoker.StokerError, match="another loop has taken its persistent workers"):
+        next(one)
+    assert [b.tolist() for b in two] == [[0, 1], [2, 3], [4, 5], [6, 7]] and list(two) == []
+    three = iter(loader)
+    loader.close()
+    with pytest.raises(RuntimeError, match="its loader was closed"):
+        next(three)
+
+
 def test_frameworks_leave_it_alone():
     loader = stoker.DataLoader(Built("int", 8, False), batch_size=2)
     assert not isinstance(loader, theirs.DataLoader)

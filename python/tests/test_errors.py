@@ -351,3 +351,11 @@ def test_errors_after_an_error(damaged):
         with pytest.raises(stoker.StokerError) as caught:
             ids_of(loader)
         assert caught.value.key == "0007" and loader.epoch == 1
+
+
+def test_a_store_that_is_none_of_ours():
+    from stoker import _stoker
+    for call in (lambda: _stoker.object_read(b"s3://bucket/x", 5), lambda: _stoker.object_list(b"s3://bucket/", "store"),
+                 lambda: _stoker.object_write(b"s3://bucket/x", b"data", object()), lambda: _stoker.Put(b"s3://bucket/x", 1)):
+        with pytest.raises(ValueError, match="PyCapsule"):
+            call()

@@ -221,7 +221,7 @@ def rows_of(picture):
     ("views(2) | views(2) | resize((8, 8))", "views: the chain has views already"),
     ("views(2) | five_crop(4)", "five_crop: the chain has views already"),
     ("resize((8, 8)) | random_apply(views(2))", "random_apply: `views` does not work on pixels: put it outside"),
-    ("five_crop(16)", "the picture is smaller than the crop")])
+    ("five_crop(16)", "five_crop: the picture is smaller than the crop")])
 def test_views_say_what_is_wrong(shard, chain, says):
     with pytest.raises(stoker.StokerError) as raised:
         rows(shard, chain)

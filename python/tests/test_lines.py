@@ -123,3 +123,38 @@ def test_columns_taken_together(tmp_path, kind):
         next(iter(stoker.Loader(str(path), {"x": "columns(text)"}, batch_size=64)))
     with pytest.raises(stoker.StokerError, match="no column of numbers is called t\\*"):
         stoker.Loader(str(path), {"x": "columns('t*')"}, batch_size=64)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("mark", ["\t", ";"])
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_other_marks(tmp_path, mark, name):
+    """The header line says what is between cells; a cell may begin with any other mark."""
+    rows = [*records(100), *({"text": t, "label": 0} for t in (";x", "\tx", ",x", ',"x', ';"y"', "\n;"))]
+    with open(tmp_path / name, "w", newline="", encoding="utf-8") as f:
+        out = csv.DictWriter(f, ["text", "label"], delimiter=mark, extrasaction="ignore")
+        out.writeheader()
+        out.writerows(rows)
+    got = [(s["text"].decode(), int(s["label"])) for s in stoker.open(str(tmp_path / name))]
+    assert got == [(r["text"], r["label"]) for r in rows]
+
+
+def test_marks_in_comma_files(tmp_path):
+    """A comma in the header line is what counts, and cells may begin with the other marks."""
+    rows = [(t, u) for t in (";x", "\tx", ';"x', "\t", ";") for u in ("1", ";", "\t\"")]
+    with open(tmp_path / "t.csv", "w", newline="") as f:
+        csv.writer(f).writerows([("a;b", "c\td"), *rows])
+    assert [(s["a;b"].decode(), s["c\td"].decode()) for s in stoker.open(str(tmp_path / "t.csv"))] == rows
+
+
+def test_json_by_its_name(tmp_path):
+    """What is called .jsonl is never read as CSV; an empty part, as Spark writes them, has no samples."""
+    (tmp_path / "a.jsonl").write_text("")
+    (tmp_path / "b.jsonl").write_text('{"x": 1}\n{"x": 2}\n')
+    (tmp_path / "c.jsonl").write_text("\n\n")
+    ds = stoker.open(str(tmp_path / "*.jsonl"))
+    assert [s["x"] for s in ds] == [b"1", b"2"] and len(ds.shards) == 3
+    for text in ("[1, 2]\n[3, 4]\n", '"one"\n"two"\n', "1\n2\n"):
+        (tmp_path / "d.ndjson").write_text(text)
+        with pytest.raises(stoker.StokerError, match="line 1: not a JSON object"):
+            stoker.open(str(tmp_path / "d.ndjson"))

@@ -158,3 +158,35 @@ def test_seek_tables_that_lie(seekable):
     path.write_bytes(good[:40] + bytes([good[40] ^ 0x55]) + good[41:])
     with pytest.raises(stoker.StokerError):
         len(stoker.open(str(path)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_and_records(tmp_path, kind):
+    """JSON lines, CSV and TFRecord are packed as a whole too; without a cache an error says what to do."""
+    head = (20).to_bytes(8, "little")
+    record = head + masked(head) + b"x" * 20 + masked(b"x" * 20)
+    files = {"a.jsonl": b'{"a": 1}\n{"a": "x"}\n', "b.ndjson": b'{"a": 1}\n{"a": "x"}\n', "c.csv": b'a,b\n1,2\n"x",3\n', "d.tsv": b"a\tb\n1\t2\nx\t3\n",
+             "e.tfrecord": 2 * record, "f.tfrecord-00000-of-00001": 2 * record, "g.jsonl": b""}
+    store = stoker.Store(cache=tmp_path / "cache")
+    for name, data in files.items():
+        (tmp_path / f"{name}.{kind}").write_bytes(pack(data, kind))
+        got = [s.get("a", s.get("record")) for s in stoker.open(str(tmp_path / f"{name}.{kind}"), store=store)]
+        assert got == ([] if not data else [b"x" * 20] * 2 if "tfrecord" in name else [b"1", b"x"]), name
+    (tmp_path / f"h.jsonl.{kind}").write_bytes(pack(files["a.jsonl"] * 99, kind)[:-5])
+    with pytest.raises(stoker.StokerError):
+        stoker.open(str(tmp_path / f"h.jsonl.{kind}"), store=store)
+    with pytest.raises(stoker.StokerError, match="STOKER_STORE_CACHE"):
+        stoker.open(str(tmp_path / f"a.jsonl.{kind}"))
+    with stoker.Loader(str(tmp_path / f"[ab].*json*.{kind}"), {"a": "text"}, batch_size=4, store=store) as loader:
+        assert [bytes(t) if not isinstance(t, str) else t.encode() for batch in loader for t in batch["a"]] == [b"1", b"x"] * 2
+
+
+def masked(data):
+    """TFRecord's checksum."""
+    crc = 0xFFFFFFFF
+    for b in data:
+        crc ^= b
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")

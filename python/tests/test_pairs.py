@@ -195,6 +195,20 @@ def test_a_crop_and_padding_as_torchvision_has_it(tmp_path):
     assert row["points"].tolist() == [[5, 5, 0], [25, 25, 2], [-5, 35, 0], [21, 65, 2]]
 
 
+@pytest.mark.parametrize(("boxes", "labels", "want"), [
+    ("like(image)", "like(boxes)", [1, 3, 4]), ("like(image) | truncate(2)", "like(boxes)", [1, 3]), ("like(image) | truncate(2, keep=last)", "like(boxes)", [3, 4]),
+    ("like(image) | truncate(2)", "like(boxes) | truncate(1) | to(i32)", [1]), ("truncate(4) | like(image)", "truncate(4) | like(boxes)", [1, 3]),
+    ("truncate(4) | like(image) | to(f64)", "truncate(4) | like(boxes)", [1, 3]), ("like(image) | truncate(9)", "like(boxes)", [1, 3, 4])])
+def test_truncate_before_and_after(tmp_path, boxes, labels, want):
+    """After like() it counts what is left, and lists follow."""
+    shard = boxed(tmp_path / "t.tar", 2, lambda i: [[0, 0, 9, 9], [30, 30, 40, 40], [90, 0, 99, 9], [30, 50, 40, 60], [50, 50, 60, 60]])
+    chains = {"image": "from(pic.png) | image | center_crop(50)", "boxes": f"from(json) | json(boxes) | floats(shape=(-1, 4)) | {boxes}",
+              "labels": f"from(json) | json(labels) | ints | {labels}"}
+    for row in rows(shard, chains):
+        assert row["labels"].tolist() == want
+        assert len(row["boxes"]) == len(want) or "truncate(1)" in labels
+
+
 def test_a_palette_as_mask_and_as_picture(tmp_path):
     shard, truth = made(tmp_path, n=6, seed=7)
     chains = {"image": "from(mask.png) | image | to(u8, hwc)", "mask": "from(mask.png) | image(mode=index)",

@@ -62,6 +62,17 @@ def test_what_can_not_be_kept_counts_by_its_kind():
     cycle.append(cycle)
     for value in (threading.Lock(), open(os.devnull), (x for x in ()), random.Random(), np.random.default_rng(), cycle):
         assert function_print(f.adder(value)) == function_print(f.adder(value))
+    class Any:
+        def __getattr__(self, name):
+            raise KeyError(name) if name == "stoker_version" else AttributeError(name)
+
+    assert function_print(f.adder(Any())) == function_print(f.adder(Any()))
+    assert function_print(functools.cache(f.keep)) != function_print(functools.cache(f.odd))
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="stoker_version"):
+        function_print(f.adder(deep))
     assert function_print(f.adder(random.Random(1))) == function_print(f.adder(random.Random(2)))
 
 
@@ -119,6 +130,17 @@ def test_the_same_is_made_once(lines, tmp_path):
         stoker.prepared(lines, tmp_path / "p", tokenize=stoker.Tokens(f.letters, end=3), num_proc=1)
         stoker.prepared(pa.table({"txt": ["a", "b"]}), tmp_path / "p", num_proc=1)
     assert len(os.listdir(tmp_path / "p")) == 3
+
+
+def test_prepared_arrays(lines, tmp_path):
+    made = stoker.prepared(lines, tmp_path / "p", fields={"y": "from(cls) | int", "txt": None}, arrays=True, samples=6)
+    assert [int(made[i]["y"]) for i in range(len(made))] == [i % 4 for i in range(20)]
+
+
+def test_nothing_left_is_said(lines, tmp_path):
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no sample is left to prepare, 20 were left out"):
+            stoker.prepared(lines, tmp_path / "p", where="cls > 99")
 
 
 def test_limit_takes_the_first_that_satisfy(lines, tmp_path):

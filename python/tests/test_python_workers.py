@@ -176,7 +176,9 @@ def children(parent):
 
 
 LIVES = """
-    import os, sys, time, stoker
+    import os, sys, time
+    sys.modules["torch"] = None                         # its import takes longer than the rest
+    import stoker
     class D:
         def __len__(self): return 1000000
         def __getitem__(self, i):
@@ -219,7 +221,9 @@ def test_no_orphans_when_the_parent_is_killed(tmp_path, method):
 
 def test_no_orphans_of_a_loader_that_a_thread_made(tmp_path):
     command, env = script(tmp_path, """
-        import threading, stoker
+        import sys, threading
+        sys.modules["torch"] = None
+        import stoker
         class D:
             def __len__(self): return 40
             def __getitem__(self, i): return {"i": i}

@@ -35,6 +35,11 @@ def test_items_come_back():
             stoker.SharedList(wrong)
 
 
+def test_an_item_that_does_not_pickle_is_named():
+    with pytest.raises(ValueError, match=r"SharedList: item 2, a function, does not pickle \(.*<lambda>"):
+        stoker.SharedList([1, "a", lambda: 1])
+
+
 def test_an_array_is_not_flattened_to_bytes():
     """marshal writes whatever has a buffer as bytes: such items are pickled."""
     items = [(np.arange(2),), bytearray(b"z"), (bytearray(b"y"), 1)]

@@ -215,3 +215,71 @@ def test_partitions_as_pyarrow_and_spark_write_them(tmp_path):
     assert got == [(i, kinds[i], None if i == 4 else str(t["year"][i].as_py())) for i in range(6)]
     for where, want in (("kind = 'a/b'", [0]), ("kind IS NULL", [2]), ("year >= 2024", [1, 3, 5]), ("year IS NULL OR kind = '50%'", [3, 4])):
         assert sorted(r["x"] for r in stoker.open(str(tmp_path / "d"), where=where)) == want
+
+
+@pytest.mark.asan
+def test_files_that_polars_writes(tmp_path):
+    """Its files begin with a schema that has no length: what is in them stands in the footer."""
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"x": [1, 2, None], "s": ["a", None, "c" * 30], "c": pl.Series(["u", "v", "u"], dtype=pl.Categorical), "l": [[1, 2], [], None],
+                          "a": pl.Series([[1, 2], [3, 4], [5, 6]], dtype=pl.Array(pl.Int64, 2)), "b": [True, None, False], "n": [None] * 3,
+                          "st": [{"k": 1}, {"k": 2}, None], "d": pl.Series(["1.5", "2", None]).cast(pl.Decimal(10, 2)), "bin": [b"a", b"", None]})
+    many = pl.concat([frame] * 5, rechunk=False)
+    want = [{"x": r["x"], "s": r["s"], "c": r["c"], "l": r["l"], "a": r["a"], "b": None if r["b"] is None else int(r["b"]), "n": None, "st.k": r["st"] and r["st"]["k"],
+             "d": None if r["d"] is None else float(r["d"]), "bin": r["bin"]} for r in many.to_dicts()]
+    for name, write in (("u", lambda p: many.write_ipc(p)), ("z", lambda p: many.write_ipc(p, compression="zstd")), ("l", lambda p: many.write_ipc(p, compression="lz4")),
+                        ("s", lambda p: many.write_ipc_stream(p)), ("o", lambda p: many.write_ipc(p, compat_level=pl.CompatLevel.oldest()))):
+        write(tmp_path / f"{name}.arrow")
+        got = [{k: v.tolist() if hasattr(v, "tolist") else v for k, v in r.items() if not k.startswith("__")} for r in stoker.open(str(tmp_path / f"{name}.arrow"))]
+        assert got == want, name
+
+
+def test_an_arrow_file_that_was_not_closed(tmp_path):
+    """Without its footer it is read as a stream, as far as it goes."""
+    t = pa.table({"x": list(range(100))})
+    whole = tmp_path / "whole.arrow"
+    write_arrow(whole, *t.to_batches(25))
+    data = whole.read_bytes()
+    end = data.rindex(b"\xff\xff\xff\xff\x00\x00\x00\x00")        # the mark after the last batch
+    (tmp_path / "cut.arrow").write_bytes(data[:end])
+    assert [r["x"] for r in stoker.open(str(tmp_path / "cut.arrow"))] == list(range(100))
+    for n in range(9, len(data) - 1, 37):
+        (tmp_path / "cut.arrow").write_bytes(data[:n])
+        try:
+            rows = [r["x"] for r in stoker.open(str(tmp_path / "cut.arrow"))]
+        except stoker.StokerError as e:
+            assert "cut.arrow" in str(e)
+        else:
+            assert rows == list(range(len(rows)))
+
+
+def test_encrypted_columns(tmp_path):
+    """One that is encrypted is left out and says so; the others are read.  A file whose footer is, is refused."""
+    import base64
+    encryption = pytest.importorskip("pyarrow.parquet.encryption")
+
+    class Kms(encryption.KmsClient):
+        def __init__(self, _):
+            encryption.KmsClient.__init__(self)
+
+        def wrap_key(self, key, _):
+            return base64.b64encode(key)
+
+        def unwrap_key(self, key, _):
+            return base64.b64decode(key)
+
+    factory = encryption.CryptoFactory(Kms)
+    for plain in (True, False):
+        how = factory.file_encryption_properties(encryption.KmsConnectionConfig(), encryption.EncryptionConfiguration(
+            footer_key="k", column_keys={"k": ["s"]}, plaintext_footer=plain))
+        with pq.ParquetWriter(tmp_path / f"{plain}.parquet", pa.schema([("x", pa.int64()), ("s", pa.string())]), encryption_properties=how) as w:
+            w.write_table(pa.table({"x": [1, 2], "s": ["a", "b"]}))
+    ds = stoker.open(str(tmp_path / "True.parquet"))
+    assert [r["x"] for r in ds] == [1, 2] and "s" not in ds[0]
+    with pytest.raises(stoker.StokerError, match="s is not read: it is encrypted"):
+        stoker.Loader(ds, {"s": "text"})
+    with pytest.raises(stoker.StokerError, match="the file is encrypted"):
+        stoker.open(str(tmp_path / "False.parquet"))
+    pq.write_table(pa.table({"x": [1], "s": ["q"]}), tmp_path / "plain.parquet")
+    with pytest.raises(stoker.StokerError, match="column s can be read in some files and not in others, because it is encrypted.*plain.parquet"):
+        stoker.open([str(tmp_path / n) for n in ("True.parquet", "plain.parquet")])

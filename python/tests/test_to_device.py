@@ -5,6 +5,8 @@ What needs a real one is in tests/gpu/real."""
 import collections
 import dataclasses
 import gc
+import threading
+import time
 import types
 import weakref
 
@@ -312,6 +314,83 @@ def test_two_loops_at_once_are_refused():
     next(iter(loader))
     with pytest.raises(stoker.StokerError, match="one iterator at a time"):
         next(one)
+
+
+class OneAtATime:
+    """A loader that two threads must not ask at once."""
+
+    def __init__(self, n):
+        self.n, self.at, self.inside = n, 0, threading.Lock()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        assert self.inside.acquire(blocking=False), "two threads in next()"
+        try:
+            time.sleep(0.0005)                  # others come meanwhile
+            self.at += 1
+            if self.at > self.n:
+                raise StopIteration
+            if self.at == 7:
+                raise OSError("once")
+            return torch.tensor(self.at)
+        finally:
+            self.inside.release()
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_threads_share_an_iterator(depth):
+    """Each batch comes once, and the error too; it was no iterator for several threads."""
+    it, seen, errors = iter(stoker.to_device(OneAtATime(200), "cpu", depth=depth)), [], []
+
+    def take():
+        while True:
+            try:
+                seen.append(int(next(it)))
+            except StopIteration:
+                return
+            except BaseException as e:
+                errors.append(repr(e))
+                if "once" not in repr(e):
+                    return
+
+    threads = [threading.Thread(target=take) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert errors == ["OSError('once')"]
+    assert sorted(seen) == [n for n in range(1, 201) if n != 7]
+
+
+def test_closed_while_another_thread_waits():
+    waits, go, got = threading.Event(), threading.Event(), []
+
+    def batches():
+        waits.set()
+        assert go.wait(120)
+        yield torch.tensor(1)
+        yield torch.tensor(2)
+
+    loader = stoker.to_device(batches(), "cpu", depth=1)
+    it = iter(loader)
+
+    def take():
+        try:
+            got.append(int(next(it)))
+        except BaseException as e:
+            got.append(repr(e))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    assert waits.wait(120)
+    it.close()                                  # does not wait for the batch
+    go.set()
+    thread.join(120)
+    assert got == [1]
+    with pytest.raises(stoker.StokerError, match="closed"):
+        next(it)
 
 
 def test_bad_arguments():

@@ -78,6 +78,34 @@ def test_random_conditions_as_duckdb(table):
         assert np.frombuffer(ds._core.where(condition), np.uint64).tolist() == want, condition
 
 
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "lz4", "memory"])
+def test_numbers_compare_as_in_duckdb(tmp_path, kind):
+    """A literal beside floats of 32 bits is one; whole numbers beyond 64 bits, and those that a double rounds."""
+    duckdb = pytest.importorskip("duckdb")
+    rng = random.Random(SEED)
+    n = 300
+
+    def some(values):
+        return [None if rng.random() < 0.1 else rng.choice(values) for _ in range(n)]
+
+    inf, nan = float("inf"), float("nan")
+    t = pa.table({"id": range(n), "f32": pa.array(some([0.1, 1.5, nan, inf, -inf, -0.0, 0.0, 16777216.0, 5.0]), pa.float32()),
+                  "f16": pa.array([None if v is None else np.float16(v) for v in some([0.1, 1.5, 5.0])], pa.float16()),
+                  "f64": pa.array(some([0.1, 1.5, nan, inf, -inf, -0.0, 2.0**53, 1e300, 5.0])), "i8": pa.array(some([-128, 127, 0, 5]), pa.int8()),
+                  "i64": pa.array(some([-2**63, 2**63 - 1, 0, 5, 2**53, 2**53 + 1]), pa.int64()), "u32": pa.array(some([0, 2**32 - 1, 5]), pa.uint32())})
+    pq.write_table(t, tmp_path / "t.parquet", row_group_size=70)
+    if kind in ("arrow", "lz4"):
+        with pa.ipc.new_file(tmp_path / "t.arrow", t.schema, options=pa.ipc.IpcWriteOptions(compression="lz4" if kind == "lz4" else None)) as w:
+            w.write_table(t, max_chunksize=70)
+    ds = stoker.open(t if kind == "memory" else str(tmp_path / ("t.parquet" if kind == "parquet" else "t.arrow")))
+    numbers = ["0.1", "1.5", "1e-1", "16777217", "5", "-0.0", "9007199254740993", "9007199254740992.0", "9223372036854775808", "-9223372036854775809", "1e300", "128", "'0.1'"]
+    columns = t.column_names[1:]
+    for condition in [f"{c} {rng.choice(['=', '<>', '<', '<=', '>', '>='])} {v}" for c in columns for v in numbers if c[0] == "f" or v != "'0.1'"] + [
+            f"{a} {rng.choice(['=', '<>', '<', '>='])} {b}" for a in columns for b in columns] + ["f32 IN (0.1, NULL)", "f32 NOT IN (0.1, 5)", "f32 BETWEEN 0.1 AND 0.1", "0.1 = f32"]:
+        want = [r[0] for r in duckdb.sql(f"SELECT id FROM '{tmp_path}/t.parquet' WHERE {condition} ORDER BY id").fetchall()]
+        assert np.frombuffer(ds._core.where(condition), np.uint64).tolist() == want, condition
+
+
 @pytest.mark.asan
 @pytest.mark.parametrize(("condition", "message"), [
     ("", "where: a number was expected"), ("width >", "at character 8"), ("width > 3 extra", "something follows"), ("widht > 3", "there is no column widht"),

@@ -87,8 +87,12 @@ static int plan_columns(stk_chain *c, const stk_chain_head *head, const stk_call
 
 int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 {
-    const char *near = stk_chain_other_name(r, name);
+    const char *near = stk_chain_other_name(r, name), *batch = stk_chain_batch_name(name);
 
+    if (batch)
+        return stk_fail(err, STK_EINVAL,
+                        "no step is called `%s`: %s works on whole batches, outside of chains: batch_ops=[\"%s\"]", name,
+                        name, batch);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)

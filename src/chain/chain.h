@@ -148,6 +148,8 @@ void stk_chain_fini(stk_chain *c);
 
 /* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
 const char *stk_chain_other_name(const stk_registry *r, const char *name);
+/* The text for batch_ops= where `name` is an op on whole batches; else NULL. */
+const char *stk_chain_batch_name(const char *name);
 
 typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     uint16_t field;          /* UINT16_MAX: none does */

@@ -44,22 +44,30 @@ static const other others[] = {
     { "random_adjust_sharpness", "sharpness" },
     { "random_affine", "affine" },
     { "random_autocontrast", "autocontrast" },
+    { "random_brightness", "brightness" },
     { "random_brightness_contrast", "color_jitter" },
     { "random_channel_permutation", "channel_shuffle" },
     { "random_choice", "one_of" },
+    { "random_contrast", "contrast" },
     { "random_equalize", "equalize" },
     { "random_flip", "hflip" },
     { "random_gaussian_blur", "gaussian_blur" },
     { "random_gray", "grayscale" },
     { "random_grayscale", "grayscale" },
     { "random_horizontal_flip", "hflip" },
+    { "random_hue", "hue" },
     { "random_invert", "invert" },
+    { "random_io_ucrop", "iou_crop" },
+    { "random_iou_crop", "iou_crop" },
     { "random_perspective", "perspective" },
+    { "random_photometric_distort", "color_jitter" },
     { "random_posterize", "posterize" },
     { "random_rotate", "rotate" },
     { "random_rotation", "rotate" },
+    { "random_saturation", "saturation" },
     { "random_solarize", "solarize" },
     { "random_vertical_flip", "vflip" },
+    { "random_zoom_out", "zoom_out" },
     { "resized_crop", "random_resized_crop" },
     { "rotation", "rotate" },
     { "rrc", "random_resized_crop" },
@@ -115,4 +123,22 @@ const char *stk_chain_other_name(const stk_registry *r, const char *name)
         if (!strcmp(others[i].name, plain))
             ours = others[i].ours;
     return ours ? registered(r, ours) : NULL;
+}
+
+const char *stk_chain_batch_name(const char *name)
+{
+    static const other batch[] = {
+        { "cut_mix", "cutmix(image, label)" },   { "cutmix", "cutmix(image, label)" },
+        { "label_smoothing", "label_smoothing(label, 0.1)" },
+        { "mix_up", "mixup(image, label)" },     { "mixup", "mixup(image, label)" },
+        { "mixup_cutmix", "mixup_cutmix(image, label)" },
+    };
+    char plain[80];
+
+    if (!snake(plain, sizeof plain, name))
+        return NULL;
+    for (size_t i = 0; i < sizeof batch / sizeof *batch; i++)
+        if (!strcmp(batch[i].name, plain))
+            return batch[i].ours;
+    return NULL;
 }

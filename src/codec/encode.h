@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encode.h - one row of a batch into the bytes of a field: the last step of a chain at pack time.
  *
- *     encode(jpeg, 90)   encode(png)   encode(webp, 80)   encode(npy)   encode(raw)   encode(text)   encode(json)
+ *     encode(jpeg, 90)   encode(png)   encode(webp, 80)   encode(npy)   encode(raw)
+ *     encode(text)   encode(json)
  *
  * The same row and the same arguments give the same bytes with the same library, on any thread. */
 #ifndef STOKER_ENCODE_H

@@ -76,7 +76,7 @@ static inline stk_shard_data *stk_shard_data_of(const stk_dataset *ds)
 /* Where the seek points of the data set with this index are stored; "" for an index in memory. */
 void stk_seek_path(const char *index_path, char *out, size_t size);
 
-/* unpacked.c: shards that are packed as a whole (.tar.gz, .tar.zst, .tar.lz4), through the host cache. */
+/* unpacked.c: shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz), through the host cache. */
 int stk_is_packed(const char *url);
 int stk_unpacked_open(const stk_open_info *o, stk_file **out, stk_error *err);
 /* seekable.c: a file of `size` bytes in Zstandard's seekable format as what it unpacks to; *from is taken over and

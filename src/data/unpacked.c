@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpacked.c - shards that are packed as a whole (.tar.gz, .tar.zst, .tar.lz4): unpacked once into the host
- * cache, and read from there as a plain tar is.
+/* unpacked.c - shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz): unpacked once into the host
+ * cache, and read from there as a plain file is.
  *
  * Nothing in such a file can be found without unpacking all before it.  The unpacked file is an object of
  * the cache; its version is made of the packed file's size, time and version, so that a file that
@@ -97,20 +97,36 @@ static const stk_source source_unpacked = {
 
 typedef int (*unpack_fn)(const stk_unpack_io *io, stk_error *err);
 
+/* Is the name, without its last suffix, one of shards?  TFRecord's may have a number after it: a.tfrecord-00000-of-00002.gz. */
+static int is_shard(const char *url, size_t len)
+{
+    static const char *const all[] = { ".tar", ".jsonl", ".ndjson", ".csv", ".tsv", ".tfrecord", ".tfrecords" };
+    const char *base = memrchr(url, '/', len);
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t n = strlen(all[i]);
+
+        if (len > n && !strncmp(url + len - n, all[i], n))
+            return 1;
+    }
+    base = strstr(base ? base : url, ".tfrecord");
+    return base && base < url + len;
+}
+
 static unpack_fn unpacker_of(const char *url)
 {
     static const struct {
         const char *end;
         unpack_fn fn;
-    } all[] = { { ".tar.gz", stk_gunzip_all },   { ".tgz", stk_gunzip_all },
-                { ".tar.zst", stk_unzstd_all },  { ".tar.zstd", stk_unzstd_all },
-                { ".tar.lz4", stk_unlz4_all } };
+    } all[] = { { ".gz", stk_gunzip_all }, { ".zst", stk_unzstd_all }, { ".zstd", stk_unzstd_all }, { ".lz4", stk_unlz4_all } };
     size_t len = strlen(url);
 
+    if (len > 4 && !strcmp(url + len - 4, ".tgz"))
+        return stk_gunzip_all;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         size_t n = strlen(all[i].end);
 
-        if (len > n && !strcmp(url + len - n, all[i].end))
+        if (len > n && !strcmp(url + len - n, all[i].end) && is_shard(url, len - n))
             return all[i].fn;
     }
     return NULL;

@@ -57,6 +57,11 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
     return STK_WHERE_I64;
 }
 
+static stk_where_type number_type(stk_dtype t)
+{
+    return t == STK_F64 ? STK_WHERE_F64 : t == STK_F32 || t == STK_F16 ? STK_WHERE_F32 : STK_WHERE_I64;
+}
+
 static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
 {
     int at = p->base.data.ops->find(&p->base.data, 0, name), same = 0;
@@ -99,8 +104,7 @@ static int table_column(const stk_parquet *p, source *s, const char *name, stk_w
     else if (!l->dtype)
         *type = STK_WHERE_TEXT;
     else
-        *type = l->dtype == STK_F64 || l->dtype == STK_F32 || l->dtype == STK_F16 ? STK_WHERE_F64
-                                                                                  : STK_WHERE_I64;
+        *type = number_type(l->dtype);
     return 0;
 }
 
@@ -242,9 +246,7 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
         return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because it is a list", name);
     s->field = (uint32_t)at;
     s->dtype = t.dtype;
-    *type = !t.dtype ? STK_WHERE_TEXT
-            : t.dtype == STK_F64 || t.dtype == STK_F32 || t.dtype == STK_F16 ? STK_WHERE_F64
-                                                                             : STK_WHERE_I64;
+    *type = t.dtype ? number_type(t.dtype) : STK_WHERE_TEXT;
     return 0;
 }
 
@@ -312,6 +314,17 @@ static const char *full_name(const stk_dataset *ds, const char *name, char *room
     return room;
 }
 
+/* Of a table that is not in memory: has the column floats of 32 bits? */
+static int is_narrow(const stk_dataset *ds, const char *name)
+{
+    stk_field_type t;
+
+    for (uint32_t i = 0; ds->ops->type(ds, i, &t); i++)
+        if (!strcmp(t.name, name))
+            return number_type(t.dtype) == STK_WHERE_F32;
+    return 0;
+}
+
 static int shard_column(search *x, source *s, const char *name, stk_where_type *type,
                         stk_error *err)
 {
@@ -332,6 +345,8 @@ static int shard_column(search *x, source *s, const char *name, stk_where_type *
     *type = stk_column_kind(s->column) == STK_COLUMN_I64   ? STK_WHERE_I64
             : stk_column_kind(s->column) == STK_COLUMN_F64 ? STK_WHERE_F64
                                                            : STK_WHERE_TEXT;
+    if (*type == STK_WHERE_F64 && is_narrow(x->ds, name))
+        *type = STK_WHERE_F32;
     return 0;
 }
 
@@ -434,7 +449,7 @@ static int open_columns(search *x, stk_error *err)
         s->values = STK_NEW(stk_where_values);
         if (!s->values)
             return stk_fail_nomem(err, sizeof *s->values);
-        s->values->type = x->type[i];
+        s->values->type = x->type[i] == STK_WHERE_F32 ? STK_WHERE_F64 : x->type[i];
         x->values[i] = s->values;
     }
     return stk_condition_settle(&x->c, x->type, err);

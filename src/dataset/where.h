@@ -15,7 +15,12 @@
 
 #define STK_WHERE_ROWS 1024u
 
-typedef enum stk_where_type { STK_WHERE_I64 = 1, STK_WHERE_F64, STK_WHERE_TEXT } stk_where_type;
+typedef enum stk_where_type {
+    STK_WHERE_I64 = 1,
+    STK_WHERE_F64,
+    STK_WHERE_TEXT,
+    STK_WHERE_F32, /* of a column, for stk_condition_settle(): its values are F64 that a float holds */
+} stk_where_type;
 
 typedef struct stk_where_values { /* of one column, for up to STK_WHERE_ROWS rows */
     stk_where_type type;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* where_eval.c - a condition over batches of rows.
  *
- * A node's truth is a byte per row: no, yes or unknown (NULL).  Numbers compare as numbers whatever their
- * types, exactly; NaN equals itself and is larger than all others, as in DuckDB; texts compare byte by byte. */
+ * A node's truth is a byte per row: no, yes or unknown (NULL).  Numbers compare as in DuckDB: beside a column of floats both are
+ * floats of its width, so that x = 0.1 finds 0.1 in 32 bits too, else exactly; NaN equals itself and is larger than all others.  Texts
+ * compare byte by byte. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/mem.h"
 #include "dataset/where_node.h"
 
@@ -24,16 +27,38 @@ static int text_to_number(stk_where_node *n, const char *column, stk_error *err)
 {
     char *end, *end_f;
 
+    errno = 0;
     n->i = strtoll(n->text, &end, 10);
-    n->f = strtod(n->text, &end_f);
+    n->huge = errno != ERANGE ? 0 : n->i > 0 ? 1 : -1;
+    n->f = stk_decimal(n->text, &end_f);
     if (!n->len || (end != n->text + n->len && end_f != n->text + n->len))
         return stk_fail(err, STK_EINVAL, "where: column %s has numbers, and '%.60s' is none",
                         column, n->text);
-    n->type = end == n->text + n->len ? STK_WHERE_I64 : STK_WHERE_F64;
+    n->type = end == n->text + n->len && !n->huge ? STK_WHERE_I64 : STK_WHERE_F64;
+    n->huge = end == n->text + n->len ? n->huge : 0;
     return 0;
 }
 
-static int settle_compare(stk_condition *c, const stk_where_node *x, stk_error *err)
+/* A column of doubles, or a number that is one. */
+static int is_double(const stk_where_node *n)
+{
+    return n->kind == STK_WHERE_COLUMN ? n->type == STK_WHERE_F64 && !n->narrow : n->is_double;
+}
+
+/* How two numbers compare; a whole number that no column holds is then beyond all that it holds. */
+static void settle_numbers(stk_where_node *x, stk_where_node *a, stk_where_node *b)
+{
+    if (is_double(a) || is_double(b))
+        x->as = STK_WHERE_AS_F64;
+    else
+        x->as = a->narrow || b->narrow ? STK_WHERE_AS_F32 : STK_WHERE_EXACT;
+    if (x->as == STK_WHERE_EXACT && a->huge)
+        a->f = a->huge * 1e300;
+    if (x->as == STK_WHERE_EXACT && b->huge)
+        b->f = b->huge * 1e300;
+}
+
+static int settle_types(stk_condition *c, const stk_where_node *x, stk_error *err)
 {
     stk_where_node *a = &c->node[x->a], *b = &c->node[x->b];
     int text_a = a->type == STK_WHERE_TEXT, text_b = b->type == STK_WHERE_TEXT;
@@ -49,14 +74,22 @@ static int settle_compare(stk_condition *c, const stk_where_node *x, stk_error *
                     text_a ? name_of(c, a) : name_of(c, b));
 }
 
+static int settle_compare(stk_condition *c, stk_where_node *x, stk_error *err)
+{
+    STK_TRY(settle_types(c, x, err));
+    settle_numbers(x, &c->node[x->a], &c->node[x->b]);
+    return 0;
+}
+
 int stk_condition_settle(stk_condition *c, const stk_where_type *types, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n; i++) {
         stk_where_node *x = &c->node[i];
 
-        if (x->kind == STK_WHERE_COLUMN)
-            x->type = types[x->column];
-        else if (x->kind == STK_WHERE_COMPARE)
+        if (x->kind == STK_WHERE_COLUMN) {
+            x->narrow = types[x->column] == STK_WHERE_F32;
+            x->type = x->narrow ? STK_WHERE_F64 : types[x->column];
+        } else if (x->kind == STK_WHERE_COMPARE)
             STK_TRY(settle_compare(c, x, err));
         else if (x->kind == STK_WHERE_TRUTH && c->node[x->a].type == STK_WHERE_TEXT)
             return stk_fail(err, STK_EINVAL, "where: %s is a text, not a condition",
@@ -109,15 +142,24 @@ static int order_float(long double a, long double b)
     return a < b ? -1 : a > b;
 }
 
-/* -1, 0, 1.  long double holds every i64 and every double. */
-static int order(const value *a, const value *b)
+/* long double holds every i64 and every double. */
+static long double number_as(const value *v, int as)
+{
+    if (as == STK_WHERE_AS_F32)
+        return v->type == STK_WHERE_I64 ? (float)v->i : (float)v->f;
+    if (as == STK_WHERE_AS_F64)
+        return v->type == STK_WHERE_I64 ? (double)v->i : v->f;
+    return v->type == STK_WHERE_I64 ? (long double)v->i : (long double)v->f;
+}
+
+/* -1, 0, 1. */
+static int order(const value *a, const value *b, int as)
 {
     if (a->type == STK_WHERE_TEXT)
         return order_text(a->text, b->text);
     if (a->type == STK_WHERE_I64 && b->type == STK_WHERE_I64)
         return a->i < b->i ? -1 : a->i > b->i;
-    return order_float(a->type == STK_WHERE_I64 ? (long double)a->i : (long double)a->f,
-                       b->type == STK_WHERE_I64 ? (long double)b->i : (long double)b->f);
+    return order_float(number_as(a, as), number_as(b, as));
 }
 
 static uint8_t holds(int op, int c)
@@ -186,7 +228,7 @@ static uint8_t leaf_truth(const stk_where_node *x, const value *a, const value *
         return like(a->text, b->text);
     if (x->kind == STK_WHERE_TRUTH)
         return a->type == STK_WHERE_I64 ? a->i != 0 : a->f != 0;
-    return holds(x->op, order(a, b));
+    return holds(x->op, order(a, b, x->as));
 }
 
 static void eval_node(const stk_condition *c, const stk_where_node *x,

@@ -19,12 +19,18 @@ typedef enum stk_where_kind {
 
 enum { STK_WHERE_EQ, STK_WHERE_NE, STK_WHERE_LT, STK_WHERE_LE, STK_WHERE_GT, STK_WHERE_GE };
 
+enum { STK_WHERE_EXACT, STK_WHERE_AS_F64, STK_WHERE_AS_F32 };
+
 struct stk_where_node {
     stk_where_kind kind;
     int op;
     uint32_t a, b;       /* nodes before this one */
     uint32_t column;     /* COLUMN */
     stk_where_type type; /* COLUMN once settled, LITERAL; 0: NULL */
+    uint8_t narrow;      /* COLUMN: of floats of 32 bits */
+    uint8_t as;          /* COMPARE: what both sides become first, once settled */
+    uint8_t is_double;   /* LITERAL: written with an exponent */
+    int8_t huge;         /* LITERAL: a whole number above (1) or below (-1) those of 64 bits */
     int64_t i;
     double f;
     char *text; /* LITERAL; owned */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/decimal.h"
 #include "base/mem.h"
 #include "dataset/where_node.h"
 
@@ -142,11 +143,16 @@ static int number(parser *x, uint32_t *out)
 
     errno = 0;
     n.i = strtoll(x->p, &end, 10);
-    if (errno == ERANGE)
+    if (errno == ERANGE) {
         n.type = STK_WHERE_F64;
-    n.f = strtod(x->p, &end_f);
-    if (end_f > end)
+        n.huge = n.i > 0 ? 1 : -1;
+    }
+    n.f = stk_decimal(x->p, &end_f);
+    if (end_f > end) {
         n.type = STK_WHERE_F64;
+        n.huge = 0;
+        n.is_double = memchr(x->p, 'e', (size_t)(end_f - x->p)) || memchr(x->p, 'E', (size_t)(end_f - x->p));
+    }
     end = end_f > end ? end_f : end;
     if (end == x->p || is_word(*end))
         return fail(x, "a number was expected");

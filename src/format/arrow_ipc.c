@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which is a stream between two marks.
+/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which has marks around it and a list of its messages at the end.  A file
+ * without that list (it was not closed) is read as a stream.
  *
  * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every place is
  * checked before it is read.  Messages are walked once; of a record batch only the places of its two
@@ -10,6 +11,8 @@
 #include "format/arrow.h"
 
 #define MAX_CHILDREN 20000u
+#define MARK "ARROW1"
+#define BLOCK 24u /* bytes of a footer's entry */
 
 /* ---- flatbuffers ---- */
 
@@ -560,7 +563,7 @@ static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_
 
 static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
 {
-    size_t at = file.len >= 8 && !memcmp(file.data, "ARROW1", 6) ? 8 : 0;
+    size_t at = file.len >= 8 && !memcmp(file.data, MARK, 6) ? 8 : 0;
     uint32_t order = 0;
     int rc = 1;
 
@@ -576,10 +579,67 @@ static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
     return rc < 0 ? rc : 0;
 }
 
+/* ---- files: what the footer lists ---- */
+
+/* 1: the file has a footer. */
+static int footer_of(stk_bytes file, table *out)
+{
+    stk_bytes all;
+    uint64_t n;
+
+    if (file.len < 8 + 10 || memcmp(file.data, MARK, 6) != 0 || memcmp(file.data + file.len - 6, MARK, 6) != 0)
+        return 0;
+    n = little(file.data + file.len - 10, 4);
+    if (n < 4 || n > file.len - 18)
+        return 0;
+    all = (stk_bytes){ file.data + file.len - 10 - n, (size_t)n };
+    return table_at(all, (size_t)little(all.data, 4), out) == 0;
+}
+
+/* The messages of list i of the footer. */
+static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, uint32_t i, uint32_t *order, stk_error *err)
+{
+    const uint8_t *block;
+    uint32_t n;
+
+    if (vector_in(footer, i, BLOCK, &block, &n) < 0)
+        return bad(err);
+    for (uint32_t k = 0; k < n; k++, ++*order) {
+        uint64_t here = little(block + BLOCK * (size_t)k, 8);
+        size_t at = (size_t)here;
+        int rc = here < file.len ? next(x, file, &at, *order, err) : bad(err);
+
+        if (rc == 0)
+            rc = bad(err);
+        if (rc < 0) {
+            stk_error_at(err, NULL, here, (stk_bytes){ 0 });
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Dictionaries first, since batches may come before pieces of them.  What comes after the first mark is not looked at: Polars
+ * writes its schema there without a length. */
+static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, stk_error *err)
+{
+    uint32_t order = 0;
+    table schema;
+
+    if (table_in(footer, 1, &schema) < 0 || !schema.at)
+        return bad(err);
+    STK_TRY(read_schema(x, &schema, err));
+    STK_TRY(read_blocks(x, file, footer, 2, &order, err));
+    return read_blocks(x, file, footer, 3, &order, err);
+}
+
 int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err)
 {
     stk_arrow_ipc *x = STK_NEW(stk_arrow_ipc);
-    int rc = x ? walk(x, file, err) : stk_fail_nomem(err, sizeof *x);
+    table footer;
+    int rc = !x                        ? stk_fail_nomem(err, sizeof *x)
+             : footer_of(file, &footer) ? read_footer(x, file, &footer, err)
+                                        : walk(x, file, err);
 
     *out = x;
     if (rc < 0)

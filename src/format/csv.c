@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c - one record of comma-separated values.
  *
- * RFC 4180, strictly: quotes enclose a whole cell, a quote in it is doubled, commas and ends of
+ * RFC 4180, strictly but for the comma, which may be another mark: quotes enclose a whole cell, a quote in it is doubled, marks and ends of
  * lines in it are its own.  A lone quote elsewhere is an error: guessing would shift the columns
  * of everything after it.  Lines end in LF or CR LF. */
 #include "format/csv.h"
@@ -17,7 +17,28 @@ typedef struct csv {
     int last;
     uint64_t lines;
     stk_cells *out;
+    uint8_t mark;
 } csv;
+
+uint8_t stk_csv_mark(stk_bytes in, int last)
+{
+    int quoted = 0, tab = 0, semicolon = 0;
+
+    for (size_t i = 0; i < in.len; i++) {
+        uint8_t c = in.data[i];
+
+        quoted ^= c == '"'; /* a doubled one opens again what it closed */
+        if (quoted)
+            continue;
+        if (c == ',')
+            return ',';
+        if (c == '\n')
+            return tab ? '\t' : semicolon ? ';' : ',';
+        tab |= c == '\t';
+        semicolon |= c == ';';
+    }
+    return !last ? 0 : tab ? '\t' : semicolon ? ';' : ',';
+}
 
 stk_bytes stk_cells_at(const stk_cells *c, uint32_t i)
 {
@@ -78,7 +99,7 @@ static int plain_cell(csv *c, stk_error *err)
 {
     const uint8_t *from = c->p;
 
-    while (c->p < c->end && *c->p != ',' && *c->p != '\n' && *c->p != '"')
+    while (c->p < c->end && *c->p != c->mark && *c->p != '\n' && *c->p != '"')
         c->p++;
     if (c->p == c->end && !c->last)
         return STK_PENDING;
@@ -102,7 +123,7 @@ static int after_cell(csv *c, int quoted, stk_error *err)
         if (c->p + 1 == c->end || c->p[1] == '\n')
             c->p++;
     }
-    if (c->p < c->end && *c->p == ',') {
+    if (c->p < c->end && *c->p == c->mark) {
         c->p++;
         return end_cell(c, err);
     }
@@ -121,7 +142,7 @@ static int after_cell(csv *c, int quoted, stk_error *err)
 int stk_csv_record(stk_bytes in, int last, stk_cells *out, size_t *used, uint64_t *lines,
                    stk_error *err)
 {
-    csv c = { in.data, in.data + in.len, last, 0, out };
+    csv c = { in.data, in.data + in.len, last, 0, out, out->mark ? out->mark : ',' };
     int rc = 0, quoted = 0;
 
     out->n = 0;

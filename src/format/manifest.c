@@ -60,7 +60,7 @@ static int is_space(uint8_t c)
 static int add_column(manifest *m, stk_bytes name, stk_bytes value, stk_error *err)
 {
     if (m->n == COLUMNS_MAX)
-        return stk_fail(err, STK_ELIMIT, "more than %u columns", COLUMNS_MAX);
+        return stk_fail(err, STK_ELIMIT, "more than %u columns: write the table as Parquet", COLUMNS_MAX);
     if (m->n == m->cap) {
         uint32_t cap = m->cap ? 2 * m->cap : 16;
         column *grown = stk_grow(m->column, m->n * sizeof *grown, cap * sizeof *grown);
@@ -208,7 +208,7 @@ static int csv_header(manifest *m, stk_error *err)
     return 0;
 }
 
-/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the comma or line's end
+/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the mark or line's end
  * before them, which tells unpack() what they are: there is one, since a header line comes first. */
 static void raw_cells(manifest *m, stk_bytes in)
 {
@@ -223,7 +223,7 @@ static void raw_cells(manifest *m, stk_bytes in)
         if (quoted)
             for (p++; p < end && (*p != '"' || (p + 1 < end && p[1] == '"')); p++)
                 p += *p == '"';
-        while (p < end && *p != ',')
+        while (p < end && *p != m->cells.mark)
             p++;
         m->column[i].value = (stk_bytes){ from - quoted, (size_t)(p - from) + (size_t)quoted };
         p += p < end;
@@ -236,8 +236,13 @@ static int csv_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_t
 {
     stk_cells *to = m->n ? &m->cells : &m->header;
     uint64_t lines = 0;
-    int rc = stk_csv_record(in, last, to, used, &lines, err);
+    int rc;
 
+    if (to == &m->header)
+        m->cells.mark = to->mark = stk_csv_mark(in, last);
+    if (!to->mark)
+        return STK_PENDING;
+    rc = stk_csv_record(in, last, to, used, &lines, err);
     if (rc)
         return rc;
     if (to->n && to == &m->header)
@@ -331,6 +336,7 @@ typedef struct window { /* bytes [at, at + len) of the file */
     uint64_t size, at;
     uint8_t *data;
     size_t len, cap;
+    int quotes; /* records may go on over lines */
 } window;
 
 /* Let go of the first `used` bytes and read on; a record that fills it all gets more room. */
@@ -347,7 +353,8 @@ static int window_slide(window *w, size_t used, stk_error *err)
 
         if (w->cap >= RECORD_MAX)
             return stk_fail(err, STK_ELIMIT,
-                            "a record of more than %u bytes: is a quote not closed?", RECORD_MAX);
+                            "a record of more than %u bytes%s", RECORD_MAX,
+                            w->quotes ? ": is a quote not closed?" : "");
         if (!grown)
             return stk_fail_nomem(err, 2 * w->cap);
         w->data = grown;
@@ -416,6 +423,29 @@ static int ends(const char *name, const char *end)
     return n >= k && !strcasecmp(name + n - k, end);
 }
 
+/* `end`, or `end` of a file that was packed and is read unpacked. */
+static int ends_so(const char *name, const char *end)
+{
+    static const char *const packed[] = { "", ".gz", ".zst", ".zstd", ".lz4" };
+    char whole[24];
+
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        snprintf(whole, sizeof whole, "%s%s", end, packed[i]);
+        if (ends(name, whole))
+            return 1;
+    }
+    return 0;
+}
+
+/* Is it JSON lines by its name?  It may be packed: x.jsonl.gz. */
+static int says_json(const char *name)
+{
+    const char *base = strrchr(name, '/');
+
+    base = base ? base : name;
+    return ends_so(base, ".jsonl") || ends_so(base, ".ndjson");
+}
+
 static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
 {
     manifest m = { .scan = scan, .line = 1 };
@@ -427,7 +457,8 @@ static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
     STK_TRY(stk_file_read(f, 0, head, n, err));
     while (i < n && (is_space(head[i]) || (i < 3 && head[i] == (uint8_t) "\xEF\xBB\xBF"[i])))
         i++;
-    m.json = i < n && head[i] == '{';
+    m.json = (i < n && head[i] == '{') || (scan->name && says_json(scan->name));
+    w.quotes = !m.json;
     w.data = stk_alloc(w.cap);
     rc = w.data ? at_line(&m, take_file(&m, &w, err), err) : stk_fail_nomem(err, w.cap);
     stk_free(w.data);
@@ -443,7 +474,7 @@ static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
 static int manifest_probe(const char *name, stk_bytes head)
 {
     (void)head;
-    return ends(name, ".csv") || ends(name, ".jsonl") || ends(name, ".ndjson") ? 90 : 0;
+    return ends_so(name, ".csv") || ends_so(name, ".tsv") || ends_so(name, ".jsonl") || ends_so(name, ".ndjson") ? 90 : 0;
 }
 
 /* ---- reading ---- */
@@ -490,7 +521,7 @@ static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err
         STK_TRY(stk_json_find(raw, "", &all, err)); /* the file may have been written to */
         return stk_json_unquote(all, to, len, err);
     }
-    if (raw.len < 3 || (raw.data[0] != ',' && raw.data[0] != '\n')) {
+    if (raw.len < 3 || raw.data[1] != '"' || !memchr(",\n\t;", raw.data[0], 4)) { /* no plain cell has a quote */
         memcpy(dst, raw.data, raw.len);
         *len = raw.len;
         return 0;
@@ -533,7 +564,7 @@ const stk_format stk_format_manifest = {
     .size = sizeof(stk_format),
     .name = "manifest",
     .help = "CSV or JSON lines: with a column path a list of files, else every line is a sample",
-    .suffixes = ".csv .jsonl .ndjson",
+    .suffixes = ".csv .tsv .jsonl .ndjson",
     .probe = manifest_probe,
     .index = manifest_index,
     .locate = manifest_locate,

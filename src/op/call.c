@@ -127,21 +127,37 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return 0;
 }
 
+/* "(2, 3)"; of one number "()". */
+static void shape_text(char out[96], const int64_t *shape, uint32_t ndim)
+{
+    size_t at = (size_t)snprintf(out, 96, "(");
+
+    for (uint32_t i = 0; i < ndim && at < 72; i++)
+        at += (size_t)snprintf(out + at, 96 - at, "%s%" PRId64, i ? ", " : "", shape[i]);
+    snprintf(out + at, 96 - at, ")");
+}
+
 int stk_call_check(const stk_call_step *c, const stk_value_row *row, stk_error *err)
 {
     int fits = !c->shaped || row->ndim == c->ndim;
+    char gave[96], says[96];
 
     if (row->dtype != c->dtype)
         return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %s, and its chain says %s", c->function,
                         stk_dtype_name(row->dtype), stk_dtype_name(c->dtype));
     for (uint32_t i = 0; fits && i < c->ndim; i++)
         fits = c->shape[i] < 0 || row->shape[i] == c->shape[i];
-    if (!fits || row->ndim >= STK_MAX_DIMS)
-        return stk_fail(err, STK_ECORRUPT,
-                        "call(%.80s) gave %u dimensions of other sizes than its chain says (%u): say "
-                        "shape=, with -1 where rows differ",
-                        c->function, row->ndim, c->ndim);
-    return 0;
+    if (row->ndim >= STK_MAX_DIMS)
+        return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %u dimensions: at most %d", c->function,
+                        row->ndim, STK_MAX_DIMS - 1);
+    if (fits)
+        return 0;
+    shape_text(gave, row->shape, row->ndim);
+    shape_text(says, c->shape, c->ndim);
+    return stk_fail(err, STK_ECORRUPT,
+                    "call(%.80s) gave numbers of the shape %s, and its chain says %s: say shape=, with -1 "
+                    "where rows differ",
+                    c->function, gave, says);
 }
 
 static const stk_arg call_args[] = {

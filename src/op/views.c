@@ -62,7 +62,8 @@ static void crops_draw(const void *state, stk_rng *rng, stk_view *view)
     if (view->refused)
         return;
     if (w < v->w || h < v->h) {
-        view->refused = "the picture is smaller than the crop: resize or pad it first";
+        view->refused = v->n == 5 ? "five_crop: the picture is smaller than the crop: resize or pad it first"
+                                  : "ten_crop: the picture is smaller than the crop: resize or pad it first";
         return;
     }
     if (rng->view >= 5 && v->vertical)

@@ -270,6 +270,8 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
                      stk_error *err);
 /* Numbers of x->output as its like() says: moved, and those that left the picture dropped. */
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
+/* 1: truncate() is for the entries that like() leaves, not for those that are filed. */
+int stk_boxes_cut_late(const stk_chain *c);
 /* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
 int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err);
 /* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */

@@ -277,6 +277,30 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
     return 0;
 }
 
+int stk_boxes_cut_late(const stk_chain *c)
+{
+    if (!c->like || !c->spec.most || (c->like->points && !c->keeps))
+        return 0;
+    for (uint32_t i = 0; i < c->like_at; i++)
+        if (c->step[i].op && !strcmp(c->step[i].op->name, "truncate"))
+            return 0;
+    return 1;
+}
+
+/* Of the n entries that stay, the first or the last, as truncate() after like() says. */
+static void keep_most(const stk_chain *c, uint8_t *keep, int64_t n)
+{
+    int64_t left = c->spec.most;
+
+    if (!stk_boxes_cut_late(c))
+        return;
+    for (int64_t k = 0; k < n; k++) {
+        uint8_t *at = &keep[c->spec.keep_last ? n - 1 - k : k];
+
+        *at = *at && left-- > 0;
+    }
+}
+
 /* A list beside boxes: which of them stay. */
 static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, stk_error *err)
 {
@@ -288,6 +312,8 @@ static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, s
     rc = filed_boxes(x, &boxes, err);
     if (rc == 0)
         rc = follow(x, &boxes, keep, err);
+    if (rc == 0)
+        keep_most(stk_row_chain(x), *keep, boxes.shape[0]);
     x->output = self;
     if (rc == 0 && (!row->ndim || row->shape[0] != boxes.shape[0]))
         rc = stk_fail(err, STK_ECORRUPT, "like: it has %lld entries for %lld boxes",
@@ -300,8 +326,10 @@ int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
     uint8_t *keep = NULL;
 
     STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err) : follow(x, row, &keep, err));
-    if (keep)
-        drop(row, keep);
+    if (!keep)
+        return 0;
+    keep_most(stk_row_chain(x), keep, row->shape[0]);
+    drop(row, keep);
     return 0;
 }
 

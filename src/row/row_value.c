@@ -166,7 +166,7 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
     *spec = c->pack ? c->raw : c->n_turns ? c->parsed : c->spec;
     if (c->n_calls)
         *spec = c->parsed; /* truncate() is for what the functions give */
-    else if (c->n_turns) {
+    else if (c->n_turns && !stk_boxes_cut_late(c)) {
         spec->most = c->spec.most;
         spec->keep_last = c->spec.keep_last;
     }

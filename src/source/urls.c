@@ -196,10 +196,10 @@ static int add_glob(const char *pattern, stk_names *out, stk_error *err)
     return rc;
 }
 
-/* The end of a file of tokens or arrays in a folder; NULL: there is none. */
-static const char *array_file(const char *folder)
+/* The end of a file of tokens or arrays in a folder, or of a packed shard; NULL: there is none. */
+static const char *file_to_name(const char *folder)
 {
-    static const char *const ends[] = { ".bin", ".npy", ".npz" };
+    static const char *const ends[] = { ".bin", ".npy", ".npz", ".tar.gz", ".tar.zst", ".tar.lz4" };
     const char *found = NULL;
     struct dirent *e;
     DIR *d = opendir(folder);
@@ -208,7 +208,7 @@ static const char *array_file(const char *folder)
         size_t len = strlen(e->d_name);
 
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-            if (len > 4 && !strcmp(e->d_name + len - 4, ends[i]))
+            if (len > strlen(ends[i]) && !strcmp(e->d_name + len - strlen(ends[i]), ends[i]))
                 found = ends[i];
     }
     if (d)
@@ -218,13 +218,11 @@ static const char *array_file(const char *folder)
 
 static int no_shards(const char *folder, stk_error *err)
 {
-    const char *end = array_file(folder);
+    const char *end = file_to_name(folder);
 
     if (end)
-        return stk_fail(err, STK_ENOTFOUND,
-                        "the folder \"%.120s\" has token files or arrays: say which, as in "
-                        "\"%.80s/*%s\"",
-                        folder, folder, end);
+        return stk_fail(err, STK_ENOTFOUND, "the folder \"%.120s\" has %s: say which, as in \"%.80s/*%s\"", folder,
+                        strncmp(end, ".tar", 4) ? "token files or arrays" : "packed shards", folder, end);
     return stk_fail(err, STK_ENOTFOUND,
                     "the folder \"%.120s\" has neither .tar files nor pictures (.jpg .png "
                     ".webp ...) in it or below",

@@ -136,6 +136,9 @@ static void globs_and_folders(void **state)
     assert_string_equal(expand("empty"),
                         "ENOTFOUND the folder \"empty\" has neither .tar files nor "
                         "pictures (.jpg .png .webp ...) in it or below");
+    touch("empty/a.tar.zst");
+    assert_string_equal(expand("empty"),
+                        "ENOTFOUND the folder \"empty\" has packed shards: say which, as in \"empty/*.tar.zst\"");
     assert_int_equal(system("rm -rf d empty"), 0);
     assert_int_equal(chdir("/") | rmdir(dir), 0);
 }

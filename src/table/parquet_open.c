@@ -111,13 +111,16 @@ static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, con
 {
     const char *a = time_unit(was), *b = time_unit(l);
 
-    if (same_type(was, l))
+    if (!was->refused != !l->refused)
+        stk_fail(err, STK_ENOTSUP, "column %.60s can be read in some files and not in others, because %s: open them apart", l->name,
+                 l->refused ? l->refused : was->refused);
+    else if (same_type(was, l))
         stk_fail(err, STK_EINVAL, "column %.60s is %s here and %s in the files before: open them apart, or cast it", l->name,
                  *b ? b : "a plain number", *a ? a : "a plain number");
     else
         stk_fail(err, STK_EINVAL, "column %.60s has another type here than in the files before: open them apart", l->name);
     stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
-    return STK_EINVAL;
+    return !was->refused != !l->refused ? STK_ENOTSUP : STK_EINVAL;
 }
 
 /* Columns of file i that are new, or have another type than elsewhere. */

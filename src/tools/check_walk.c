@@ -160,7 +160,7 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
     int rc;
 
     STK_TRY(c->ds->ops->shard(c->ds, shard, &info, err));
-    *w = (walk){ .base = { on_sample, on_progress, on_warning },
+    *w = (walk){ .base = { .sample = on_sample, .progress = on_progress, .warn = on_warning, .name = info.name },
                  .c = c,
                  .shard = info.name,
                  .id = info.first,

@@ -127,6 +127,8 @@ static int read_group(stk_thrift *t, stk_pq_file *f, uint32_t g, uint64_t size, 
                 if (!t->bad)
                     STK_TRY(
                         keep(&f->chunk[(size_t)g * f->n_leaves + i], &c, &f->leaf[i], size, err));
+                if (!t->bad && !f->leaf[i].refused) /* some of its rows can't be read: so none is */
+                    f->leaf[i].refused = f->chunk[(size_t)g * f->n_leaves + i].refused;
             }
         } else if (x.id == 3)
             rows = stk_thrift_int(t, &x);
