@@ -260,3 +260,15 @@ def test_many_loaders_and_breaks(shards):
         for _ in range(i):
             next(it)
         data.close()
+
+
+def test_a_window_that_memory_limit_has_no_room_for(tmp_path):
+    """300 samples of 64 KB: three eighths of 40 MB are less."""
+    write_tar(tmp_path / "s.tar", [(f"{i:06d}.{ext}", data) for i in range(40)
+                                   for ext, data in (("bin", bytes(65536)), ("cls", str(i).encode()))])
+    more = {"size": 40, "shuffle": True, "window": 300}
+    with pytest.raises(stoker.StokerError, match=r"more than 14 MB, .* lower window \(300\)"):
+        numbers(loader(f"{tmp_path}/s.tar", memory_limit="40MB", **more))
+    assert len(numbers(loader(f"{tmp_path}/s.tar", memory_limit="400MB", **more))) == 40
+    more["window"] = 64
+    assert len(numbers(loader(f"{tmp_path}/s.tar", memory_limit="40MB", **more))) == 40

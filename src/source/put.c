@@ -15,7 +15,7 @@
 #define PARTS_MAX 10000u
 #define GROW_AFTER 1500u /* parts, then they double: 5 TB fit */
 #define ABORT_MS 10000u
-#define ABORT_HALTED_MS 1000u /* of someone who wants to end */
+#define ABORT_HALTED_MS 2000u /* of someone who wants to end */
 
 typedef struct remote_put {
     stk_put base;
