@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - what a run of a loader measured, between bench_run.c, which fills it, and those who tell it. */
+/* bench.h - what a run of a loader measured, between bench_run.c, which fills it, and those who
+ * tell it. */
 #ifndef STOKER_CLI_BENCH_H
 #define STOKER_CLI_BENCH_H
 
@@ -39,7 +40,8 @@ typedef struct bench_result {
     stk_stats stats;
     stk_sight from, to; /* when the loader was open, and at the end */
     stk_diagnosis found;
-    stk_trace_span *span; /* what threads did at last, where a page or a trace was asked for; owned */
+    /* what threads did at last, where a page or a trace was asked for; owned */
+    stk_trace_span *span;
     uint64_t n_spans;
 } bench_result;
 
@@ -54,10 +56,11 @@ typedef struct bench_how {
 int bench_trace_begin(const cli_args *a, stk_loader *l, cli_file *file);
 int bench_trace_end(stk_loader *l, cli_file *file, int keep, bench_result *r);
 
-int bench_run(const bench_how *how, bench_result *out); /* 0: end with bench_free(); else it said why */
+/* 0: end with bench_free(); else it said why */
+int bench_run(const bench_how *how, bench_result *out);
 void bench_free(bench_result *r);
-int bench_sweep(const cli_args *a);                     /* --sweep; an exit code */
-int bench_against(const cli_args *a);                   /* --against; an exit code */
+int bench_sweep(const cli_args *a);   /* --sweep; an exit code */
+int bench_against(const cli_args *a); /* --against; an exit code */
 /* --html: a page on a run; 0, or CLI_FAILED (said why). */
 int bench_page(const cli_args *a, const bench_result *r, const char *title);
 void bench_put_checks(const stk_diagnosis *d); /* figures beside what is usual */

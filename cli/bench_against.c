@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_against.c - stoker bench --against torch: the same data and chains by PyTorch's DataLoader.
  *
- * The other side is python/stoker/_against.py in a Python of its own.  Rounds take turns, because a machine
- * is not as fast at every moment, and the best of each side counts.  Both count from the first batch on. */
+ * The other side is python/stoker/_against.py in a Python of its own.  Rounds take turns, because a
+ * machine is not as fast at every moment, and the best of each side counts.  Both count from the
+ * first batch on. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,14 +17,13 @@
 #define ROUNDS 5
 #define DEFAULT_SECONDS 1.0
 
-static const char program[] =
-    "import sys\n"
-    "try:\n"
-    "    from stoker._against import main\n"
-    "except ImportError as e:\n"
-    "    print(f'missing {sys.executable}: {e}')\n"
-    "else:\n"
-    "    main()\n";
+static const char program[] = "import sys\n"
+                              "try:\n"
+                              "    from stoker._against import main\n"
+                              "except ImportError as e:\n"
+                              "    print(f'missing {sys.executable}: {e}')\n"
+                              "else:\n"
+                              "    main()\n";
 
 typedef struct other { /* the other side */
     pid_t pid;
@@ -52,7 +52,8 @@ static void run_python(const cli_args *a, const int in[2], const int out[2])
             setenv("STOKER_CACHE", cli_value(a, "cache-dir"), 1);
         execlp(python, python, "-c", program, (char *)NULL);
     }
-    dprintf(STDOUT_FILENO, "missing %s could not be run: %s\n", python, strerror(errno)); /* the parent's pipe */
+    /* the parent's pipe */
+    dprintf(STDOUT_FILENO, "missing %s could not be run: %s\n", python, strerror(errno));
     _exit(127);
 }
 
@@ -125,13 +126,18 @@ static int greet(other *o)
         return 0;
     }
     if (!strncmp(line, "unsaid ", 7))
-        return cli_usage("--against torch can't say this in PyTorch and Pillow: %s; give --field with image, "
-                         "resize, center_crop, random_resized_crop, hflip, normalize and to", line + 7);
+        return cli_usage(
+            "--against torch can't say this in PyTorch and Pillow: %s; give --field with image, "
+            "resize, center_crop, random_resized_crop, hflip, normalize and to",
+            line + 7);
     if (!strncmp(line, "missing ", 8))
-        cli_usage("--against torch needs a Python with stoker, torch and Pillow (%s); STOKER_PYTHON names "
-                  "another one", line + 8);
+        cli_usage("--against torch needs a Python with stoker, torch and Pillow (%s); "
+                  "STOKER_PYTHON names "
+                  "another one",
+                  line + 8);
     else
-        cli_usage("--against torch: the other side failed: %s", strchr(line, ' ') ? strchr(line, ' ') + 1 : line);
+        cli_usage("--against torch: the other side failed: %s",
+                  strchr(line, ' ') ? strchr(line, ' ') + 1 : line);
     return CLI_FAILED;
 }
 
@@ -142,7 +148,8 @@ static int their_round(other *o, double *rate)
 
     fputs("go\n", o->to);
     fflush(o->to);
-    if (hear(o, line, sizeof line) && sscanf(line, "round %lf %lf", &samples, &seconds) == 2 && seconds > 0) {
+    if (hear(o, line, sizeof line) && sscanf(line, "round %lf %lf", &samples, &seconds) == 2 &&
+        seconds > 0) {
         *rate = samples / seconds;
         return 0;
     }
@@ -159,7 +166,8 @@ static int our_round(const cli_args *a, double seconds, double *rate)
     if (rc)
         return rc;
     first = r.batches ? (double)r.samples / (double)r.batches : 0;
-    *rate = r.seconds > r.first_batch ? ((double)r.samples - first) / (r.seconds - r.first_batch) : 0;
+    *rate = r.seconds > r.first_batch ? ((double)r.samples - first) / (r.seconds - r.first_batch)
+                                      : 0;
     bench_free(&r);
     return 0;
 }
@@ -195,20 +203,24 @@ static void conclude(match *m, const other *o)
     cli_many(ours, (uint64_t)(m->best_ours + 0.5));
     cli_many(theirs, (uint64_t)(m->best_theirs + 0.5));
     if (ratio >= 1)
-        snprintf(m->sentence, sizeof m->sentence,
-                 "Stoker loads %.2fx as fast: %s samples/s, and torch's DataLoader %s (%s, %d workers).", ratio,
-                 ours, theirs, o->what, m->workers);
+        snprintf(
+            m->sentence, sizeof m->sentence,
+            "Stoker loads %.2fx as fast: %s samples/s, and torch's DataLoader %s (%s, %d workers).",
+            ratio, ours, theirs, o->what, m->workers);
     else
-        snprintf(m->sentence, sizeof m->sentence,
-                 "torch's DataLoader loads %.2fx as fast: %s samples/s, and Stoker %s (%s, %d workers).",
-                 ratio > 0 ? 1 / ratio : 0, theirs, ours, o->what, m->workers);
+        snprintf(
+            m->sentence, sizeof m->sentence,
+            "torch's DataLoader loads %.2fx as fast: %s samples/s, and Stoker %s (%s, %d workers).",
+            ratio > 0 ? 1 / ratio : 0, theirs, ours, o->what, m->workers);
 }
 
 static void print(const match *m)
 {
     char ours[32], theirs[32];
 
-    cli_put(stdout, "samples/s, rounds of %.3g s in turns, batches of %u, from the first batch on\n%10s%12s%12s\n",
+    cli_put(stdout,
+            "samples/s, rounds of %.3g s in turns, batches of %u, from the first batch "
+            "on\n%10s%12s%12s\n",
             m->seconds, m->batch_size, "round", "stoker", "torch");
     for (int i = 0; i < ROUNDS; i++)
         cli_put(stdout, "%10d%12s%12s\n", i + 1, cli_many(ours, (uint64_t)(m->ours[i] + 0.5)),
@@ -266,7 +278,9 @@ static int prepare(const cli_args *a, other *o, match *m)
         return rc;
     m->batch_size = r.batch_size;
     m->shuffle = given.shuffle != 0;
-    m->workers = given.num_workers > 0 ? given.num_workers : given.num_workers < 0 ? 0 : (int)r.to.cores;
+    m->workers = given.num_workers > 0   ? given.num_workers
+                 : given.num_workers < 0 ? 0
+                                         : (int)r.to.cores;
     rc = start(o, a);
     if (rc == 0) {
         put_job(o, a, &r, m);
@@ -285,7 +299,8 @@ int bench_against(const cli_args *a)
     if (strcmp(cli_value(a, "against"), "torch") != 0)
         return cli_usage("--against torch is what there is, not '%s'", cli_value(a, "against"));
     if (cli_value(a, "epochs") || cli_value(a, "sweep"))
-        return cli_usage("--against goes with --seconds (of a round), not with --epochs or --sweep");
+        return cli_usage(
+            "--against goes with --seconds (of a round), not with --epochs or --sweep");
     signal(SIGPIPE, SIG_IGN); /* the other side may end; its answer says why */
     if (rc == 0)
         rc = prepare(a, &o, &m);

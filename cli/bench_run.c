@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_run.c - pull batches as a training loop would, and note what that took: for bench, doctor and plan.
+/* bench_run.c - pull batches as a training loop would, and note what that took: for bench, doctor
+ * and plan.
  *
  * The consumer lets every batch go at once (after --step-ms of pretended training), so the rate
  * is what the loader can do on this machine with nothing else running. */
@@ -110,7 +111,8 @@ static int array_outputs(bench *b, const char *kind)
     return rc;
 }
 
-/* A field as it is.  What is not read is left out, and lists that differ in length: batches of them need a --field that says how. */
+/* A field as it is.  What is not read is left out, and lists that differ in length: batches of them
+ * need a --field that says how. */
 static int plain_output(bench *b, const stk_field_type *t)
 {
     char chain[300];
@@ -118,7 +120,10 @@ static int plain_output(bench *b, const stk_field_type *t)
     if (t->refused || (t->dtype && t->ndim && t->shape[0] < 0))
         return 0;
     snprintf(chain, sizeof chain, "from(\"%.200s\"%s)%s", t->name,
-             !t->nullable ? "" : t->dtype ? ", default=0" : ", default=''", t->dtype ? "" : " | bytes");
+             !t->nullable ? ""
+             : t->dtype   ? ", default=0"
+                          : ", default=''",
+             t->dtype ? "" : " | bytes");
     return add_output(b, t->name, chain);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_sweep.c - stoker bench --sweep: workers and batches ahead in a grid, and the line of Python for the best. */
+/* bench_sweep.c - stoker bench --sweep: workers and batches ahead in a grid, and the line of Python
+ * for the best. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +37,10 @@ static int try_all(const cli_args *a, double seconds, sweep *s)
 
     cli_bar_open(&bar, "sweeping");
     for (uint32_t i = 0; i < cells && rc == 0; i++) {
-        bench_how how = { .args = a, .workers = s->workers[i / s->n_prefetch],
-                          .prefetch = s->prefetch[i % s->n_prefetch], .seconds = seconds };
+        bench_how how = { .args = a,
+                          .workers = s->workers[i / s->n_prefetch],
+                          .prefetch = s->prefetch[i % s->n_prefetch],
+                          .seconds = seconds };
         bench_result r;
 
         rc = bench_run(&how, &r);
@@ -95,8 +98,8 @@ static void print_json(const sweep *s, const char *line)
 
 static int write_page(const cli_args *a, const sweep *s, const char *line)
 {
-    page_grid g = { "workers", "batches ahead", s->workers, s->prefetch, s->n_workers, s->n_prefetch,
-                    s->rate, "samples/s" };
+    page_grid g = { "workers",    "batches ahead", s->workers, s->prefetch,
+                    s->n_workers, s->n_prefetch,   s->rate,    "samples/s" };
     page p;
     int rc = page_open(&p, a, "stoker bench --sweep");
 
@@ -116,7 +119,8 @@ int bench_sweep(const cli_args *a)
     int rc = cli_number(a, "seconds", 0.02, 1e6, &seconds);
 
     if (rc == 0)
-        rc = bench_run(&(bench_how){ .args = a, .seconds = seconds / 4 }, &probe); /* also warms up */
+        /* also warms up */
+        rc = bench_run(&(bench_how){ .args = a, .seconds = seconds / 4 }, &probe);
     if (rc)
         return rc;
     plan(&s, (uint32_t)probe.to.cores);

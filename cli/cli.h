@@ -59,7 +59,8 @@ const char *cli_value_at(const cli_args *a, const char *name,
  * high]. */
 int cli_number(const cli_args *a, const char *name, double low, double high, double *value);
 
-/* Bytes from an option, as stk_size_parse() reads them; at least 1.  CLI_USAGE when it is not a size. */
+/* Bytes from an option, as stk_size_parse() reads them; at least 1.  CLI_USAGE when it is not a
+ * size. */
 int cli_size_value(const cli_args *a, const char *name, uint64_t *value);
 
 /* Set what was given of the loader's options.  CLI_USAGE says why. */
@@ -74,7 +75,7 @@ const char *cli_nearest(const char *word, const char *const *names, size_t n); /
  * goes out as it is.  Conversions: d u x c s f g, with flags, width, precision and l ll z. */
 void cli_put(FILE *to, const char *fmt, ...) STK_PRINTF(2, 3);
 void cli_put_shown(FILE *to, const char *text, size_t len); /* one such string */
-void cli_put_ours(FILE *to, const char *text); /* lines of our own, as they are */
+void cli_put_ours(FILE *to, const char *text);              /* lines of our own, as they are */
 /* May these bytes go to a terminal as they are: lines of text, and nothing that it obeys? */
 int cli_is_harmless(const char *text, size_t len);
 
@@ -94,8 +95,7 @@ typedef struct cli_json {
 void cli_json_open(cli_json *j, const char *key, char bracket);
 void cli_json_close(cli_json *j, char bracket);
 void cli_json_text(cli_json *j, const char *key, const char *text); /* NULL: null */
-void cli_json_bytes(cli_json *j, const char *key, const char *text,
-                    size_t len);
+void cli_json_bytes(cli_json *j, const char *key, const char *text, size_t len);
 int cli_is_utf8(const char *text, size_t len);
 void cli_json_count(cli_json *j, const char *key, uint64_t v);
 void cli_json_real(cli_json *j, const char *key, double v);
@@ -145,7 +145,7 @@ cli_writer cli_writer_of(const char *kind);
 
 int cli_check_rules(const cli_args *a); /* cmd_describe.c: check --rules FILE; an exit code */
 
-double cli_seconds(void);                           /* a clock */
-const char *cli_many(char buf[32], uint64_t n);     /* "1,281,167" */
+double cli_seconds(void);                       /* a clock */
+const char *cli_many(char buf[32], uint64_t n); /* "1,281,167" */
 
 #endif

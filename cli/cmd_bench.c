@@ -33,9 +33,11 @@ static const cli_option options[] = {
     { "step-ms", "MS", "0", "pretend to train for MS milliseconds on each batch" },
     { "sweep", NULL, NULL, "try workers and batches ahead in a grid, --seconds (1) each" },
     { "against", "torch", NULL,
-      "compare with PyTorch's DataLoader and Pillow over the same data and chains, in rounds of --seconds (1)" },
+      "compare with PyTorch's DataLoader and Pillow over the same data and chains, in rounds of "
+      "--seconds (1)" },
     { "trace", "FILE", NULL,
-      "write what every worker did, for ui.perfetto.dev or chrome://tracing: the last 65,536 stages of each" },
+      "write what every worker did, for ui.perfetto.dev or chrome://tracing: the last 65,536 "
+      "stages of each" },
     { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },

@@ -63,7 +63,9 @@ static int list(const cli_args *a, int verify)
         return cli_failed(&err);
     if (!s.json)
         cli_put(stdout, "%" PRIu64 " objects, %s%s\n", s.objects, stk_size_format(here, s.present),
-                !verify ? "" : s.bad || s.torn ? "; what was bad is removed" : "; all good");
+                !verify           ? ""
+                : s.bad || s.torn ? "; what was bad is removed"
+                                  : "; all good");
     return verify && (s.bad || s.torn) ? CLI_BAD : CLI_OK;
 }
 

@@ -102,7 +102,8 @@ static void show_field(const cat *c, const char *name, const void *data, size_t 
     shown v = show_of(c, name, data, len);
     char size[16];
 
-    cli_put(c->to, "%-8s%s%-9s", name, strlen(name) < 8 ? "" : "  ", data ? stk_size_format(size, len) : "null");
+    cli_put(c->to, "%-8s%s%-9s", name, strlen(name) < 8 ? "" : "  ",
+            data ? stk_size_format(size, len) : "null");
     show_begin(c->to, v.data, v.len, v.text || (v.len <= 4096 && cli_is_harmless(v.data, v.len)));
     free(v.text);
 }
@@ -286,14 +287,14 @@ const cli_command cli_cat = {
     .name = "cat",
     .synopsis = "DATA KEY [FIELD] [options]",
     .summary = "show a sample, a field, or what a chain makes of it",
-    .about =
-        "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
-        "With FIELD it\n"
-        "writes the field's bytes as they are, and columns of numbers as text unless --raw is given\n"
-        "(a terminal gets only plain text without it);\n"
-        "with --decode it runs a chain over them first, "
-        "as a loader\n"
-        "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
+    .about = "Without FIELD it shows the sample: where it is, its fields and how they begin.  "
+             "With FIELD it\n"
+             "writes the field's bytes as they are, and columns of numbers as text unless --raw is "
+             "given\n"
+             "(a terminal gets only plain text without it);\n"
+             "with --decode it runs a chain over them first, "
+             "as a loader\n"
+             "would (what is random is drawn as for seed 0).  KEY may also be the sample's number.",
     .examples =
         "  stoker cat data/ 000123 jpg -o photo.jpg\n"
         "  stoker cat data/ 123 jpg --decode png --chain 'image | resize(256)' -o small.png\n",

@@ -9,7 +9,8 @@
 #define MAX_OUTPUTS 32
 
 static const cli_option options[] = {
-    { "rules", "FILE", NULL, "instead, hold what is expected (JSON, docs/seeing.md) against the data" },
+    { "rules", "FILE", NULL,
+      "instead, hold what is expected (JSON, docs/seeing.md) against the data" },
     { "html", "FILE", NULL, "with --rules: also write a page" },
     { "field", "NAME=CHAIN", "each field by its content and name",
       "decode with this chain instead, as a loader would; may be given several times" },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_describe.c - stoker describe and stoker drift: what is in the data, and is it still what it was? */
+/* cmd_describe.c - stoker describe and stoker drift: what is in the data, and is it still what it
+ * was? */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +21,12 @@ static int on_progress(void *cookie, uint64_t done, uint64_t total)
     return 0;
 }
 
-static int describe_data(const cli_args *a, const char *const *urls, size_t n, stk_description **out)
+static int describe_data(const cli_args *a, const char *const *urls, size_t n,
+                         stk_description **out)
 {
-    stk_dataset_options o = { .size = sizeof o, .log = cli_log, .cache_dir = cli_value(a, "cache-dir"),
+    stk_dataset_options o = { .size = sizeof o,
+                              .log = cli_log,
+                              .cache_dir = cli_value(a, "cache-dir"),
                               .format = cli_value(a, "format") };
     stk_describe_options how = { .size = sizeof how, .progress = on_progress };
     stk_dataset *ds = NULL;
@@ -108,8 +112,8 @@ static void page_feature(page *p, const stk_feature *f)
         page_bars(p, caption, bar, n, "samples");
         return;
     }
-    snprintf(caption, sizeof caption, "%.160s: mean %.4g, from %.4g to %.4g", f->name, f->mean, f->quantile[0],
-             f->quantile[STK_QUANTILES - 1]);
+    snprintf(caption, sizeof caption, "%.160s: mean %.4g, from %.4g to %.4g", f->name, f->mean,
+             f->quantile[0], f->quantile[STK_QUANTILES - 1]);
     page_line(p, caption, f->quantile, STK_QUANTILES, "by percent of the samples");
 }
 
@@ -284,7 +288,9 @@ static void print_rows(const stk_drift_row *row, uint32_t n, uint32_t drifted)
     for (uint32_t i = 0; i < n; i++)
         cli_put(stdout, "  %s %-32s%-16s%10.4f  (drift %s %.3g)\n", row[i].drifted ? "!!" : "ok",
                 row[i].feature, row[i].test, row[i].value,
-                !strcmp(row[i].test, "ks") || !strcmp(row[i].test, "chi-square") ? "below p" : "above", row[i].bound);
+                !strcmp(row[i].test, "ks") || !strcmp(row[i].test, "chi-square") ? "below p"
+                                                                                 : "above",
+                row[i].bound);
     cli_put(stdout, "%u of %u features drifted\n", drifted, n);
 }
 
@@ -314,7 +320,9 @@ static int run_drift(const cli_args *a)
     const char *const *name = cli_word_list(a);
     stk_description *before = NULL, *now = NULL;
     uint32_t n = 0, drifted = 0;
-    int rc = cli_words(a) == 2 ? 0 : cli_usage("drift compares two: a description or data before, and now");
+    int rc = cli_words(a) == 2
+                 ? 0
+                 : cli_usage("drift compares two: a description or data before, and now");
 
     if (rc == 0)
         rc = take(a, name[0], &before);
@@ -322,7 +330,8 @@ static int run_drift(const cli_args *a)
         rc = take(a, name[1], &now);
     if (rc == 0) {
         drifted = stk_drift(before, now, row, MOST_ROWS, &n);
-        (cli_value(a, "json") ? json_rows : print_rows)(row, n < MOST_ROWS ? n : MOST_ROWS, drifted);
+        (cli_value(a, "json") ? json_rows : print_rows)(row, n < MOST_ROWS ? n : MOST_ROWS,
+                                                        drifted);
     }
     stk_description_close(&before);
     stk_description_close(&now);
@@ -333,8 +342,10 @@ static int run_drift(const cli_args *a)
     { "workers", "N", "the cores there are", "threads" },                                          \
         { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",                              \
           "where indexes of read-only data go" },                                                  \
-        { "format", "NAME", "found by looking",                                                    \
-          "how the shards are laid out; 'stoker ops' lists formats" }
+    {                                                                                              \
+        "format", "NAME", "found by looking",                                                      \
+            "how the shards are laid out; 'stoker ops' lists formats"                              \
+    }
 
 static const cli_option describe_options[] = {
     { "html", "FILE", NULL, "also write a page with charts: one file, no network" }, WHERE, { NULL }
@@ -345,9 +356,12 @@ const cli_command cli_describe = {
     .name = "describe",
     .synopsis = "DATA... [options] > FILE.json",
     .summary = "sizes, shapes, colors, labels and duplicates, as JSON to keep",
-    .about = "Reads and decodes every sample and prints figures as one JSON object: sizes of fields, width,\n"
-             "height, brightness and colors of pictures, how often each label occurs, duplicates by content\n"
-             "and pictures that look alike, bad samples.  Keep it beside the data; 'stoker drift' compares.",
+    .about = "Reads and decodes every sample and prints figures as one JSON object: sizes of "
+             "fields, width,\n"
+             "height, brightness and colors of pictures, how often each label occurs, duplicates "
+             "by content\n"
+             "and pictures that look alike, bad samples.  Keep it beside the data; 'stoker drift' "
+             "compares.",
     .examples = "  stoker describe v1/ > v1.json\n"
                 "  stoker describe 'train-*.tar' --html train.html > train.json\n",
     .options = describe_options,
@@ -360,9 +374,12 @@ const cli_command cli_drift = {
     .name = "drift",
     .synopsis = "BEFORE NOW [options]",
     .summary = "is the data still what it was? exit status 1 if not",
-    .about = "Each is a description that 'stoker describe' wrote (FILE.json) or data, which is described now.\n"
-             "Above 1,000 samples numbers drift at a Wasserstein distance of 0.1 standard deviations, and\n"
-             "categories at a Jensen-Shannon distance of 0.1; below by Kolmogorov-Smirnov and chi-square at\n"
+    .about = "Each is a description that 'stoker describe' wrote (FILE.json) or data, which is "
+             "described now.\n"
+             "Above 1,000 samples numbers drift at a Wasserstein distance of 0.1 standard "
+             "deviations, and\n"
+             "categories at a Jensen-Shannon distance of 0.1; below by Kolmogorov-Smirnov and "
+             "chi-square at\n"
              "p < 0.05 over all features together.  A field that is missing or new is drift.",
     .examples = "  stoker drift v1.json v2/\n"
                 "  stoker drift yesterday/ today/ --json\n",

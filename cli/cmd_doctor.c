@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_doctor.c - stoker doctor: what holds loading up, what removing that would give, and how.
  *
- * Differential runs: as it is, once more with the same samples, which come from memory then, and with one
- * worker per core.  What changes between them is what the change touches. */
+ * Differential runs: as it is, once more with the same samples, which come from memory then, and
+ * with one worker per core.  What changes between them is what the change touches. */
 #include <math.h>
 #include <string.h>
 
@@ -70,8 +70,8 @@ static void print(const one_run *run, double step_ms)
                 cli_many(many, (uint64_t)(1e3 / step_ms * r->batch_size + 0.5)),
                 "a loop that never waits");
     if (step_ms > 0)
-        cli_put(stdout, "  %-12s%12.1f s          planned %.1f s: steps that never wait\n", "an epoch",
-                epoch_of(&run[0]), planned_epoch(r, step_ms));
+        cli_put(stdout, "  %-12s%12.1f s          planned %.1f s: steps that never wait\n",
+                "an epoch", epoch_of(&run[0]), planned_epoch(r, step_ms));
     cli_put(stdout, "\n");
     bench_put_checks(&r->found);
     if (run[1].rate > 1.1 * run[0].rate && r->stats.cold_reads)
@@ -157,11 +157,15 @@ const cli_command cli_doctor = {
     .name = "doctor",
     .synopsis = "DATA... [options]  |  -- COMMAND ...",
     .summary = "why is my GPU idle? names what holds loading up, and the remedy",
-    .about = "With data: loads it as bench does, several times with one thing changed, and says in one\n"
-             "sentence what holds it up, what removing that would give and how.  With -- and a command:\n"
-             "runs an unedited Python script, watches its PyTorch DataLoaders and stoker loaders, and says\n"
-             "the same of it; the exit status is the script's.  Figures stand beside what is usual in the\n"
-             "field (docs/seeing.md).",
+    .about =
+        "With data: loads it as bench does, several times with one thing changed, and says in one\n"
+        "sentence what holds it up, what removing that would give and how.  With -- and a "
+        "command:\n"
+        "runs an unedited Python script, watches its PyTorch DataLoaders and stoker loaders, and "
+        "says\n"
+        "the same of it; the exit status is the script's.  Figures stand beside what is usual in "
+        "the\n"
+        "field (docs/seeing.md).",
     .examples = "  stoker doctor photos/ --step-ms 120 --batch-size 256\n"
                 "  stoker doctor -- python train.py --epochs 1\n",
     .options = options,

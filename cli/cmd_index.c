@@ -12,7 +12,8 @@ static const cli_option options[] = {
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
-    { "part", "I/N", NULL, "index every N-th shard only, from I on (0 to N - 1), beside others that index the rest" },
+    { "part", "I/N", NULL,
+      "index every N-th shard only, from I on (0 to N - 1), beside others that index the rest" },
     { "merge", NULL, NULL, "make one index of what the parts found" },
     { "force", NULL, NULL, "build again although there is a good index" },
     { "workers", "N", "the cores there are", "threads" },
@@ -67,14 +68,17 @@ static void print_table(const stk_index_report *r, double seconds)
     char files[32], rows[32], columns[32], size[16];
 
     cli_put(stdout, "%s: %s file%s, %s row%s, %s column%s; ",
-            !r->index_bytes ? "nothing to make" : r->built ? "row seek points made" : "row seek points already there",
-            cli_many(files, r->shards), r->shards == 1 ? "" : "s", cli_many(rows, r->samples), r->samples == 1 ? "" : "s",
-            cli_many(columns, r->fields), r->fields == 1 ? "" : "s");
+            !r->index_bytes ? "nothing to make"
+            : r->built      ? "row seek points made"
+                            : "row seek points already there",
+            cli_many(files, r->shards), r->shards == 1 ? "" : "s", cli_many(rows, r->samples),
+            r->samples == 1 ? "" : "s", cli_many(columns, r->fields), r->fields == 1 ? "" : "s");
     if (r->index_bytes)
-        cli_put(stdout, "%s, %.1f bytes a row, in %s", stk_size_format(size, r->index_bytes), bytes_a_sample(r),
-                r->path[0] ? r->path : "memory");
+        cli_put(stdout, "%s, %.1f bytes a row, in %s", stk_size_format(size, r->index_bytes),
+                bytes_a_sample(r), r->path[0] ? r->path : "memory");
     else
-        cli_put(stdout, "rows of a table are found without an index, and no column takes row seek points");
+        cli_put(stdout,
+                "rows of a table are found without an index, and no column takes row seek points");
     cli_put(stdout, " (%.2f s)\n", seconds);
 }
 
@@ -93,7 +97,7 @@ static void print_line(const stk_index_report *r, double seconds)
         cli_put(stdout, "; %s column%s", cli_many(columns, r->columns), r->columns == 1 ? "" : "s");
     if (r->built && r->reused_shards)
         cli_put(stdout, "; %s shard%s reused", cli_many(reused, r->reused_shards),
-               r->reused_shards == 1 ? "" : "s");
+                r->reused_shards == 1 ? "" : "s");
     cli_put_seek(r->jpegs, r->jpegs_without, r->jpeg_bytes, r->seek_bytes);
     cli_put(stdout, " (%.2f s)\n", seconds);
 }
@@ -135,7 +139,8 @@ static int take_part(const cli_args *a, stk_index_options *o)
     char more;
 
     o->merge = cli_value(a, "merge") ? STK_YES : STK_UNSET;
-    if (part && (sscanf(part, "%u/%u%c", &o->part, &o->parts, &more) != 2 || !o->parts || o->part >= o->parts))
+    if (part && (sscanf(part, "%u/%u%c", &o->part, &o->parts, &more) != 2 || !o->parts ||
+                 o->part >= o->parts))
         return cli_usage("--part is I/N with I from 0 to N - 1, as in 3/64, not \"%s\"", part);
     if (part && o->merge == STK_YES)
         return cli_usage("--part and --merge: first all parts, then the merge");
@@ -195,11 +200,13 @@ const cli_command cli_index = {
              "folder is read-only.  Columns are what samples are selected, weighted or balanced "
              "by; they "
              "stay\n"
-             "when shards are added.  Many machines index one data set on a file system they share: each "
+             "when shards are added.  Many machines index one data set on a file system they "
+             "share: each "
              "takes\n"
              "a --part, then one merges.  Tables need no index: of Parquet files it makes row "
              "seek\n"
-             "points of columns with large values.  DATA is a path, a folder, a glob or a brace pattern.",
+             "points of columns with large values.  DATA is a path, a folder, a glob or a brace "
+             "pattern.",
     .examples = "  stoker index 'train-{000000..000099}.tar'\n"
                 "  stoker index data/train/ data/extra/ --columns cls,json.width --json\n"
                 "  stoker index data/train/ --part 3/64\n",

@@ -149,28 +149,27 @@ static void summary_lines(const ledger_counts *c, const generation *g, size_t n,
     for (size_t i = 0; i < n; i++)
         cli_put(stdout,
                 "generation %" PRIu64 ": from epoch %" PRIu64 ", position %s, %u rank%s, global "
-               "batch %s%s\n",
-               g[i].first.generation, g[i].first.epoch, cli_many(a, g[i].first.position),
-               g[i].first.world_size, g[i].first.world_size == 1 ? "" : "s",
-               cli_many(b, g[i].first.global_batch_size),
-               g[i].files < g[i].first.world_size ? " (files of some ranks are missing)" : "");
-    cli_put(stdout,
-            "%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "more often", "never",
-           "not valid");
+                "batch %s%s\n",
+                g[i].first.generation, g[i].first.epoch, cli_many(a, g[i].first.position),
+                g[i].first.world_size, g[i].first.world_size == 1 ? "" : "s",
+                cli_many(b, g[i].first.global_batch_size),
+                g[i].files < g[i].first.world_size ? " (files of some ranks are missing)" : "");
+    cli_put(stdout, "%8s %10s %14s %14s %14s %14s\n", "epoch", "steps", "seen once", "more often",
+            "never", "not valid");
     for (size_t i = 0; i < c->n; i++) {
         const ledger_epoch *e = &c->epoch[i];
 
         cli_put(stdout,
                 "%8" PRIu64 " %10" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64 " %14" PRIu64
-               "%s\n",
-               e->epoch, e->steps, e->once, e->twice, e->never, e->not_valid,
-               e->positions < g[n - 1].first.samples ? "  (not whole)" : "");
+                "%s\n",
+                e->epoch, e->steps, e->once, e->twice, e->never, e->not_valid,
+                e->positions < g[n - 1].first.samples ? "  (not whole)" : "");
     }
     if (c->superseded || c->torn || given_up)
         cli_put(stdout,
                 "left out: %" PRIu64 " superseded and %" PRIu64 " torn steps, %zu files of tries "
-               "that were given up\n",
-               c->superseded, c->torn, given_up);
+                "that were given up\n",
+                c->superseded, c->torn, given_up);
 }
 
 static int summary(const stk_ledger *l, const ledger_counts *c, int json)

@@ -12,30 +12,37 @@ static const cli_option options[] = {
     { "shuffle", "SEED", "as they are", "write the samples in a permuted order" },
     { "name", "NAME", "shard", "of the shards, where DST is a folder: DST/NAME-000000.tar" },
     { "force", NULL, NULL, "replace shards of that name, and remove those beyond the last" },
-    { "compress", "gz|zstd|lz4", "as they are", "compress the shards; zstd in its seekable format" },
-    { "arrays", NULL, NULL, "write the fields that chains make as arrays: DST/FIELD-000000.npy, one row per sample" },
+    { "compress", "gz|zstd|lz4", "as they are",
+      "compress the shards; zstd in its seekable format" },
+    { "arrays", NULL, NULL,
+      "write the fields that chains make as arrays: DST/FIELD-000000.npy, one row per sample" },
     { "jpeg", NULL, NULL,
       "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
     { "no-index", NULL, NULL, "don't index the new shards" },
     { "field", "NAME=CHAIN", "all as they are",
-      "make a field by a chain that ends in encode(): 'jpg=image | resize(256) | encode(jpeg, 90)'; "
+      "make a field by a chain that ends in encode(): 'jpg=image | resize(256) | encode(jpeg, "
+      "90)'; "
       "NAME= leaves it out; may be given several times, other fields are copied" },
     { "exclude", "FILE", NULL, "leave out the samples that `stoker check --write-exclude` listed" },
     { "where", "CONDITION", NULL, "take what satisfies it: 'width >= 256 AND score > 0.3'" },
     { "fraction", "F", "1", "take so much of the data, by a hash of the key" },
     { "dedup", "exact|near", NULL,
-      "of samples that are alike take the first: all fields have equal bytes, or pictures look alike; "
+      "of samples that are alike take the first: all fields have equal bytes, or pictures look "
+      "alike; "
       "exact:FIELD goes by one field" },
     { "balance", "FIELD[:N]", NULL,
-      "take as many of each class, of which FIELD has the name or number: as the smallest has, or N" },
+      "take as many of each class, of which FIELD has the name or number: as the smallest has, or "
+      "N" },
     { "split", "NAME=F,...", NULL,
-      "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called NAME-000000.tar" },
+      "write several sets, by a hash of the key: train=0.9,val=0.1; shards are called "
+      "NAME-000000.tar" },
     { "salvage", NULL, NULL, "of a torn shard take the samples before the tear, and say so" },
     { "only", "failed", NULL, "make the samples again that an earlier run of this could not make" },
     { "write-plan", "PLAN", NULL, "write what would be done to a file, for --from-plan" },
     { "from-plan", "PLAN", NULL, "do what a plan says, in place of DATA and DST" },
     { "shard", "K", NULL, "of the plan: write shard K only" },
-    { "part", "I/N", NULL, "of the plan: write part I (0 to N - 1) of N, shards that follow each other" },
+    { "part", "I/N", NULL,
+      "of the plan: write part I (0 to N - 1) of N, shards that follow each other" },
     { "merge", NULL, NULL, "of the plan: look that every shard is there, and write the index" },
     { "workers", "N", "the cores there are", "shards written at a time" },
     { NULL },
@@ -54,7 +61,8 @@ static int is_interrupted(void *unused)
     return interrupted != 0;
 }
 
-/* What is left of an upload costs money: Ctrl-C aborts it first.  A second one ends the program at once. */
+/* What is left of an upload costs money: Ctrl-C aborts it first.  A second one ends the program at
+ * once. */
 static void catch_interrupt(const char *dst)
 {
     struct sigaction a = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
@@ -80,7 +88,8 @@ static int on_compare(void *bar, uint64_t done, uint64_t total)
 {
     char a[32], b[32], note[80];
 
-    snprintf(note, sizeof note, "comparing %s of %s samples", cli_many(a, done), cli_many(b, total));
+    snprintf(note, sizeof note, "comparing %s of %s samples", cli_many(a, done),
+             cli_many(b, total));
     cli_bar_draw(bar, total ? (double)done / (double)total : 1, note);
     return 0;
 }
@@ -160,15 +169,14 @@ static void print_line(const stk_pack_report *r, double seconds)
     if (r->kept_shards == r->shards)
         cli_put(stdout, "already there: ");
     cli_put(stdout, "%s sample%s in %s shard%s, %s: %s", cli_many(samples, r->samples),
-           r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
-           stk_size_format(size, r->bytes), r->pattern);
+            r->samples == 1 ? "" : "s", cli_many(shards, r->shards), r->shards == 1 ? "" : "s",
+            stk_size_format(size, r->bytes), r->pattern);
     if (r->kept_shards && r->kept_shards < r->shards)
         cli_put(stdout, "; %s shard%s there already", cli_many(many, r->kept_shards),
-               r->kept_shards == 1 ? " was" : "s were");
+                r->kept_shards == 1 ? " was" : "s were");
     if (r->changed_keys)
-        cli_put(stdout,
-                "; %s key%s changed to what tar shards can hold", cli_many(many, r->changed_keys),
-               r->changed_keys == 1 ? "" : "s");
+        cli_put(stdout, "; %s key%s changed to what tar shards can hold",
+                cli_many(many, r->changed_keys), r->changed_keys == 1 ? "" : "s");
     if (r->failed)
         cli_put(stdout, "; %s could not be made, .stoker beside the shards lists them",
                 cli_many(many, r->failed));
@@ -241,19 +249,21 @@ const cli_command cli_pack = {
     .name = "pack",
     .synopsis = "DATA... DST [options] | --from-plan PLAN [options]",
     .summary = "write any data as tar shards that load fast",
-    .about = "Reads every sample of DATA and writes tar shards as WebDataset has them: few large "
-             "files, which\n"
-             "disks, object stores and copies like best.  DST is a folder or a name with a "
-             "number in it,\n"
-             "also s3:// and gs://.\n"
-             "Shards appear whole or not at all: a run that was stopped goes on where it was, and "
-             "one whose\n"
-             "result is there does nothing.  Anything else is replaced only with --force.  The "
-             "same input gives\n"
-             "the same bytes, however many workers write.\n"
-             "With --field chains make fields on the way: a sample that can't be made is left out and\n"
-             "listed.  With --write-plan and --from-plan many machines write one data set: each takes a\n"
-             "part, then one merges.",
+    .about =
+        "Reads every sample of DATA and writes tar shards as WebDataset has them: few large "
+        "files, which\n"
+        "disks, object stores and copies like best.  DST is a folder or a name with a "
+        "number in it,\n"
+        "also s3:// and gs://.\n"
+        "Shards appear whole or not at all: a run that was stopped goes on where it was, and "
+        "one whose\n"
+        "result is there does nothing.  Anything else is replaced only with --force.  The "
+        "same input gives\n"
+        "the same bytes, however many workers write.\n"
+        "With --field chains make fields on the way: a sample that can't be made is left out and\n"
+        "listed.  With --write-plan and --from-plan many machines write one data set: each takes "
+        "a\n"
+        "part, then one merges.",
     .examples = "  stoker pack photos/ shards/ --name train --shuffle 1 --jpeg\n"
                 "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n"
                 "  stoker pack raw/ small/ --field 'jpg=image | resize(256) | encode(jpeg, 90)'\n"

@@ -9,7 +9,9 @@
 
 static int open_data(const cli_args *a, stk_need *n)
 {
-    stk_dataset_options o = { .size = sizeof o, .log = cli_log, .cache_dir = cli_value(a, "cache-dir"),
+    stk_dataset_options o = { .size = sizeof o,
+                              .log = cli_log,
+                              .cache_dir = cli_value(a, "cache-dir"),
                               .format = cli_value(a, "format") };
     stk_fingerprint print = { 0 };
     stk_dataset *ds = NULL;
@@ -48,15 +50,17 @@ static int bytes_value(const cli_args *a, const char *name, double *v)
 static int read_need(const cli_args *a, stk_need *n)
 {
     double step_ms = 0, load_ms = 0;
-    int bad = cli_number(a, "step-ms", 1e-3, 1e9, &step_ms) || cli_number(a, "rate", 1e-6, 1e15, &n->rate) ||
-              cli_number(a, "batch-size", 1, 1e9, &n->batch) || cli_number(a, "gpus", 1, 1e6, &n->gpus) ||
+    int bad = cli_number(a, "step-ms", 1e-3, 1e9, &step_ms) ||
+              cli_number(a, "rate", 1e-6, 1e15, &n->rate) ||
+              cli_number(a, "batch-size", 1, 1e9, &n->batch) ||
+              cli_number(a, "gpus", 1, 1e6, &n->gpus) ||
               cli_number(a, "samples", 1, 1e18, &n->samples) ||
               cli_number(a, "load-ms", 0, 1e9, &load_ms) ||
               cli_number(a, "loader-rate", 1e-6, 1e15, &n->loader_rate) ||
               cli_number(a, "gpu-hour", 0, 1e6, &n->gpu_hour) ||
               bytes_value(a, "sample-bytes", &n->sample_bytes) ||
-              bytes_value(a, "row-bytes", &n->row_bytes) || bytes_value(a, "storage", &n->storage_rate) ||
-              bytes_value(a, "pcie", &n->link_rate);
+              bytes_value(a, "row-bytes", &n->row_bytes) ||
+              bytes_value(a, "storage", &n->storage_rate) || bytes_value(a, "pcie", &n->link_rate);
 
     n->step_s = step_ms / MS_PER_S;
     n->load_s = load_ms / MS_PER_S;
@@ -83,7 +87,7 @@ static int measure(const cli_args *a, stk_need *n)
 /* ---- people ---- */
 
 typedef struct sink { /* where lines go: the terminal, the page */
-    FILE *to; /* NULL: not there */
+    FILE *to;         /* NULL: not there */
     page *p;
 } sink;
 
@@ -133,7 +137,8 @@ static void print(const sink *k, const stk_plan_figures *f)
     line(k, "cores to make samples", f->cores, "");
     line_bytes(k, "to cache all of it", f->cache_bytes, "");
     line_time(k, f->epoch_s);
-    line(k, "GPU busy, loading overlapped", f->use_overlapped < 0 ? -1 : 100 * f->use_overlapped, "%");
+    line(k, "GPU busy, loading overlapped", f->use_overlapped < 0 ? -1 : 100 * f->use_overlapped,
+         "%");
     line(k, "GPU busy, loading in series", f->use_serial < 0 ? -1 : 100 * f->use_serial, "%");
     line(k, "idle GPUs cost", f->idle_cost_month, "$ a month");
 }
@@ -193,7 +198,8 @@ static int run(const cli_args *a)
     if (rc == 0)
         rc = read_need(a, &n);
     if (rc == 0 && n.step_s <= 0 && n.rate <= 0)
-        return cli_usage("how fast is the model? give --step-ms MS (of one step) or --rate N (samples/s of one GPU)");
+        return cli_usage("how fast is the model? give --step-ms MS (of one step) or --rate N "
+                         "(samples/s of one GPU)");
     if (rc == 0 && stk_plan_need(&n, &f, &err) < 0)
         return cli_failed(&err);
     return rc ? rc : tell(a, &f);
@@ -225,10 +231,13 @@ const cli_command cli_plan = {
     .name = "plan",
     .synopsis = "[DATA...] --step-ms MS | --rate N [options]",
     .summary = "what will a run need of storage, network, PCIe and cores?",
-    .about = "From the data's index and the time of a training step: samples/s, bytes/s from storage and\n"
-             "over PCIe, cores, cache size, the time of an epoch, how busy the GPUs will be and what idle\n"
-             "ones cost.  Only what follows from what is known is printed.  docs/seeing.md has worked\n"
-             "examples.",
+    .about =
+        "From the data's index and the time of a training step: samples/s, bytes/s from storage "
+        "and\n"
+        "over PCIe, cores, cache size, the time of an epoch, how busy the GPUs will be and what "
+        "idle\n"
+        "ones cost.  Only what follows from what is known is printed.  docs/seeing.md has worked\n"
+        "examples.",
     .examples = "  stoker plan photos/ --step-ms 120 --batch-size 256 --gpus 8 --bench\n"
                 "  stoker plan --samples 100e9 --rate 500e3\n",
     .options = options,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_top.c - stoker top: what the loaders of a running process do, now.
  *
- * A process that was asked to (loader.monitor(), STOKER_MONITOR=1) listens on a socket of its user's, mode 0600,
- * and answers one word with a text: "text" for people, "json" for programs.  This reads it, nothing else:
- * the page that --http serves is for this machine alone and takes no orders. */
+ * A process that was asked to (loader.monitor(), STOKER_MONITOR=1) listens on a socket of its
+ * user's, mode 0600, and answers one word with a text: "text" for people, "json" for programs.
+ * This reads it, nothing else: the page that --http serves is for this machine alone and takes no
+ * orders. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -105,7 +106,8 @@ static int find_socket(const char *pid, char *path, size_t size)
     if (n)
         cli_usage("several processes can be watched; name one:%s", list);
     else
-        cli_usage("no process of yours can be watched; start it with STOKER_MONITOR=1, or call loader.monitor()");
+        cli_usage("no process of yours can be watched; start it with STOKER_MONITOR=1, or call "
+                  "loader.monitor()");
     return n ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -192,13 +194,18 @@ static void answer(int fd, const char *path)
     int get = n > 4 && !strncmp(request, "GET ", 4);
 
     if (f) {
-        fputs("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"1\">"
-              "<meta name=\"viewport\" content=\"width=device-width\"><title>stoker top</title><style>:root{color-scheme:light dark}"
-              "pre{white-space:pre-wrap;font:14px/1.4 monospace}</style></head><body><pre>", f);
+        fputs("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
+              "http-equiv=\"refresh\" content=\"1\">"
+              "<meta name=\"viewport\" content=\"width=device-width\"><title>stoker "
+              "top</title><style>:root{color-scheme:light dark}"
+              "pre{white-space:pre-wrap;font:14px/1.4 monospace}</style></head><body><pre>",
+              f);
         put_html(f, text ? text : "the process has ended");
         fputs("</pre></body></html>\n", f);
         fclose(f);
-        dprintf(fd, "HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+        dprintf(fd,
+                "HTTP/1.1 %s\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: "
+                "%zu\r\nConnection: close\r\n\r\n%s",
                 get ? "200 OK" : "405 Method Not Allowed", get ? len : 0, get ? body : "");
     }
     free(body);
@@ -207,7 +214,8 @@ static void answer(int fd, const char *path)
 
 static int serve(const char *path, double port)
 {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof at;
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one;
@@ -215,7 +223,8 @@ static int serve(const char *path, double port)
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 8) < 0 ||
         getsockname(fd, (struct sockaddr *)&at, &size) < 0) {
-        cli_usage("port %.0f of 127.0.0.1 cannot be served: %s; --http 0 takes one that is free", port, strerror(errno));
+        cli_usage("port %.0f of 127.0.0.1 cannot be served: %s; --http 0 takes one that is free",
+                  port, strerror(errno));
         return CLI_FAILED;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -261,8 +270,10 @@ const cli_command cli_top = {
     .name = "top",
     .synopsis = "[PID] [options]",
     .summary = "what do the loaders of a running process do, now?",
-    .about = "Shows the report of every loader of a process that can be watched: one that was started with\n"
-             "STOKER_MONITOR=1, or that called loader.monitor().  On a terminal it goes on until the process\n"
+    .about = "Shows the report of every loader of a process that can be watched: one that was "
+             "started with\n"
+             "STOKER_MONITOR=1, or that called loader.monitor().  On a terminal it goes on until "
+             "the process\n"
              "ends or you stop it; elsewhere it prints once.  It only reads.",
     .examples = "  stoker top\n"
                 "  stoker top 4711 --http 8080\n",

@@ -3,8 +3,8 @@
 #ifndef STOKER_CLI_DOCTOR_H
 #define STOKER_CLI_DOCTOR_H
 
-/* Run a command whose Python watches its loaders, say what it saw, and answer the command's exit status
- * (128 + the signal that ended it). */
+/* Run a command whose Python watches its loaders, say what it saw, and answer the command's exit
+ * status (128 + the signal that ended it). */
 int doctor_child(const char *const *command, int json);
 
 #endif

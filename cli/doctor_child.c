@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_child.c - stoker doctor -- python train.py: an unedited script is watched.
  *
- * The child's Python finds a sitecustomize module first that asks stoker.watching to watch the loaders
- * of PyTorch and of stoker; what they saw is written to a file as the script goes on, so that there is
- * something to say also when it crashes. */
+ * The child's Python finds a sitecustomize module first that asks stoker.watching to watch the
+ * loaders of PyTorch and of stoker; what they saw is written to a file as the script goes on, so
+ * that there is something to say also when it crashes. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,23 +14,22 @@
 #include "cli.h"
 #include "doctor.h"
 
-static const char hook[] =
-    "import os, sys\n"
-    "_here = os.path.dirname(os.path.abspath(__file__))\n"
-    "try:\n"
-    "    from stoker import watching\n"
-    "    watching.install(os.environ['STOKER_DOCTOR'])\n"
-    "except Exception as e:\n"
-    "    with open(os.environ['STOKER_DOCTOR'] + '.why', 'w') as f:\n"
-    "        f.write(f'{type(e).__name__}: {e}')\n"
-    "sys.path[:] = [p for p in sys.path if os.path.abspath(p) != _here]\n"
-    "_me = sys.modules.pop('sitecustomize', None)\n"
-    "try:\n"
-    "    import sitecustomize\n" /* the one that ours hid */
-    "except ImportError:\n"
-    "    pass\n"
-    "finally:\n"
-    "    sys.modules.setdefault('sitecustomize', _me)\n";
+static const char hook[] = "import os, sys\n"
+                           "_here = os.path.dirname(os.path.abspath(__file__))\n"
+                           "try:\n"
+                           "    from stoker import watching\n"
+                           "    watching.install(os.environ['STOKER_DOCTOR'])\n"
+                           "except Exception as e:\n"
+                           "    with open(os.environ['STOKER_DOCTOR'] + '.why', 'w') as f:\n"
+                           "        f.write(f'{type(e).__name__}: {e}')\n"
+                           "sys.path[:] = [p for p in sys.path if os.path.abspath(p) != _here]\n"
+                           "_me = sys.modules.pop('sitecustomize', None)\n"
+                           "try:\n"
+                           "    import sitecustomize\n" /* the one that ours hid */
+                           "except ImportError:\n"
+                           "    pass\n"
+                           "finally:\n"
+                           "    sys.modules.setdefault('sitecustomize', _me)\n";
 
 typedef struct place {
     char dir[300], hook[340], report[340], why[360];
@@ -115,7 +114,8 @@ static void say(const place *p, int json)
         return;
     fputs("stoker: nothing was seen: ", stderr);
     if (!copy(p->why, stderr))
-        fputs("the command ran no loop over a PyTorch DataLoader or a stoker.Loader in Python", stderr);
+        fputs("the command ran no loop over a PyTorch DataLoader or a stoker.Loader in Python",
+              stderr);
     fputs("; stoker must be importable there\n", stderr);
 }
 

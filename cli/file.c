@@ -2,8 +2,8 @@
 /* file.c - a file that appears whole or not at all: written beside its place, then renamed.
  *
  * The name of the new file has random letters, and it must not be there (O_EXCL, O_NOFOLLOW), so
- * that a link that somebody put there is not written through.  What is there and is not a plain file
- * (/dev/stdout, a pipe) is written as it is. */
+ * that a link that somebody put there is not written through.  What is there and is not a plain
+ * file (/dev/stdout, a pipe) is written as it is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

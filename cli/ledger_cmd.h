@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger_cmd.h - stoker ledger, in three files: the command and its summary (cmd_ledger.c), counts an
- * epoch (ledger_count.c), single samples and steps (ledger_look.c). */
+/* ledger_cmd.h - stoker ledger, in three files: the command and its summary (cmd_ledger.c), counts
+ * an epoch (ledger_count.c), single samples and steps (ledger_look.c). */
 #ifndef STOKER_LEDGER_CMD_H
 #define STOKER_LEDGER_CMD_H
 

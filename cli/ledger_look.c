@@ -168,9 +168,9 @@ static void sample_lines(const hits *h, const ledger_data *d, uint64_t id)
 
         cli_put(stdout,
                 "  epoch %" PRIu64 ", step %" PRIu64 ", rank %u of %u, row %u, generation %" PRIu64
-               "%s\n",
-               x->epoch, x->step, x->rank, x->world, x->row, x->generation,
-               x->valid ? "" : " (not valid: it fills a place)");
+                "%s\n",
+                x->epoch, x->step, x->rank, x->world, x->row, x->generation,
+                x->valid ? "" : " (not valid: it fills a place)");
     }
 }
 
@@ -248,7 +248,7 @@ static void step_lines(const hits *h, const ledger_data *d)
         n = batch_of(h, i);
         cli_put(stdout,
                 "epoch %" PRIu64 ", step %" PRIu64 ", generation %" PRIu64 ", rank %u of %u:\n ",
-               x->epoch, x->step, x->generation, x->rank, x->world);
+                x->epoch, x->step, x->generation, x->rank, x->world);
         for (size_t k = 0; k < n; k++) {
             cli_put(stdout, " %" PRIu64 "%s", x[k].id, x[k].valid ? "" : "!");
             put_key(d, x[k].id);

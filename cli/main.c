@@ -7,9 +7,10 @@
 
 #include "cli.h"
 
-static const cli_command *const commands[] = { &cli_index, &cli_pack, &cli_check, &cli_ls,
-                                               &cli_cat,   &cli_ops,  &cli_bench, &cli_ledger,
-                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift, &cli_top, &cli_cache };
+static const cli_command *const commands[] = { &cli_index,  &cli_pack, &cli_check,    &cli_ls,
+                                               &cli_cat,    &cli_ops,  &cli_bench,    &cli_ledger,
+                                               &cli_doctor, &cli_plan, &cli_describe, &cli_drift,
+                                               &cli_top,    &cli_cache };
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
@@ -64,7 +65,8 @@ static int load_ops(const cli_args *a)
     stk_error err;
 
     for (size_t i = 0; (path = cli_value_at(a, "op", i)); i++) {
-        char *whole = realpath(path, NULL); /* a bare name would be looked for where libraries are */
+        /* a bare name would be looked for where libraries are */
+        char *whole = realpath(path, NULL);
         int rc = stk_registry_load(NULL, whole ? whole : path, NULL, &err);
 
         free(whole);

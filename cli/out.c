@@ -362,8 +362,8 @@ static int bar_columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
 }
 
-/* One line of the terminal, however narrow it is: a line that wraps could not be drawn over.  The bar is what
- * gives way, then the note. */
+/* One line of the terminal, however narrow it is: a line that wraps could not be drawn over.  The
+ * bar is what gives way, then the note. */
 void cli_bar_draw(cli_bar *b, double share, const char *note)
 {
     static const char full[] = "################################";
@@ -381,7 +381,8 @@ void cli_bar_draw(cli_bar *b, double share, const char *note)
     width = width > BAR_WIDTH ? BAR_WIDTH : width;
     n = (int)(share * width);
     if (width >= 4)
-        snprintf(line, sizeof line, "%s [%.*s%.*s] %3.0f%% %s", b->title, n, full, width - n, rest, 100 * share, note);
+        snprintf(line, sizeof line, "%s [%.*s%.*s] %3.0f%% %s", b->title, n, full, width - n, rest,
+                 100 * share, note);
     else
         snprintf(line, sizeof line, "%s %3.0f%% %s", b->title, 100 * share, note);
     fprintf(stderr, "\r%.*s\033[K", columns < 1 ? 1 : columns, line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_job.c - see pack_job.h.  A plan keeps the arguments of the command, which are read again as if they
- * had been typed. */
+/* pack_job.c - see pack_job.h.  A plan keeps the arguments of the command, which are read again as
+ * if they had been typed. */
 #include "pack_job.h"
 
 #include <inttypes.h>
@@ -21,7 +21,8 @@ static int take_fields(pack_job *job)
 
         if (!equals || equals == f)
             return cli_usage("--field is NAME=CHAIN, as in --field 'jpg=image | resize(256) | "
-                             "encode(jpeg, 90)', not \"%s\"", f);
+                             "encode(jpeg, 90)', not \"%s\"",
+                             f);
         if (n == PACK_FIELDS)
             return cli_usage("at most %d fields", PACK_FIELDS);
         job->name[n] = strndup(f, (size_t)(equals - f));
@@ -47,7 +48,8 @@ static int take_split(pack_job *job)
         double part = equals ? strtod(equals + 1, &end) : 0;
 
         for (uint32_t i = 0; equals && i < job->n_splits; i++)
-            if (strlen(job->split[i].name) == (size_t)(equals - s) && !strncmp(job->split[i].name, s, (size_t)(equals - s)))
+            if (strlen(job->split[i].name) == (size_t)(equals - s) &&
+                !strncmp(job->split[i].name, s, (size_t)(equals - s)))
                 return cli_usage("--split has the part %s twice", job->split[i].name);
         if (!equals || equals == s || end == equals + 1 || (*end && *end != ',') || !(part > 0) ||
             memchr(s, '/', (size_t)(equals - s)) || (size_t)(equals - s) >= sizeof x->name ||
@@ -61,10 +63,12 @@ static int take_split(pack_job *job)
         job->n_splits++;
         s = *end ? end + 1 : end;
         if (*end && !*s)
-            return cli_usage("--split is NAME=PART,..., as in train=0.9,val=0.1, not \"%s\"", cli_value(job->what, "split"));
+            return cli_usage("--split is NAME=PART,..., as in train=0.9,val=0.1, not \"%s\"",
+                             cli_value(job->what, "split"));
     }
     if (at > 1)
-        return cli_usage("the parts of --split are more than 1 together: \"%s\"", cli_value(job->what, "split"));
+        return cli_usage("the parts of --split are more than 1 together: \"%s\"",
+                         cli_value(job->what, "split"));
     if (job->n_splits && (strchr(pack_job_dst(job), '%') || cli_value(job->what, "name")))
         return cli_usage("--split names the shards: give a folder, without --name");
     return 0;
@@ -125,7 +129,8 @@ static int take_run(pack_job *job, const cli_args *a)
     if ((part != NULL) + (shard >= 0) + (job->o.merge == STK_YES) > 1)
         return cli_usage("--part, --shard and --merge: one of them at a time");
     if (only && cli_value(a, "write-plan"))
-        return cli_usage("--only failed is for a plan that was run: --from-plan PLAN --only failed");
+        return cli_usage(
+            "--only failed is for a plan that was run: --from-plan PLAN --only failed");
     return 0;
 }
 
@@ -153,7 +158,8 @@ static int open_plan(pack_job *job, const char *path)
 /* Names of options that are this run's, not the plan's. */
 static int of_a_run(const char *name)
 {
-    static const char *const names[] = { "write-plan", "from-plan", "shard", "part", "merge", "workers", "only", NULL };
+    static const char *const names[] = { "write-plan", "from-plan", "shard", "part",
+                                         "merge",      "workers",   "only",  NULL };
 
     for (int i = 0; names[i]; i++)
         if (!strcmp(name, names[i]))
@@ -166,7 +172,9 @@ static int check_alone(const cli_args *a)
 {
     for (const cli_option *o = cli_pack.options; o->name; o++)
         if (cli_value(a, o->name) && (!of_a_run(o->name) || !strcmp(o->name, "write-plan")))
-            return cli_usage("--%s does not go with --from-plan, which has all of this: write another plan with it", o->name);
+            return cli_usage("--%s does not go with --from-plan, which has all of this: write "
+                             "another plan with it",
+                             o->name);
     return 0;
 }
 
@@ -181,7 +189,8 @@ int pack_job_take(pack_job *job, const cli_args *a)
     if (plan)
         rc = check_alone(a) ? CLI_USAGE : open_plan(job, plan);
     else if (cli_words(a) < 2)
-        return cli_usage("pack needs data and a target: stoker pack photos/ shards/; try 'stoker pack --help'");
+        return cli_usage(
+            "pack needs data and a target: stoker pack photos/ shards/; try 'stoker pack --help'");
     if (rc == 0)
         rc = take_options(job);
     if (rc == 0)
@@ -263,22 +272,26 @@ static int split_check(pack_job *job, stk_dataset *ds)
 
     if (rc == 0 && now.fingerprint != job->plan->fingerprint)
         return cli_usage("the data is not what the plan was made of: write the plan again");
-    return rc == 0 && job->shard != UINT64_MAX ? cli_usage("--shard with --split: take --part I/N") : rc;
+    return rc == 0 && job->shard != UINT64_MAX ? cli_usage("--shard with --split: take --part I/N")
+                                               : rc;
 }
 
 int pack_plan_check(pack_job *job, stk_dataset *ds)
 {
     if (!job->plan)
         return 0;
-    if (job->o.only_failed == STK_YES) /* what is made again may have been repaired: the list decides */
-        return job->shard == UINT64_MAX ? 0 : cli_usage("--shard with --only failed: take --part I/N");
+    /* what is made again may have been repaired: the list decides */
+    if (job->o.only_failed == STK_YES)
+        return job->shard == UINT64_MAX ? 0
+                                        : cli_usage("--shard with --only failed: take --part I/N");
     if (job->n_splits)
         return split_check(job, ds);
     job->o.expect = job->plan->fingerprint;
     if (job->shard == UINT64_MAX)
         return 0;
     if (job->shard >= job->plan->shards)
-        return cli_usage("--shard %" PRIu64 ": the plan has %" PRIu64 " shards, from 0", job->shard, job->plan->shards);
+        return cli_usage("--shard %" PRIu64 ": the plan has %" PRIu64 " shards, from 0", job->shard,
+                         job->plan->shards);
     job->o.part = job->shard;
     job->o.parts = job->plan->shards;
     return 0;
@@ -353,8 +366,11 @@ int pack_plan_write(pack_job *job, const char *path)
         if (stk_pack_plan_save(path, &plan, &err) < 0)
             rc = cli_failed(&err);
         else
-            cli_put(stdout, "%" PRIu64 " samples in %" PRIu64 " shards: stoker pack --from-plan %s --part 0/N, ..., "
-                    "then --merge\n", plan.samples, plan.shards, path);
+            cli_put(stdout,
+                    "%" PRIu64 " samples in %" PRIu64
+                    " shards: stoker pack --from-plan %s --part 0/N, ..., "
+                    "then --merge\n",
+                    plan.samples, plan.shards, path);
     }
     for (uint32_t i = 0; i < n; i++)
         free(args[i]);

@@ -14,9 +14,9 @@ typedef struct pack_split {
 } pack_split;
 
 typedef struct pack_job {
-    const cli_args *what;  /* data, target, options: the command's own, or a plan's */
-    cli_args *of_plan;     /* owned */
-    stk_pack_plan *plan;   /* owned */
+    const cli_args *what; /* data, target, options: the command's own, or a plan's */
+    cli_args *of_plan;    /* owned */
+    stk_pack_plan *plan;  /* owned */
     stk_pack_options o;
     stk_output field[PACK_FIELDS];
     char *name[PACK_FIELDS]; /* owned */

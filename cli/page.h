@@ -14,9 +14,11 @@ typedef struct page {
 int page_open(page *p, const cli_args *a, const char *title);
 int page_close(page *p, int keep); /* the file appears whole or not at all */
 
-void page_text(page *p, const char *kind, const char *text); /* kind: an element, "p", "h2"; text may be anything */
+/* kind: an element, "p", "h2"; text may be anything */
+void page_text(page *p, const char *kind, const char *text);
 void page_table(page *p, const char *caption);
-void page_row(page *p, const char *name, const char *value, int mark); /* mark 1: good, -1: not, 0: neither */
+/* mark 1: good, -1: not, 0: neither */
+void page_row(page *p, const char *name, const char *value, int mark);
 void page_table_end(page *p);
 
 typedef struct page_bar {
@@ -24,7 +26,8 @@ typedef struct page_bar {
     double value;
 } page_bar;
 void page_bars(page *p, const char *caption, const page_bar *bar, size_t n, const char *unit);
-void page_line(page *p, const char *caption, const double *y, size_t n, const char *unit); /* over time */
+/* over time */
+void page_line(page *p, const char *caption, const double *y, size_t n, const char *unit);
 
 typedef struct page_grid { /* a heat map: value[row * columns + column] */
     const char *down, *across;
@@ -35,9 +38,11 @@ typedef struct page_grid { /* a heat map: value[row * columns + column] */
 } page_grid;
 void page_heat(page *p, const char *caption, const page_grid *g);
 
-/* page_time.c: spans by thread and time, as stk_loader_spans() gives them; the last ones are shown. */
+/* page_time.c: spans by thread and time, as stk_loader_spans() gives them; the last ones are
+ * shown. */
 void page_timeline(page *p, const stk_trace_span *span, uint64_t n);
-/* page_pictures.c: some samples of the command's data before and after the first of `outputs` that is a picture. */
+/* page_pictures.c: some samples of the command's data before and after the first of `outputs` that
+ * is a picture. */
 void page_pictures(page *p, const cli_args *a, const stk_output *outputs, uint32_t n);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* page_pictures.c - some pictures before and after their chain, with what was drawn for each.
  *
- * Random numbers are addressed by (seed, epoch, position), so a loader of one sample at a time draws what the
- * real one draws.  The chain is cut before normalize and to, as people can't look at floats; the picture is
- * then fitted into a small square. */
+ * Random numbers are addressed by (seed, epoch, position), so a loader of one sample at a time
+ * draws what the real one draws.  The chain is cut before normalize and to, as people can't look at
+ * floats; the picture is then fitted into a small square. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,8 @@ static int is_step(const char *s, const char *name)
     size_t n = strlen(name);
 
     s += strspn(s, " ");
-    return !strncmp(s, name, n) && !strchr("abcdefghijklmnopqrstuvwxyz_0123456789", s[n] ? s[n] : ' ');
+    return !strncmp(s, name, n) &&
+           !strchr("abcdefghijklmnopqrstuvwxyz_0123456789", s[n] ? s[n] : ' ');
 }
 
 static const char *picture_step(const char *chain)
@@ -76,7 +77,8 @@ static int make_chains(shown *w, const char *chain)
         end = end_of_step(s);
         if (is_step(s, "normalize") || is_step(s, "to"))
             continue;
-        n += (size_t)snprintf(w->after + n, sizeof w->after - n, "%s%.*s", n ? "|" : "", (int)(end - s), s);
+        n += (size_t)snprintf(w->after + n, sizeof w->after - n, "%s%.*s", n ? "|" : "",
+                              (int)(end - s), s);
     }
     snprintf(w->after + n, sizeof w->after - n, " | letterbox(" SIDE ") | to(u8, hwc)");
     snprintf(w->plain, sizeof w->plain, "%.*s | letterbox(" SIDE ") | to(u8, hwc)",
@@ -121,7 +123,8 @@ static void say_change(told *t, const stk_view *v)
 
     if (memcmp(&v->clip, &b->clip, sizeof v->clip) != 0)
         say(t, " cut to %ux%u at (%u, %u)", v->clip.w, v->clip.h, v->clip.x, v->clip.y);
-    if ((v->res_w != b->res_w || v->res_h != b->res_h) && (v->res_w != v->clip.w || v->res_h != v->clip.h))
+    if ((v->res_w != b->res_w || v->res_h != b->res_h) &&
+        (v->res_w != v->clip.w || v->res_h != v->clip.h))
         say(t, " resized to %ux%u", v->res_w, v->res_h);
     if (v->flip_x != b->flip_x)
         say(t, " mirrored");
@@ -179,7 +182,10 @@ static void put_picture(page *p, const stk_batch *b, uint32_t output, const char
     char *png = stk_batch_row(b, output, 0, &t) == 0 ? png_text(&t) : NULL;
 
     if (png)
-        fprintf(p->file.to, "<img width=\"" SIDE "\" height=\"" SIDE "\" alt=\"%s\" src=\"data:image/png;base64,%s\">", what, png);
+        fprintf(p->file.to,
+                "<img width=\"" SIDE "\" height=\"" SIDE
+                "\" alt=\"%s\" src=\"data:image/png;base64,%s\">",
+                what, png);
     free(png);
 }
 
@@ -189,7 +195,11 @@ static void put_row(page *p, const stk_batch *b, const shown *w)
     const char *key = stk_batch_key(b, 0, &len);
     char name[80];
 
-    snprintf(name, sizeof name, "%.*s", (int)(key && len < 79 ? len : key ? 79 : 0), key ? key : "");
+    snprintf(name, sizeof name, "%.*s",
+             (int)(key && len < 79 ? len
+                   : key           ? 79
+                                   : 0),
+             key ? key : "");
     fputs("<figure>", p->file.to);
     put_picture(p, b, w->n - 1, "before");
     fputs(" ", p->file.to);
@@ -222,22 +232,36 @@ static int put_pictures(page *p, stk_dataset *ds, stk_loader_options *o, shown *
 /* One sample at a time by this thread, and nothing of what is for whole batches or for a GPU. */
 static stk_loader_options options_of(const stk_loader_options *given, const shown *w)
 {
-    stk_loader_options o = { .size = sizeof o, .batch_size = 1, .num_workers = STK_NONE, .prefetch = 1,
-                             .seed = given->seed, .shuffle = given->shuffle, .outputs = w->output,
-                             .n_outputs = w->n, .skip = given->skip, .limit = given->limit,
-                             .exclude = given->exclude, .repeat = given->repeat, .max_pixels = given->max_pixels,
-                             .on_error = given->on_error, .log = cli_log };
+    stk_loader_options o = { .size = sizeof o,
+                             .batch_size = 1,
+                             .num_workers = STK_NONE,
+                             .prefetch = 1,
+                             .seed = given->seed,
+                             .shuffle = given->shuffle,
+                             .outputs = w->output,
+                             .n_outputs = w->n,
+                             .skip = given->skip,
+                             .limit = given->limit,
+                             .exclude = given->exclude,
+                             .repeat = given->repeat,
+                             .max_pixels = given->max_pixels,
+                             .on_error = given->on_error,
+                             .log = cli_log };
 
     return o;
 }
 
 void page_pictures(page *p, const cli_args *a, const stk_output *outputs, uint32_t n)
 {
-    stk_dataset_options d = { .size = sizeof d, .log = cli_log, .cache_dir = cli_value(a, "cache-dir"),
+    stk_dataset_options d = { .size = sizeof d,
+                              .log = cli_log,
+                              .cache_dir = cli_value(a, "cache-dir"),
                               .format = cli_value(a, "format") };
     shown *w = p->on ? calloc(1, sizeof *w) : NULL;
     stk_loader_options given = { .size = sizeof given }, o;
-    stk_draw_observer watch = { .abi = STK_PLUGIN_ABI, .size = sizeof watch, .name = "page", .drawn = note };
+    stk_draw_observer watch = {
+        .abi = STK_PLUGIN_ABI, .size = sizeof watch, .name = "page", .drawn = note
+    };
     stk_dataset *ds = NULL;
     stk_error err = { 0 };
     int rc = 0;

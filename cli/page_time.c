@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_time.c - what every thread did at last, as a picture: one line per thread, a color per stage.
+/* page_time.c - what every thread did at last, as a picture: one line per thread, a color per
+ * stage.
  *
- * A page shows so many spans that one still sees them and that the file stays small: the window is halved
- * until there are no more.  The whole is in stoker bench --trace. */
+ * A page shows so many spans that one still sees them and that the file stays small: the window is
+ * halved until there are no more.  The whole is in stoker bench --trace. */
 #include <string.h>
 
 #include "page.h"
@@ -47,7 +48,9 @@ static void put_span(FILE *to, const stk_trace_span *s, double begin, double sca
 
     if (w < 0.05) /* a fifth of what can be seen */
         return;
-    fprintf(to, "<rect class=\"s%u\" x=\"%.1f\" y=\"%.0f\" width=\"%.2f\" height=\"14\"><title>%s %.3f ms</title></rect>\n",
+    fprintf(to,
+            "<rect class=\"s%u\" x=\"%.1f\" y=\"%.0f\" width=\"%.2f\" height=\"14\"><title>%s %.3f "
+            "ms</title></rect>\n",
             s->stage, LEFT + x, y, w, name_of(s->stage), (double)(s->to_ns - s->from_ns) * 1e-6);
 }
 
@@ -55,8 +58,10 @@ static void put_legend(page *p)
 {
     fputs("<p>", p->file.to);
     for (uint32_t i = 0; i <= STK_STAGES; i++)
-        fprintf(p->file.to, "<svg class=\"k\" viewBox=\"0 0 12 12\"><rect class=\"s%u\" width=\"12\" height=\"12\"/></svg> %s&ensp;", i,
-                name_of(i));
+        fprintf(p->file.to,
+                "<svg class=\"k\" viewBox=\"0 0 12 12\"><rect class=\"s%u\" width=\"12\" "
+                "height=\"12\"/></svg> %s&ensp;",
+                i, name_of(i));
     fputs("</p>\n", p->file.to);
 }
 
@@ -70,10 +75,12 @@ void page_timeline(page *p, const stk_trace_span *span, uint64_t n)
         return;
     for (uint64_t i = 0; i < n; i++)
         threads += i == 0 || span[i].thread != span[i - 1].thread;
-    snprintf(caption, sizeof caption, "what every thread did in the last %.4g ms", (double)(end - begin) * 1e-6);
+    snprintf(caption, sizeof caption, "what every thread did in the last %.4g ms",
+             (double)(end - begin) * 1e-6);
     page_text(p, "h2", caption);
     put_legend(p);
-    fprintf(p->file.to, "<svg viewBox=\"0 0 420 %llu\" role=\"img\">\n", (unsigned long long)(18 * threads + 4));
+    fprintf(p->file.to, "<svg viewBox=\"0 0 420 %llu\" role=\"img\">\n",
+            (unsigned long long)(18 * threads + 4));
     threads = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (i == 0 || span[i].thread != span[i - 1].thread) {
@@ -82,7 +89,8 @@ void page_timeline(page *p, const stk_trace_span *span, uint64_t n)
             if (span[i].thread == STK_CONSUMER)
                 fprintf(p->file.to, "<text x=\"0\" y=\"%.0f\">loop</text>\n", y + 12);
             else
-                fprintf(p->file.to, "<text x=\"0\" y=\"%.0f\">worker %u</text>\n", y + 12, span[i].thread);
+                fprintf(p->file.to, "<text x=\"0\" y=\"%.0f\">worker %u</text>\n", y + 12,
+                        span[i].thread);
         }
         if (span[i].to_ns > begin)
             put_span(p->file.to, &span[i], (double)begin, scale, 18.0 * (double)(threads - 1));

@@ -168,10 +168,11 @@ static int write_png(FILE *to, const stk_tensor *t)
 
 static const char *npy_type(stk_dtype d)
 {
-    static const char *const names[] = { [STK_U8] = "|u1",  [STK_I8] = "|i1",  [STK_U16] = "<u2",
-                                         [STK_I16] = "<i2", [STK_I32] = "<i4", [STK_I64] = "<i8",
-                                         [STK_F16] = "<f2", [STK_F32] = "<f4", [STK_F64] = "<f8",
-                                         [STK_U32] = "<u4" };
+    static const char *const names[] = {
+        [STK_U8] = "|u1",  [STK_I8] = "|i1",  [STK_U16] = "<u2", [STK_I16] = "<i2",
+        [STK_I32] = "<i4", [STK_I64] = "<i8", [STK_F16] = "<f2", [STK_F32] = "<f4",
+        [STK_F64] = "<f8", [STK_U32] = "<u4"
+    };
 
     return (size_t)d < sizeof names / sizeof *names ? names[d] : NULL;
 }

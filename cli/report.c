@@ -45,23 +45,23 @@ static void print_rates(const bench_result *r)
     char samples[32], rate[32], rss[16], planned[16], limit[16];
 
     cli_put(stdout, "\n  %-24s%12s  (%s samples in %.2f s)\n", "samples/s",
-           cli_many(rate, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)),
-           cli_many(samples, r->samples), r->seconds);
+            cli_many(rate, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)),
+            cli_many(samples, r->samples), r->seconds);
     cli_put(stdout, "  %-24s%12.1f\n", "MB/s", per((double)r->stats.bytes * 1e-6, r->seconds));
     cli_put(stdout, "  %-24s%9.1f ms\n", "time to first batch", r->first_batch * 1e3);
     cli_put(stdout, "  %-24s%10.3f s  for 1,000 samples\n", "CPU time",
-           per(r->cpu_seconds * 1e3, (double)r->samples));
+            per(r->cpu_seconds * 1e3, (double)r->samples));
     cli_put(stdout, "  %-24s%12s  (planned %s of at most %s)\n", "peak memory",
             stk_size_format(rss, r->rss_peak), stk_size_format(planned, r->stats.memory_peak),
             stk_size_format(limit, r->stats.memory_limit));
     cli_put(stdout, "  %-24s%10.2f s  (%.0f %%)\n", "consumer waited", r->wait_seconds,
-           100 * per(r->wait_seconds, r->seconds));
+            100 * per(r->wait_seconds, r->seconds));
     if (r->n_epochs > 1)
         cli_put(stdout, "  %-24s%9.1f ms  (median batch %.1f ms)\n", "gap between epochs",
-               r->longest_gap * 1e3, r->median_batch * 1e3);
+                r->longest_gap * 1e3, r->median_batch * 1e3);
     if (r->stats.cold_by)
         cli_put(stdout, "  %-24s%12s  (by %s)\n", "reads that had to wait",
-               cli_many(rate, r->stats.cold_reads), r->stats.cold_by);
+                cli_many(rate, r->stats.cold_reads), r->stats.cold_by);
     if (r->stats.skipped)
         cli_put(stdout, "  %-24s%12s\n", "bad samples skipped", cli_many(rate, r->stats.skipped));
 }
@@ -71,7 +71,7 @@ static void print_stages(const bench_result *r)
     double total = stage_total(r);
 
     cli_put(stdout, "\n  %-10s%10s%8s%12s   (summed over workers)\n", "stage", "seconds", "share",
-           "us/sample");
+            "us/sample");
     for (int i = 0; i < STK_STAGES; i++)
         cli_put(stdout, "  %-10s%10.3f%7.1f%%%12.2f\n", stk_stage_name((stk_stage_id)i),
                 stage_seconds(r, i), 100 * per(stage_seconds(r, i), total),
@@ -85,7 +85,7 @@ static void print_epochs(const bench_result *r)
     char rate[32], rss[16];
 
     cli_put(stdout, "\n  %-10s%10s%12s%12s%12s\n", "epoch", "seconds", "samples/s", "first batch",
-           "resident");
+            "resident");
     for (size_t i = 0; i < r->n_epochs; i++) {
         const bench_epoch *e = &r->epoch[i];
 
@@ -95,8 +95,8 @@ static void print_epochs(const bench_result *r)
             cli_put(stdout, "  ... %zu more; all of them: --json\n", i - MANY_EPOCHS);
         }
         cli_put(stdout, "  %-10zu%10.3f%12s%9.1f ms%12s%s\n", i, e->seconds,
-               cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
-               e->first_wait * 1e3, stk_size_format(rss, e->rss), e->whole ? "" : "  (cut short)");
+                cli_many(rate, (uint64_t)(per((double)e->samples, e->seconds) + 0.5)),
+                e->first_wait * 1e3, stk_size_format(rss, e->rss), e->whole ? "" : "  (cut short)");
     }
 }
 
@@ -128,7 +128,8 @@ static void page_figures(page *p, const bench_result *r)
     char text[64], many[32];
 
     page_table(p, "what was measured");
-    snprintf(text, sizeof text, "%s", cli_many(many, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)));
+    snprintf(text, sizeof text, "%s",
+             cli_many(many, (uint64_t)(per((double)r->samples, r->seconds) + 0.5)));
     page_row(p, "samples/s", text, 0);
     snprintf(text, sizeof text, "%.1f", per((double)r->stats.bytes * 1e-6, r->seconds));
     page_row(p, "MB/s", text, 0);
@@ -155,7 +156,8 @@ static void page_charts(page *p, const bench_result *r)
     size_t n = 0;
 
     for (int i = 0; i < STK_STAGES; i++)
-        stage[i] = (page_bar){ stk_stage_name((stk_stage_id)i), 100 * per(stage_seconds(r, i), total) };
+        stage[i] = (page_bar){ stk_stage_name((stk_stage_id)i),
+                               100 * per(stage_seconds(r, i), total) };
     page_bars(p, "where the workers' time went", stage, STK_STAGES, "%");
     for (size_t k = 0; k < WAITS; k++) {
         double least = 1e-6 * (double)(1u << k);
@@ -173,8 +175,8 @@ static void page_charts(page *p, const bench_result *r)
     page_line(p, "time of each batch, in order", r->interval, r->n_intervals, "s");
 }
 
-/* Samples per second over the run: each point is of some batches, or it would show when they came.  The last
- * bins, which are not full, are left out. */
+/* Samples per second over the run: each point is of some batches, or it would show when they came.
+ * The last bins, which are not full, are left out. */
 static void page_flow(page *p, const bench_result *r)
 {
     double rate[BENCH_BINS] = { 0 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* values.c - fields that have a type, as text: 3, 0.25, [1, 2, 3]; and keys of rows that have none. */
+/* values.c - fields that have a type, as text: 3, 0.25, [1, 2, 3]; and keys of rows that have
+ * none. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -56,9 +57,7 @@ static int number_text(stk_dtype t, const void *in, char *out, size_t size)
     case STK_U32: return snprintf(out, size, "%" PRIu32, v.u32);
     case STK_I64: return snprintf(out, size, "%" PRId64, v.i64);
     case STK_F16: return real_text(half_of(v.u16), 3, 9, out, size);
-    case STK_BF16:
-        v.u32 = (uint32_t)v.u16 << 16;
-        return real_text((double)v.f32, 3, 9, out, size);
+    case STK_BF16: v.u32 = (uint32_t)v.u16 << 16; return real_text((double)v.f32, 3, 9, out, size);
     case STK_F32: return real_text((double)v.f32, 6, 9, out, size);
     case STK_F64: return real_text(v.f64, 15, 17, out, size);
     default: return snprintf(out, size, "%u", v.u8);

@@ -2,8 +2,8 @@
 /* my_op.c - two ops of one's own in a shared object, for stoker.load_op("./my_op.so").
  *     cc -O3 -shared -fPIC -I include my_op.c -o my_op.so
  *
- * vignette(strength) darkens a picture towards its corners, for some pictures: it draws.  clamp(low, high) bounds
- * numbers.  Both run in the loader's threads. */
+ * vignette(strength) darkens a picture towards its corners, for some pictures: it draws.
+ * clamp(low, high) bounds numbers.  Both run in the loader's threads. */
 #include <stoker/own_op.h>
 
 static const stk_host *stk;
@@ -28,7 +28,8 @@ static int vignette_plan(void *state, const stk_args *args, stk_spec *spec, stk_
 }
 
 /* Whether it is done to this picture: numbers depend on (seed, epoch, position) alone. */
-static uint32_t vignette_act(const void *state, stk_rng *rng, const stk_view *canvas, stk_action *out)
+static uint32_t vignette_act(const void *state, stk_rng *rng, const stk_view *canvas,
+                             stk_action *out)
 {
     const struct vignette *v = state;
 
@@ -57,7 +58,10 @@ static void vignette_tile(const void *state, const stk_action *a, stk_tile *t)
 }
 
 static const stk_arg vignette_args[] = {
-    { .name = "strength", .type = STK_ARG_FLOAT, .fallback = "0.5", .help = "1: corners are black" },
+    { .name = "strength",
+      .type = STK_ARG_FLOAT,
+      .fallback = "0.5",
+      .help = "1: corners are black" },
     { .name = "p", .type = STK_ARG_FLOAT, .fallback = "1", .help = "how often" },
     { .name = NULL },
 };

@@ -2,8 +2,8 @@
 /* plugin.c - an op of one's own, used in a chain by its name.
  *     cc plugin.c $(pkg-config --cflags --libs stoker) -o plugin && ./plugin 'train-*.tar'
  *
- * border(n) cuts n pixels off every side.  Like all ops it moves no pixel: it turns the view, and the
- * one sampling pass reads it.  Prints the mean of every picture of the first batch. */
+ * border(n) cuts n pixels off every side.  Like all ops it moves no pixel: it turns the view, and
+ * the one sampling pass reads it.  Prints the mean of every picture of the first batch. */
 #include <stdio.h>
 #include <stoker/plugin.h>
 #include <stoker/stoker.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_arrow - any bytes as an Arrow IPC file or stream: values of every column of some rows, or a clean error. */
+/* fuzz_arrow - any bytes as an Arrow IPC file or stream: values of every column of some rows, or a
+ * clean error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static unsigned at_once(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     for (uint64_t i = 0; i < n; i++) {
         size_t each = all.len / n;
 
-        if (stk_arrow_value(b, l, row + i, &one, &err) < 0 || one.len != each || (each && memcmp(one.data, all.data + i * each, each) != 0))
+        if (stk_arrow_value(b, l, row + i, &one, &err) < 0 || one.len != each ||
+            (each && memcmp(one.data, all.data + i * each, each) != 0))
             abort();
     }
     return sum(all);
@@ -46,9 +48,11 @@ static unsigned column(const stk_arrow_batch *b, const stk_arrow_leaf *l)
     stk_error err;
 
     if (b->packed && !b->refused && !l->refused) {
-        if (stk_arrow_column_room(b, l, &len, &err) < 0 || len > ROOM || !(room = stk_alloc((size_t)len)))
+        if (stk_arrow_column_room(b, l, &len, &err) < 0 || len > ROOM ||
+            !(room = stk_alloc((size_t)len)))
             return 0;
-        if (stk_arrow_column_unpack(b, l, stk_arrow_unpack_buffer, (stk_bytes){ room, (size_t)len }, &err) < 0) {
+        if (stk_arrow_column_unpack(b, l, stk_arrow_unpack_buffer, (stk_bytes){ room, (size_t)len },
+                                    &err) < 0) {
             stk_free(room);
             return 0;
         }

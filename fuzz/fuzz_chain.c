@@ -40,7 +40,10 @@ static void check_draw(const stk_chain *c)
     stk_draws d;
 
     for (uint32_t i = 0; c->spec.kind == STK_KIND_IMAGE && i < 3; i++) {
-        double filed[3][4] = { { 0, 0, sizes[i][0], sizes[i][1] }, { -5, 3, 2, 900 }, { 1, 1, 1, 1 } }, at[3][4];
+        double filed[3][4] = { { 0, 0, sizes[i][0], sizes[i][1] },
+                               { -5, 3, 2, 900 },
+                               { 1, 1, 1, 1 } },
+               at[3][4];
         uint8_t keep[3] = { 1, 1, 1 };
         stk_boxes boxes = { { .n = 3, .at = at, .keep = keep }, filed };
 

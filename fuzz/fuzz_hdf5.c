@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_hdf5 - any bytes as an HDF5 file: its data sets, their indexes of chunks, some chunks unpacked, some values of the
- * heap; or a clean error.  Checksums of metadata rarely survive: seeds of the first version have none. */
+/* fuzz_hdf5 - any bytes as an HDF5 file: its data sets, their indexes of chunks, some chunks
+ * unpacked, some values of the heap; or a clean error.  Checksums of metadata rarely survive: seeds
+ * of the first version have none. */
 #include <string.h>
 
 #include "codec/unpack_chunk.h"
@@ -26,8 +27,9 @@ static void look_far(const stk_h5_file *f, stk_bytes file, const uint8_t *p, siz
         stk_bytes value;
         uint64_t need;
 
-        if (far.addr < file.len && stk_h5_far_find(f, (stk_bytes){ file.data + far.addr, (size_t)(file.len - far.addr) }, far.number,
-                                                   &value, &need, NULL) == 0)
+        if (far.addr < file.len &&
+            stk_h5_far_find(f, (stk_bytes){ file.data + far.addr, (size_t)(file.len - far.addr) },
+                            far.number, &value, &need, NULL) == 0)
             touch(value.data, value.len);
     }
 }
@@ -42,7 +44,8 @@ static void look_chunks(stk_h5_file *f, const stk_h5_set *s, stk_bytes file)
         for (uint64_t i = 0; i < c.n && i < CHUNKS; i++) {
             stk_bytes raw = { file.data + c.chunk[i].addr, (size_t)c.chunk[i].size };
 
-            if (stk_unpack_chunk(s->filter, s->n_filters, c.chunk[i].mask, raw, (stk_bytes){ room, (size_t)bytes }, NULL) < 0)
+            if (stk_unpack_chunk(s->filter, s->n_filters, c.chunk[i].mask, raw,
+                                 (stk_bytes){ room, (size_t)bytes }, NULL) < 0)
                 continue;
             touch(room, (size_t)bytes);
             if (s->type.kind == STK_H5_VALUES)
@@ -101,7 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (stk_memory_put("fuzz.h5", size ? (const void *)data : "", size, NULL) < 0)
         return 0;
-    if (stk_source_open(&stk_source_memory, STK_URL("mem://fuzz.h5", NULL), &file, NULL) == 0 && stk_h5_file_init(&f, file, NULL) == 0)
+    if (stk_source_open(&stk_source_memory, STK_URL("mem://fuzz.h5", NULL), &file, NULL) == 0 &&
+        stk_h5_file_init(&f, file, NULL) == 0)
         look(&f, (stk_bytes){ data, size });
     stk_file_close(&file);
     stk_memory_put("fuzz.h5", NULL, 0, NULL);

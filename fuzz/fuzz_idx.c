@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_idx - any bytes as a Megatron index: documents and sequences that are in the .bin, or a clean error.  The
- * .bin's size is what the last sequence says it should be, so that good ones are found. */
+/* fuzz_idx - any bytes as a Megatron index: documents and sequences that are in the .bin, or a
+ * clean error.  The .bin's size is what the last sequence says it should be, so that good ones are
+ * found. */
 #include <string.h>
 
 #include "format/megatron.h"

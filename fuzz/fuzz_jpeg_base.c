@@ -2,8 +2,9 @@
 /* fuzz_jpeg_base - any bytes for our JPEG decoder: a clean error, or libjpeg-turbo's pixels.
  *
  * Plain C and the best CPU level agree.  Under MSan, which knows nothing of what libjpeg-turbo
- * and vector code write, plain C is alone.  Where the whole picture decodes, seek points can be built,
- * and a region from them, drawn from a hash of the bytes, is the crop of the whole, in bands too. */
+ * and vector code write, plain C is alone.  Where the whole picture decodes, seek points can be
+ * built, and a region from them, drawn from a hash of the bytes, is the crop of the whole, in bands
+ * too. */
 #include <string.h>
 
 #include "base/hash.h"

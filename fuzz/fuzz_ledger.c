@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_ledger - any bytes as ledger files: they end, in an error or after steps that are within what
- * the head says.  A first byte cuts the rest into up to four files; odd ones get sound checksums,
- * so that what is after them is reached too. */
+/* fuzz_ledger - any bytes as ledger files: they end, in an error or after steps that are within
+ * what the head says.  A first byte cuts the rest into up to four files; odd ones get sound
+ * checksums, so that what is after them is reached too. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

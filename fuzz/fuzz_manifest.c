@@ -60,8 +60,9 @@ static void check_line(const story *s, const stk_entry *e, stk_field f)
     dst = malloc(len ? len : 1);
     FUZZ_CHECK(dst && p.unpacked == p.len);
     if (!p.here.data)
-        FUZZ_CHECK(stk_format_manifest.unpack((stk_bytes){ s->data + p.offset, (size_t)p.len }, dst, &len,
-                                              &err) == 0 && len <= p.unpacked);
+        FUZZ_CHECK(stk_format_manifest.unpack((stk_bytes){ s->data + p.offset, (size_t)p.len }, dst,
+                                              &len, &err) == 0 &&
+                   len <= p.unpacked);
     free(dst);
     stk_free(name);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_mds - any bytes as index.json and a shard of MDS or LitData, with a line between them: all columns of some samples, or a
- * clean error. */
+/* fuzz_mds - any bytes as index.json and a shard of MDS or LitData, with a line between them: all
+ * columns of some samples, or a clean error. */
 #include <string.h>
 
 #include "format/mds.h"
@@ -28,7 +28,8 @@ static void look(const stk_mds_index *x, stk_bytes shard, uint32_t samples)
     }
 }
 
-/* Tables of a chunk that is packed in frames: what they say is inside the file, and inside the frame. */
+/* Tables of a chunk that is packed in frames: what they say is inside the file, and inside the
+ * frame. */
 static void look_frames(const stk_mds_index *x, stk_bytes file)
 {
     const stk_mds_shard *s = &x->shard[0];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_numbers - any text as a list of numbers: as many values as were counted, or a clean error. */
+/* fuzz_numbers - any text as a list of numbers: as many values as were counted, or a clean
+ * error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +27,10 @@ static void look(const stk_codec *codec, const char *call, stk_bytes in)
     if (rc == 0) {
         uint8_t *dst;
 
-        FUZZ_CHECK(row.ndim == spec.ndim && row.shape[0] >= 0 && (row.ndim < 2 || row.shape[1] >= 0));
-        bytes = (size_t)row.shape[0] * (row.ndim > 1 ? (size_t)row.shape[1] : 1); /* no numbers: (2, 0) */
+        FUZZ_CHECK(row.ndim == spec.ndim && row.shape[0] >= 0 &&
+                   (row.ndim < 2 || row.shape[1] >= 0));
+        /* no numbers: (2, 0) */
+        bytes = (size_t)row.shape[0] * (row.ndim > 1 ? (size_t)row.shape[1] : 1);
         FUZZ_CHECK(bytes <= in.len + 1);
         bytes *= stk_dtype_size(row.dtype);
         dst = malloc(bytes ? bytes : 1);

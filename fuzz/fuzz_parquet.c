@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_parquet - any bytes as a Parquet file: rows of every column, or a clean error.
  *
- * Every row of what was decoded is looked at, so that nothing in it points outside.  Where a column gets row
- * seek points, every row by its points has the bytes that decoding gives. */
+ * Every row of what was decoded is looked at, so that nothing in it points outside.  Where a column
+ * gets row seek points, every row by its points has the bytes that decoding gives. */
 #include <string.h>
 
 #include "codec/unpack.h"

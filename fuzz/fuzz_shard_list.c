@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_shard_list - any text as a wids file, and as a small document in JSON and in YAML: names and values, or a
- * clean error. */
+/* fuzz_shard_list - any text as a wids file, and as a small document in JSON and in YAML: names and
+ * values, or a clean error. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n = 0;
     int rc = stk_wids_read(text, "s3://bucket/x.json", 12, &names, &err);
 
-    FUZZ_CHECK(rc == 0 ? names.n && names.n_samples == names.n : rc < 0 && err.code == rc && err.message[0]);
+    FUZZ_CHECK(rc == 0 ? names.n && names.n_samples == names.n
+                       : rc < 0 && err.code == rc && err.message[0]);
     for (size_t i = 0; rc == 0 && i < names.n; i++)
         FUZZ_CHECK(strstr(names.name[i], "://"));
     stk_names_fini(&names);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_stores - the first byte chooses what the rest is: a listing, an error's XML, the headers of an
- * answer, a profile file, the JSON or XML of a credential endpoint.  Texts that come out are bounded
- * and can be shown. */
+/* fuzz_stores - the first byte chooses what the rest is: a listing, an error's XML, the headers of
+ * an answer, a profile file, the JSON or XML of a credential endpoint.  Texts that come out are
+ * bounded and can be shown. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -72,25 +72,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size)
         return 0;
     switch (data[0] % 6) {
-    case 0:
-        listing(rest);
-        break;
+    case 0: listing(rest); break;
     case 1:
         stk_xml_text(rest, "Code", out, sizeof out);
         FUZZ_CHECK(strlen(out) < sizeof out);
         break;
-    case 2:
-        headers(rest);
-        break;
+    case 2: headers(rest); break;
     case 3:
         FUZZ_CHECK(!stk_ini_find(rest, "profile x", "region", out, sizeof out) ||
                    strlen(out) < sizeof out);
         break;
-    case 4:
-        keys(rest, stk_keys_from_json);
-        break;
-    default:
-        keys(rest, stk_keys_from_xml);
+    case 4: keys(rest, stk_keys_from_json); break;
+    default: keys(rest, stk_keys_from_xml);
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_tfrecord - any bytes as a record and as a shard: fields that are in it and unpack, or a clean
- * error.  The record's checksums are made here, or none would get through. */
+/* fuzz_tfrecord - any bytes as a record and as a shard: fields that are in it and unpack, or a
+ * clean error.  The record's checksums are made here, or none would get through. */
 #include <string.h>
 
 #include "base/hash.h"

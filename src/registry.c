@@ -88,7 +88,10 @@ static const void *const ops[] = {
 
 /* ---- kinds: what ships of each, how large a table is, what it must have ---- */
 
-#define NEEDS(type, field) { offsetof(type, field), #field }
+#define NEEDS(type, field)                                                                         \
+    {                                                                                              \
+        offsetof(type, field), #field                                                              \
+    }
 
 typedef struct need { /* a function that is called without asking whether it is there */
     size_t at;
@@ -101,19 +104,33 @@ static const struct kind {
     size_t n, size;
     need needs[6];
 } kinds[KINDS] = {
-    [STK_PLUGIN_SOURCE] = { "source", sources, sizeof sources / sizeof *sources, sizeof(stk_source),
+    [STK_PLUGIN_SOURCE] = { "source",
+                            sources,
+                            sizeof sources / sizeof *sources,
+                            sizeof(stk_source),
                             { NEEDS(stk_source, open), NEEDS(stk_source, ready),
                               NEEDS(stk_source, read), NEEDS(stk_source, close) } },
-    [STK_PLUGIN_FORMAT] = { "format", formats, sizeof formats / sizeof *formats, sizeof(stk_format),
+    [STK_PLUGIN_FORMAT] = { "format",
+                            formats,
+                            sizeof formats / sizeof *formats,
+                            sizeof(stk_format),
                             { NEEDS(stk_format, probe), NEEDS(stk_format, index) } },
-    [STK_PLUGIN_CODEC] = { "codec", codecs, sizeof codecs / sizeof *codecs, sizeof(stk_codec),
+    [STK_PLUGIN_CODEC] = { "codec",
+                           codecs,
+                           sizeof codecs / sizeof *codecs,
+                           sizeof(stk_codec),
                            { NEEDS(stk_codec, plan) } },
-    [STK_PLUGIN_DECODER] = { "decoder", decoders, sizeof decoders / sizeof *decoders,
+    [STK_PLUGIN_DECODER] = { "decoder",
+                             decoders,
+                             sizeof decoders / sizeof *decoders,
                              sizeof(stk_decoder),
                              { NEEDS(stk_decoder, probe), NEEDS(stk_decoder, open),
                                NEEDS(stk_decoder, header), NEEDS(stk_decoder, decode),
                                NEEDS(stk_decoder, close) } },
-    [STK_PLUGIN_OP] = { "op", ops, sizeof ops / sizeof *ops, sizeof(stk_op),
+    [STK_PLUGIN_OP] = { "op",
+                        ops,
+                        sizeof ops / sizeof *ops,
+                        sizeof(stk_op),
                         { NEEDS(stk_op, plan) } },
 };
 
@@ -240,7 +257,8 @@ static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
 }
 
 #define OWN_OPS                                                                                    \
-    (STK_OP_PACKS | STK_OP_CALL | STK_OP_LIKE | STK_OP_VIEWS | STK_OP_CHOOSE | STK_OP_GPU | STK_OP_ROW)
+    (STK_OP_PACKS | STK_OP_CALL | STK_OP_LIKE | STK_OP_VIEWS | STK_OP_CHOOSE | STK_OP_GPU |        \
+     STK_OP_ROW)
 
 /* Flags whose steps the library looks into would make it read a stranger's state as its own. */
 static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
@@ -264,8 +282,8 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
                         codec->name);
     if (kind == STK_PLUGIN_OP && op->cookie && op->state_size < sizeof op->cookie)
         return stk_fail(err, STK_EINVAL,
-                        "op %s has a cookie: its state begins with a pointer, and has %zu bytes", op->name,
-                        op->state_size);
+                        "op %s has a cookie: its state begins with a pointer, and has %zu bytes",
+                        op->name, op->state_size);
     if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
         return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",
                         op->name);

@@ -40,9 +40,8 @@ static stk_op op_of(const char *name)
 
 static stk_codec codec_of(const char *name)
 {
-    return (stk_codec){
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_codec), .name = name, .plan = plan
-    };
+    return (
+        stk_codec){ .abi = STK_PLUGIN_ABI, .size = sizeof(stk_codec), .name = name, .plan = plan };
 }
 
 static void ok(int rc, const stk_error *err)
@@ -243,8 +242,12 @@ static int decode(void *ctx, const stk_decode_request *ask, stk_scratch *s, stk_
 
 static void many_decoders(void **state)
 {
-    stk_decoder d = { .abi = STK_PLUGIN_ABI, .size = sizeof d,       .open = ctx_open,
-                      .header = header,      .decode = decode,       .close = ctx_close };
+    stk_decoder d = { .abi = STK_PLUGIN_ABI,
+                      .size = sizeof d,
+                      .open = ctx_open,
+                      .header = header,
+                      .decode = decode,
+                      .close = ctx_close };
     const uint8_t forty = 40;
     const stk_decoder *found = NULL;
     stk_registry *r = NULL;
@@ -325,7 +328,8 @@ static void short_sources(void **state)
 
     (void)state;
     ok(stk_plugin_add(STK_PLUGIN_SOURCE, &short_source, &err), &err);
-    ok(stk_source_open(stk_registry_source("short://x"), STK_URL("short://x", NULL), &f, &err), &err);
+    ok(stk_source_open(stk_registry_source("short://x"), STK_URL("short://x", NULL), &f, &err),
+       &err);
     assert_int_equal(stk_file_fd(f), -1);
     assert_ptr_not_equal(f->source, &short_source);
     stk_file_close(&f);

@@ -3,8 +3,8 @@
  *
  *     engine_bytes mem|tar SHARDS THREADS EPOCHS BATCH FIELD [PREFETCH]
  *
- * mem gives the shards to the mem:// source, so that no system call reads them; tar reads the files,
- * which the run before has brought into the page cache.  The first epoch is not timed. */
+ * mem gives the shards to the mem:// source, so that no system call reads them; tar reads the
+ * files, which the run before has brought into the page cache.  The first epoch is not timed. */
 #include <string.h>
 
 #include "shards.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limit_curl - the least that random ranges over HTTP cost with libcurl: a bare multi loop in one thread,
- * unsigned, bodies copied to one buffer.
+/* limit_curl - the least that random ranges over HTTP cost with libcurl: a bare multi loop in one
+ * thread, unsigned, bodies copied to one buffer.
  *
- *   limit_curl URL SIZE LEN IN_FLIGHT COUNT     prints requests/s and CPU microseconds per request */
+ *   limit_curl URL SIZE LEN IN_FLIGHT COUNT     prints requests/s and CPU microseconds per
+ *                                               request */
 #include <curl/curl.h>
 #include <stdint.h>
 #include <stdio.h>

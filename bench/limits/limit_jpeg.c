@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* limit_jpeg.c - a bare libjpeg-turbo loop: decode the crops that Stoker would, and nothing else.
  *
- *     limit_jpeg SHARDS THREADS EPOCHS [FIELD]      epochs 1 to EPOCHS; 0 is the other side's warm-up
+ *     limit_jpeg SHARDS THREADS EPOCHS [FIELD]      epochs 1 to EPOCHS; 0 is the other side's
+ *                                                   warm-up
  *
- * Order and crops are Stoker's own, drawn before the clock starts; the files are in memory.  Timed is
- * per picture: header, crop_scanline, skip_scanlines, the rows of the crop into a buffer of the thread.
- * No resize, no color beyond RGB, no batch. */
+ * Order and crops are Stoker's own, drawn before the clock starts; the files are in memory.  Timed
+ * is per picture: header, crop_scanline, skip_scanlines, the rows of the crop into a buffer of the
+ * thread.  No resize, no color beyond RGB, no batch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,8 @@
  *     limit_memcpy SHARDS THREADS EPOCHS BATCH FIELD
  *
  * The order is known before the clock starts and the shards are in memory.  Threads take whole
- * batches in turn; a batch's memory is used again after a few others, as a consumer would free it. */
+ * batches in turn; a batch's memory is used again after a few others, as a consumer would free
+ * it. */
 #include <stdatomic.h>
 #include <string.h>
 

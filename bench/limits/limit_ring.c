@@ -3,9 +3,9 @@
  *
  *     limit_ring SAMPLE_BYTES BATCH SECONDS [WRITERS]
  *
- * Each writer, a child, copies one sample again and again into the rows of a batch, in slots of a memfd; the
- * parent waits for each batch on a pipe and looks at one byte of each row.  A loader with two workers is
- * compared with two writers: one has one core only. */
+ * Each writer, a child, copies one sample again and again into the rows of a batch, in slots of a
+ * memfd; the parent waits for each batch on a pipe and looks at one byte of each row.  A loader
+ * with two workers is compared with two writers: one has one core only. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -81,7 +81,8 @@ int main(int argc, char **argv)
     uint8_t *from = malloc(r.sample);
     uint64_t batches, sum = 0;
 
-    if (!writers || writers > MAX_WRITERS || fd < 0 || !from || ftruncate(fd, (off_t)bytes) || pipe(r.full) || pipe(r.empty))
+    if (!writers || writers > MAX_WRITERS || fd < 0 || !from || ftruncate(fd, (off_t)bytes) ||
+        pipe(r.full) || pipe(r.empty))
         return 2;
     memset(from, 1, r.sample);
     r.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_tar.c - make large WebDataset shards fast: headers are written directly, bytes are pseudo-random.
+/* make_tar.c - make large WebDataset shards fast: headers are written directly, bytes are
+ * pseudo-random.
  *
  *     make_tar PREFIX SHARDS SAMPLES FIELD:BYTES...      ->  PREFIX-000000.tar ...
  *

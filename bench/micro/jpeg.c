@@ -150,8 +150,7 @@ static void coefs_seek(world *w, const photo *p)
     our_coefs(w, p, 1);
 }
 
-static void our_pixels(world *w, const photo *p, int seek, const stk_rect *need,
-                       stk_pixels *px)
+static void our_pixels(world *w, const photo *p, int seek, const stk_rect *need, stk_pixels *px)
 {
     opened o;
     stk_jpeg_job job = begin(w, p, seek, &o);

@@ -4,8 +4,8 @@
  *     bench_rows EPOCHS BATCH OPTIONS URL NAME=CHAIN...
  *
  * OPTIONS: letters.  m: the files are put into memory first (mem://); s: shuffled; g: Megatron's
- * order; p: rows are padded; l: rows are lists; t: batches of 4,096 values (max_tokens).  rows.py runs
- * it under callgrind for every kind. */
+ * order; p: rows are padded; l: rows are lists; t: batches of 4,096 values (max_tokens).  rows.py
+ * runs it under callgrind for every kind. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  *     sampling [SAMPLES]
  *
- * One thread, in processor time; positions are asked for in runs of 32 as the engine does.  "first" is the time until
- * the first sample of an epoch is known, where an epoch has a table. */
+ * One thread, in processor time; positions are asked for in runs of 32 as the engine does.  "first"
+ * is the time until the first sample of an epoch is known, where an epoch has a table. */
 #include <string.h>
 
 #include "base/hash.h"

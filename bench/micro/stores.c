@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stores - random ranges by the source of a URL, as a loader's workers ask for them: one thread submits, the
- * client does the rest, signed where the environment has keys.  Beside limit_curl, which does the least.
+/* stores - random ranges by the source of a URL, as a loader's workers ask for them: one thread
+ * submits, the client does the rest, signed where the environment has keys.  Beside limit_curl,
+ * which does the least.
  *
- *   bench_stores URL LEN IN_FLIGHT COUNT        prints requests/s and CPU microseconds per request */
+ *   bench_stores URL LEN IN_FLIGHT COUNT        prints requests/s and CPU microseconds per
+ *                                               request */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +94,8 @@ int main(int argc, char **argv)
 
     if (!s)
         return fprintf(stderr, "bench_stores URL LEN IN_FLIGHT COUNT\n"), 2;
-    if (stk_source_open(s, STK_URL(argv[1], NULL), &f, &err) < 0 || stk_file_stat(f, &info, &err) < 0)
+    if (stk_source_open(s, STK_URL(argv[1], NULL), &f, &err) < 0 ||
+        stk_file_stat(f, &info, &err) < 0)
         return fprintf(stderr, "%s\n", err.message), 1;
     t = (double)stk_now_ns();
     c = cpu();

@@ -45,9 +45,9 @@ typedef void (*touch_fn)(sim *s, uint32_t node, uint32_t shard, uint64_t step, f
 static void each(sim *s, uint64_t epoch, uint32_t nodes, touch_fn fn, figures *f)
 {
     stk_rank_split d = { .samples = s->m.n,
-                   .world = nodes * s->c->local,
-                   .local = s->c->local,
-                   .global = (uint64_t)nodes * s->c->local * s->c->batch };
+                         .world = nodes * s->c->local,
+                         .local = s->c->local,
+                         .global = (uint64_t)nodes * s->c->local * s->c->batch };
 
     for (uint64_t step = 0; step < stk_rank_split_steps(&d, 0); step++)
         for (d.rank = 0; d.rank < d.world; d.rank++) {

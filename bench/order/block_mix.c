@@ -57,10 +57,10 @@ static void end(tally *t, uint64_t classes)
 static void batches(const data *d, const made *m, mixed *out)
 {
     stk_rank_split deal = { .samples = m->n,
-                      .global = (uint64_t)d->batch * d->world,
-                      .world = d->world,
-                      .local = d->local,
-                      .drop_last = 1 };
+                            .global = (uint64_t)d->batch * d->world,
+                            .world = d->world,
+                            .local = d->local,
+                            .drop_last = 1 };
     tally t[3] = { { 0 } };
     uint64_t position[1024], steps = stk_rank_split_steps(&deal, 0);
     stk_where where[1024];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow.h - the index of a data set as a table that other programs read, and their tables as data sets:
- * Arrow C streams.
+/* arrow.h - the index of a data set as a table that other programs read, and their tables as data
+ * sets: Arrow C streams.
  *
  * The three structs are Arrow's C data and C stream interfaces: an agreement on names and memory
  * layout, not a library.  The guards are part of it, so that this header may stand beside others
@@ -61,10 +61,11 @@ struct ArrowArrayStream {
 STK_API STK_MUST_CHECK int stk_dataset_arrow(stk_dataset *ds, struct ArrowArrayStream *out,
                                              stk_error *err);
 
-/* A table of another library in this process (pyarrow, Polars, DuckDB, Hugging Face datasets) as a data set, without a
- * copy: its batches are held until the data set is closed.  *stream is taken over and released, also
- * when this fails.  Rows are samples and columns fields, as for files. */
-STK_API STK_MUST_CHECK int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream,
+/* A table of another library in this process (pyarrow, Polars, DuckDB, Hugging Face datasets) as a
+ * data set, without a copy: its batches are held until the data set is closed.  *stream is taken
+ * over and released, also when this fails.  Rows are samples and columns fields, as for files. */
+STK_API STK_MUST_CHECK int stk_dataset_open_arrow(stk_dataset **out,
+                                                  struct ArrowArrayStream *stream,
                                                   const stk_dataset_options *opt, stk_error *err);
 
 #ifdef __cplusplus

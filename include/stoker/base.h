@@ -46,7 +46,8 @@ enum {
     STK_ELIMIT = -7,    /* a stated limit (pixels, memory, sizes) was reached */
     STK_ENOTSUP = -8,   /* valid, but not supported here */
     STK_ETIMEOUT = -9,  /* the time given to stk_loader_next() ran out; call again */
-    STK_ECLOSED = -10,  /* the object was closed, or belongs to another process (fork); the call was stopped */
+    /* the object was closed, or belongs to another process (fork); the call was stopped */
+    STK_ECLOSED = -10,
 };
 
 #define STK_NO_OFFSET UINT64_MAX
@@ -75,8 +76,8 @@ STK_API size_t stk_error_format(const stk_error *err, char *buf, size_t size);
 STK_API size_t stk_text_show(const char *text, size_t len, char *buf, size_t size);
 
 /* Log levels and sink.  The library never prints; without a sink it is silent.  `line` has no
- * newline, is fit to be shown and is valid during the call, which may come from any thread, also from several at once;
- * the sink must not call back into the object that logs. */
+ * newline, is fit to be shown and is valid during the call, which may come from any thread, also
+ * from several at once; the sink must not call back into the object that logs. */
 typedef enum stk_log_level {
     STK_LOG_ERROR,
     STK_LOG_WARN,
@@ -91,9 +92,10 @@ typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
  * the job: STK_ECLOSED. */
 typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
 
-/* What the calling thread asks, about 20 times a second, while it waits in this library for a server or for another
- * process, or for threads that do.  A non-zero answer ends the call with STK_ECLOSED; it is then to stay non-zero
- * until the call is over.  NULL, the default: nothing is asked.  Of the calling thread alone. */
+/* What the calling thread asks, about 20 times a second, while it waits in this library for a
+ * server or for another process, or for threads that do.  A non-zero answer ends the call with
+ * STK_ECLOSED; it is then to stay non-zero until the call is over.  NULL, the default: nothing is
+ * asked.  Of the calling thread alone. */
 typedef int (*stk_asked_fn)(void *cookie);
 STK_API void stk_thread_ask(stk_asked_fn asked, void *cookie);
 
@@ -118,9 +120,9 @@ typedef enum stk_dtype {
 STK_API size_t stk_dtype_size(stk_dtype dtype);      /* bytes; 0 for an unknown one */
 STK_API const char *stk_dtype_name(stk_dtype dtype); /* "f32"; "?" for an unknown one */
 
-/* Sizes as text, one rule everywhere.  K, M, G, T, P, E, with or without a B, are powers of 1,000 and
- * Ki to Ei, or KiB to EiB, powers of 1,024: "2000000000", "2GB", "1.5 GiB".  0, or STK_EINVAL: not a
- * size, or more than 64 bits. */
+/* Sizes as text, one rule everywhere.  K, M, G, T, P, E, with or without a B, are powers of 1,000
+ * and Ki to Ei, or KiB to EiB, powers of 1,024: "2000000000", "2GB", "1.5 GiB".  0, or STK_EINVAL:
+ * not a size, or more than 64 bits. */
 STK_API STK_MUST_CHECK int stk_size_parse(const char *text, uint64_t *bytes);
 /* "1.5 GB", in powers of 1,000, into buf, which is returned. */
 STK_API const char *stk_size_format(char buf[16], uint64_t bytes);

@@ -46,10 +46,11 @@ STK_API void stk_buffer_ref(stk_buffer *buffer);
 /* Let go.  Any thread, also after the loader was closed; takes no lock of the loader. */
 STK_API void stk_buffer_unref(stk_buffer *buffer);
 
-STK_API uint32_t stk_batch_rows(const stk_batch *b);    /* fewer than batch_size at the end */
-STK_API uint64_t stk_batch_epoch(const stk_batch *b);   /* from 0 */
-STK_API uint64_t stk_batch_step(const stk_batch *b);    /* in its epoch, from 0 */
-STK_API uint64_t stk_batch_serial(const stk_batch *b);  /* of its loader's batches, as they were begun */
+STK_API uint32_t stk_batch_rows(const stk_batch *b);  /* fewer than batch_size at the end */
+STK_API uint64_t stk_batch_epoch(const stk_batch *b); /* from 0 */
+STK_API uint64_t stk_batch_step(const stk_batch *b);  /* in its epoch, from 0 */
+/* of its loader's batches, as they were begun */
+STK_API uint64_t stk_batch_serial(const stk_batch *b);
 STK_API uint32_t stk_batch_outputs(const stk_batch *b); /* how many, as the loader was asked for */
 
 /* The output's name, the batch's; NULL past the last output. */

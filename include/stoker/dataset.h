@@ -44,20 +44,21 @@ typedef struct stk_dataset_options {
     stk_dtype dtype;
     uint32_t ndim;
     const int64_t *shape;
-    /* Build the index of a folder again where pictures, or files that belong to them, were only added since.
-     * All else that is not as it was indexed stays STK_ESTALE, a class that renumbers labels too. */
+    /* Build the index of a folder again where pictures, or files that belong to them, were only
+     * added since.  All else that is not as it was indexed stays STK_ESTALE, a class that renumbers
+     * labels too. */
     stk_tri reindex;
     stk_store *store; /* how remote data is reached (store.h); NULL: by the environment; held */
-    /* A shard that is torn has the samples before the tear, and a line of the log says so.  The index of such
-     * shards stays in memory: without this they are an error as before. */
+    /* A shard that is torn has the samples before the tear, and a line of the log says so.  The
+     * index of such shards stays in memory: without this they are an error as before. */
     stk_tri salvage;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a
- * brace pattern; after "path:" a name that is taken as it stands), indexing them first when no index is found.  *out is the caller's, end with
- * stk_dataset_unref().  opt: may be NULL.  STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard
- * or its index is torn; STK_ESTALE: a shard is not what was indexed (stk_index_build() repairs
- * that); STK_ECLOSED: progress said stop. */
+ * brace pattern; after "path:" a name that is taken as it stands), indexing them first when no
+ * index is found.  *out is the caller's, end with stk_dataset_unref().  opt: may be NULL.
+ * STK_ENOTFOUND: no such shard; STK_ECORRUPT: a shard or its index is torn; STK_ESTALE: a shard is
+ * not what was indexed (stk_index_build() repairs that); STK_ECLOSED: progress said stop. */
 STK_API STK_MUST_CHECK int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
                                             const stk_dataset_options *opt, stk_error *err);
 
@@ -79,7 +80,8 @@ typedef struct stk_array_in {
  * it is STK_EINVAL.  Its chains begin with a row as it is stored. */
 STK_API STK_MUST_CHECK int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n,
                                             stk_error *err);
-/* "tokens", "npy", "npz", "raw" or "memory" for a data set of arrays; NULL: it is indexed shards. */
+/* "tokens", "npy", "npz", "raw" or "memory" for a data set of arrays; NULL: it is indexed
+ * shards. */
 STK_API const char *stk_dataset_arrays(const stk_dataset *ds);
 
 /* One more holder; answers its argument. */
@@ -138,7 +140,7 @@ STK_API STK_MUST_CHECK int stk_dataset_find_keys(const stk_dataset *ds, const st
  * the last, and where the data has none. */
 STK_API const char *stk_dataset_class(const stk_dataset *ds, uint32_t i);
 
-typedef struct stk_fingerprint {           /* what a data set is, wherever it is */
+typedef struct stk_fingerprint {     /* what a data set is, wherever it is */
     uint64_t samples, shards, bytes; /* counts; bytes: of the shards */
     uint64_t names;                  /* hash of the shards' names, relative to their folder */
     uint64_t content; /* hash of sizes, counts, sampled content and up to 1,024 keys */
@@ -193,9 +195,9 @@ STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, 
                                            const char **text, size_t *len, stk_error *err);
 STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */
 
-/* The samples that satisfy a condition, ascending: "width >= 300 AND split = 'train'", as SQL has it, over
- * columns of tables, or columns of the index, which are read where it lacks them.  *ids: end with
- * stk_dataset_where_free().  STK_EINVAL: the text, a name or a type is wrong. */
+/* The samples that satisfy a condition, ascending: "width >= 300 AND split = 'train'", as SQL has
+ * it, over columns of tables, or columns of the index, which are read where it lacks them.  *ids:
+ * end with stk_dataset_where_free().  STK_EINVAL: the text, a name or a type is wrong. */
 STK_API STK_MUST_CHECK int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids,
                                              uint64_t *n, stk_error *err);
 STK_API void stk_dataset_where_free(uint64_t **ids); /* nulls; NULL is fine */

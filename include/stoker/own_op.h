@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* own_op.h - ops of your own in a shared object, for stoker.load_op() and stk_registry_load().
  *
- * The object exports one function and links with nothing: what it needs of the library it gets as a table, so it
- * works with the library inside of a Python package too.
+ * The object exports one function and links with nothing: what it needs of the library it gets as a
+ * table, so it works with the library inside of a Python package too.
  *
  *     const stk_op *const *stoker_ops(const stk_host *host);    its ops, and a NULL after the last
  *
- * host stays as long as the process.  NULL as the answer: the object does not work with this library.  examples/my_op.c is
- * a whole one.  UNSTABLE, as plugin.h is: abi must be STK_PLUGIN_ABI, and a field is there if `size` covers it. */
+ * host stays as long as the process.  NULL as the answer: the object does not work with this
+ * library.  examples/my_op.c is a whole one.  UNSTABLE, as plugin.h is: abi must be STK_PLUGIN_ABI,
+ * and a field is there if `size` covers it. */
 #ifndef STOKER_OWN_OP_H
 #define STOKER_OWN_OP_H
 
@@ -42,8 +43,9 @@ typedef struct stk_host { /* functions of the library; plugin.h and plugin_op.h 
 
 typedef const stk_op *const *(*stk_own_ops_fn)(const stk_host *host);
 
-/* Add all ops of the shared object `path` to r (NULL: to the process).  It stays loaded while the process runs.  *ops (or NULL): its tables, and a
- * NULL after the last.  Its code runs in this process: load only what you would run. */
+/* Add all ops of the shared object `path` to r (NULL: to the process).  It stays loaded while the
+ * process runs.  *ops (or NULL): its tables, and a NULL after the last.  Its code runs in this
+ * process: load only what you would run. */
 STK_API STK_MUST_CHECK int stk_registry_load(stk_registry *r, const char *path,
                                              const stk_op *const **ops, stk_error *err);
 

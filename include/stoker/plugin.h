@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h - the seams: source, format, codec; plugin_decoder.h: decoder; plugin_op.h: op; plugin_loader.h: order,
- * memory, stage.
+/* plugin.h - the seams: source, format, codec; plugin_decoder.h: decoder; plugin_op.h: op;
+ * plugin_loader.h: order, memory, stage.
  *
  * UNSTABLE: these structs may change with any release.  Every table begins as stk_plugin does:
- * `abi` is STK_PLUGIN_ABI, else the table is refused; `size` is its sizeof where it was compiled, so
- * that fields can be added at its end.  The library's own parts plug in through the same tables. */
+ * `abi` is STK_PLUGIN_ABI, else the table is refused; `size` is its sizeof where it was compiled,
+ * so that fields can be added at its end.  The library's own parts plug in through the same
+ * tables. */
 #ifndef STOKER_PLUGIN_H
 #define STOKER_PLUGIN_H
 
@@ -23,8 +24,8 @@ typedef struct stk_plugin { /* how every table begins */
     const char *name, *help;
 } stk_plugin;
 
-/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by the caller that knows
- * them. */
+/* Fill *err (may be NULL) and return `code`.  Shard, offset and key are added by the caller that
+ * knows them. */
 STK_API int stk_fail(stk_error *err, int code, const char *fmt, ...) STK_PRINTF(3, 4);
 
 typedef struct stk_bytes {
@@ -90,11 +91,12 @@ typedef struct stk_file_info {
 
 typedef struct stk_open_info { /* what is known of a file before it is opened */
     const char *url;
-    const char *etag;       /* expected; NULL or "": not known */
-    uint64_t size;          /* expected; UINT64_MAX: not known */
-    int64_t mtime_ns;       /* expected; 0: not known */
-    const stk_store *store; /* NULL: the process's own settings; held by the caller while f is open */
-    int uncached;           /* not through the host cache */
+    const char *etag; /* expected; NULL or "": not known */
+    uint64_t size;    /* expected; UINT64_MAX: not known */
+    int64_t mtime_ns; /* expected; 0: not known */
+    /* NULL: the process's own settings; held by the caller while f is open */
+    const stk_store *store;
+    int uncached; /* not through the host cache */
 } stk_open_info;
 
 typedef struct stk_listed { /* a file that list() found; borrowed for the call */
@@ -113,9 +115,9 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     uint64_t offset;
     size_t len;
     void *dst;
-    size_t got;                      /* less than len: the file ends there */
-    int rc;                          /* 0 or a negative STK_E* */
-    int sys; /* why: an errno, or minus an HTTP status (-503); 0: not known */
+    size_t got; /* less than len: the file ends there */
+    int rc;     /* 0 or a negative STK_E* */
+    int sys;    /* why: an errno, or minus an HTTP status (-503); 0: not known */
     void (*done)(struct stk_io *io); /* any thread, exactly once, only after STK_PENDING */
     void *cookie;
     stk_file *file;
@@ -123,10 +125,10 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     uint64_t due_ns;     /* the pipe's, between two tries */
 } stk_io;
 
-enum { /* what a source can do: stk_source.can */
-       STK_SOURCE_REMOTE = 1, /* every read costs a round trip, so that many small ones are slow */
-       STK_SOURCE_LISTS = 2,  /* names under a prefix can be listed */
-       STK_SOURCE_PUTS = 4,   /* files can be written */
+enum {                         /* what a source can do: stk_source.can */
+       STK_SOURCE_REMOTE = 1,  /* every read costs a round trip, so that many small ones are slow */
+       STK_SOURCE_LISTS = 2,   /* names under a prefix can be listed */
+       STK_SOURCE_PUTS = 4,    /* files can be written */
        STK_SOURCE_RETRIES = 8, /* it tries failed reads again itself: STK_EIO is the last word */
 };
 
@@ -137,13 +139,14 @@ struct stk_source {
     /* Make a handle.  A remote source sends nothing here. */
     int (*open)(const stk_open_info *o, stk_file **out, stk_error *err);
     /* Size and version of the file.  0, or STK_PENDING: that needs a round trip and `wait` is 0.
-     * Where open() was told size and etag, these are the answer, and reads see to it that they hold. */
+     * Where open() was told size and etag, these are the answer, and reads see to it that they
+     * hold. */
     int (*ready)(stk_file *f, int wait, stk_file_info *out, stk_error *err);
     /* Wait for and read up to `len` bytes; a short count means the end of the file. */
     int (*read)(stk_file *f, stk_io *io);
-    /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL.  It may
-     * point io->file to another file that has these bytes at these offsets, and lives as long as f:
-     * that one is read then. */
+    /* Read if that needs no waiting: 0 (io filled) or STK_PENDING (would wait).  May be NULL.  It
+     * may point io->file to another file that has these bytes at these offsets, and lives as long
+     * as f: that one is read then. */
     int (*try_read)(stk_file *f, stk_io *io);
     /* Begin a read: 0 (done at once, no callback) or STK_PENDING.  NULL: the pipe calls read()
      * on an I/O thread. */
@@ -155,7 +158,8 @@ struct stk_source {
      * NULL. */
     const void *(*peek)(stk_file *f, uint64_t offset, size_t len);
     void (*close)(stk_file *f);
-    /* Why this read failed, in a few words, where `sys` does not say it; 0: it does.  May be NULL. */
+    /* Why this read failed, in a few words, where `sys` does not say it; 0: it does.  May be
+     * NULL. */
     int (*reason)(const stk_io *io, char *text, size_t size);
     uint32_t can;
     /* A descriptor that has the file's bytes at the file's offsets, for io_uring and mmap; the
@@ -168,7 +172,8 @@ struct stk_source {
                 stk_error *err);
     /* Begin to write a file; with STK_SOURCE_PUTS. */
     int (*put)(const char *url, const stk_store *s, stk_put **out, stk_error *err);
-    /* Bring all of the file to where fd() has it, waiting.  STK_END: there is no room.  May be NULL. */
+    /* Bring all of the file to where fd() has it, waiting.  STK_END: there is no room.  May be
+     * NULL. */
     int (*fill)(stk_file *f, stk_error *err);
     /* Remove a file; with STK_SOURCE_PUTS.  One that is not there is no error.  May be NULL. */
     int (*remove)(const char *url, const stk_store *s, stk_error *err);
@@ -176,9 +181,9 @@ struct stk_source {
      * `prefix` and for which dead() is not 0.  May be NULL. */
     int (*sweep)(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
                  void *cookie, stk_error *err);
-    /* Begin several reads of a file at once, so that neighbours can become one: a list by `next`, in
-     * order of offsets, of which none is empty.  STK_PENDING: done() comes for each.  Else none was
-     * begun, and each is given to submit().  May be NULL. */
+    /* Begin several reads of a file at once, so that neighbours can become one: a list by `next`,
+     * in order of offsets, of which none is empty.  STK_PENDING: done() comes for each.  Else none
+     * was begun, and each is given to submit().  May be NULL. */
     int (*submit_all)(stk_file *f, stk_io *list);
 };
 
@@ -225,7 +230,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     int must_equal; /* with `name`: the file must have exactly offset + len bytes */
     int absent;     /* the sample has no value here: the chain's default stands in */
     uint64_t row;   /* the library's own */
-    stk_bytes suffix; /* with `name`, .data set: it stands in place of the name's, without the dot */
+    /* with `name`, .data set: it stands in place of the name's, without the dot */
+    stk_bytes suffix;
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
@@ -282,12 +288,12 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     /* IMAGE: */
     uint32_t width, height; /* 0: differs by sample (ragged) */
     stk_layout layout;
-    int exif;    /* turned upright before anything else sees it */
+    int exif; /* turned upright before anything else sees it */
     int resized;
     uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
     stk_mode mode;
-    int like; /* its geometry is another output's */
-    int typed;   /* to() has been seen: nothing but the end may follow */
+    int like;  /* its geometry is another output's */
+    int typed; /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
     /* VALUE: a row of an array, which the pipe moves and turns into `dtype` (0: as it is stored);
@@ -302,8 +308,9 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
        STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
-       STK_CODEC_NUMBERS = 16, /* reads numbers: of a field that has a type, it says which is wanted */
-       STK_CODEC_NPY = 32,     /* reads what numpy.save() writes */
+       /* reads numbers: of a field that has a type, it says which is wanted */
+       STK_CODEC_NUMBERS = 16,
+       STK_CODEC_NPY = 32, /* reads what numpy.save() writes */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
 };
 

@@ -37,11 +37,11 @@ typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
 typedef struct stk_decode_request { /* what is wanted of a picture */
     stk_rect need;
     int index; /* palette indices, in R, G and B alike; one of several channels is refused */
-    /* NULL, or: a decoder that can makes the rows of `need` from top to bottom and hands them over in
-     * bands, so that they are used while they are in the cache.  A band's area is as wide as `need`;
-     * its memory is used again after the call; one that begins at need.y begins the picture again.
-     * decode() then leaves out->data NULL, out->area as it was asked for.  A decoder may pay no
-     * attention, and give all pixels as ever. */
+    /* NULL, or: a decoder that can makes the rows of `need` from top to bottom and hands them over
+     * in bands, so that they are used while they are in the cache.  A band's area is as wide as
+     * `need`; its memory is used again after the call; one that begins at need.y begins the picture
+     * again.  decode() then leaves out->data NULL, out->area as it was asked for.  A decoder may
+     * pay no attention, and give all pixels as ever. */
     void (*band)(void *cookie, const stk_pixels *band);
     void *cookie;
 } stk_decode_request;

@@ -33,14 +33,15 @@ typedef struct stk_order {
     void (*at)(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                stk_where *out);
     /* In which order the positions of a global batch are dealt: those of rows row .. row + n - 1 of
-     * a share, so of items share->item + row * share->stride, ...  NULL: as they follow each other.  Pure. */
+     * a share, so of items share->item + row * share->stride, ...  NULL: as they follow each other.
+     * Pure. */
     void (*deal)(const void *state, const stk_share *share, uint32_t row, uint32_t n,
                  uint64_t *position);
     /* The position of a sample in an epoch; UINT64_MAX: none.  NULL: it is searched for. */
     uint64_t (*find)(const void *state, uint64_t epoch, const stk_where *where);
     void (*close)(void *state); /* NULL: the state is the caller's */
-    /* How many of the n positions from this one on have samples of one data set that follow each other;
-     * at least 1.  NULL: not known.  Pure. */
+    /* How many of the n positions from this one on have samples of one data set that follow each
+     * other; at least 1.  NULL: not known.  Pure. */
     uint32_t (*run)(const void *state, uint64_t epoch, uint64_t position, uint32_t n);
 } stk_order;
 
@@ -96,8 +97,9 @@ typedef struct stk_caller {
     /* The number of a function, when the loader is opened; or a negative STK_E*. */
     int (*find)(void *cookie, const char *function, uint32_t which, uint32_t *number,
                 stk_error *err);
-    /* *row is replaced; its memory is the scratch's, or stays until the row is made.  Bytes, text and JSON are u8 of one
-     * dimension.  STK_ECORRUPT: on_error="skip" may go on with another sample. */
+    /* *row is replaced; its memory is the scratch's, or stays until the row is made.  Bytes, text
+     * and JSON are u8 of one dimension.  STK_ECORRUPT: on_error="skip" may go on with another
+     * sample. */
     int (*call)(void *cookie, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
                 stk_error *err);
 } stk_caller;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_op.h - the seam of ops: what a step of a chain does to a picture or to numbers.  Part of plugin.h.
+/* plugin_op.h - the seam of ops: what a step of a chain does to a picture or to numbers.  Part of
+ * plugin.h.
  *
  * UNSTABLE, as plugin.h is. */
 #ifndef STOKER_PLUGIN_H
@@ -34,7 +35,8 @@ typedef enum stk_filter_kind {
     STK_LANCZOS
 } stk_filter_kind;
 #define STK_FILTER_SHARP 8u
-/* What is outside the picture: one color, its edge, or its mirror image without or with the edge. */
+/* What is outside the picture: one color, its edge, or its mirror image without or with the
+ * edge. */
 typedef enum stk_border {
     STK_BORDER_FILL,
     STK_BORDER_EDGE,
@@ -74,10 +76,11 @@ typedef struct stk_padding {
 } stk_padding;
 STK_API void stk_view_pad(stk_view *v, const stk_padding *p); /* widen the canvas */
 
-/* What an op drew for one picture: plain data that the CPU and a GPU read alike.  `code` says what is
- * done (STK_ACT_OWN: the op's tile()), `n` how many numbers of `v` it has. */
+/* What an op drew for one picture: plain data that the CPU and a GPU read alike.  `code` says what
+ * is done (STK_ACT_OWN: the op's tile()), `n` how many numbers of `v` it has. */
 typedef struct stk_action {
-    uint16_t step, code, n, zero; /* step: number of the op among all of its chain, nested ones too */
+    /* step: number of the op among all of its chain, nested ones too */
+    uint16_t step, code, n, zero;
     union {
         float f[12];
         uint32_t u[12];
@@ -92,7 +95,7 @@ typedef struct stk_tile { /* a picture between the passes: R, G, B, X of 8 bits;
     uint32_t width, height;
 } stk_tile;
 
-enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
+enum {                     /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_VIEW = 1,    /* draw() changes the geometry of a picture */
        STK_OP_WARP = 2,    /* act(): pixels move, other than in a view */
        STK_OP_POINT = 4,   /* act(): a pixel becomes another, by itself */
@@ -102,7 +105,8 @@ enum { /* what an op does: stk_op.can.  OWN: only the library's own. */
        STK_OP_CHOOSE = 64, /* OWN: choose() says which of its chains run */
        STK_OP_GPU = 128,   /* OWN: there is device code with the CPU's bits */
        STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
-       STK_OP_BOXES = 4096, /* OWN: draw_boxes() in place of draw(); its first argument names their output */
+       /* OWN: draw_boxes() in place of draw(); its first argument names their output */
+       STK_OP_BOXES = 4096,
        STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_CALL = 2048, /* OWN: a function of the program's: stk_caller */
@@ -139,12 +143,14 @@ typedef struct stk_op {
     /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
     uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
     void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
-    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has nothing to do there. */
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has
+     * nothing to do there. */
     int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
-    /* Not NULL: every state begins with this pointer when plan() sees it, so that one set of functions
-     * serves several tables. */
+    /* Not NULL: every state begins with this pointer when plan() sees it, so that one set of
+     * functions serves several tables. */
     const void *cookie;
-    void (*draw_boxes)(const void *state, stk_rng *rng, stk_view *view, stk_box_list *boxes); /* BOXES */
+    /* BOXES */
+    void (*draw_boxes)(const void *state, stk_rng *rng, stk_view *view, stk_box_list *boxes);
 } stk_op;
 
 #ifdef __cplusplus

@@ -15,8 +15,8 @@ extern "C" {
 
 typedef struct stk_sampler stk_sampler; /* Thread: one. */
 
-/* Data sets of lens[i] samples.  Of the options those count that choose, order and split samples; `exclude`,
- * max_tokens, bucket and a shuffle by blocks need data and are refused.  *out: end with
+/* Data sets of lens[i] samples.  Of the options those count that choose, order and split samples;
+ * `exclude`, max_tokens, bucket and a shuffle by blocks need data and are refused.  *out: end with
  * stk_sampler_close(). */
 STK_API STK_MUST_CHECK int stk_sampler_open(stk_sampler **out, const uint64_t *lens, size_t n,
                                             const stk_loader_options *opt, stk_error *err);

@@ -98,7 +98,7 @@ typedef struct stk_loader_options {
     const char *exclude;
     /* One for each output, in place of `collate`; NULL: `collate` for all, padded with 0. */
     const stk_collation *collations;
-    uint64_t global_batch_size;    /* in place of batch_size: rows of all ranks, dealt evenly */
+    uint64_t global_batch_size; /* in place of batch_size: rows of all ranks, dealt evenly */
     const struct stk_draw_observer
         *watch; /* is told what was drawn for every picture; NULL: no one */
     /* Of STK_SHUFFLE_BLOCK: */
@@ -121,7 +121,8 @@ typedef struct stk_loader_options {
     stk_tri replacement;   /* weights, balance: a sample may come several times; default yes */
     const double *weights; /* how likely each is, not negative */
     uint64_t n_weights;
-    const double *mix; /* a weight for each data set: they are mixed, and begin again when through */
+    /* a weight for each data set: they are mixed, and begin again when through */
+    const double *mix;
     uint64_t n_mix;
     const uint32_t *balance; /* classes: a sample weighs 1 / the size of its class */
     uint64_t n_balance;
@@ -131,9 +132,9 @@ typedef struct stk_loader_options {
      * later epochs, and write them beside the index at the end of an epoch and at close; default
      * no.  At most 64 MB of them.  stk_index_options.jpeg makes all of them beforehand. */
     stk_tri learn_jpeg;
-    /* Where batches are made whole: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:N": tensors
-     * are there (stk_tensor.gpu), complete when handed out.  NULL, "cpu": here.  Strings and JSON
-     * stay here.  libstoker_cuda is opened for it; STK_ENOTSUP says what is missing. */
+    /* Where batches are made whole: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:N":
+     * tensors are there (stk_tensor.gpu), complete when handed out.  NULL, "cpu": here.  Strings
+     * and JSON stay here.  libstoker_cuda is opened for it; STK_ENOTSUP says what is missing. */
     const char *device;
     /* "gpu", NULL: baseline JPEGs are decoded there.  "cpu": all pictures by the workers. */
     const char *decode;
@@ -154,14 +155,15 @@ typedef struct stk_loader_options {
      * first use on, and arrays whole; their files are not read again while this loader lives.  What
      * does not fit comes as without it; batches are the same.  NULL, "none": nothing is kept. */
     const char *cache;
-    uint64_t device_cache_limit; /* bytes of the GPU for that; 0: half of those free at open */
+    uint64_t device_cache_limit;   /* bytes of the GPU for that; 0: half of those free at open */
     struct stk_registry *registry; /* what chains may name; kept; NULL: what the process has */
-    const char *batch_ops; /* on whole batches, before `stages`: "mixup(image, label) | ..."; NULL: none */
+    /* on whole batches, before `stages`: "mixup(image, label) | ..."; NULL: none */
+    const char *batch_ops;
     const struct stk_caller *caller; /* functions that `call` of chains names; copied; NULL: none */
 } stk_loader_options;
 
-/* The options above that are set in words (command line, documentation), from src/loader/options.def:
- * entry i; STK_END past the last. */
+/* The options above that are set in words (command line, documentation), from
+ * src/loader/options.def: entry i; STK_END past the last. */
 typedef struct stk_option_info {
     const char *name;     /* of the field */
     const char *values;   /* "LOW..HIGH", or the words that it takes */
@@ -190,10 +192,10 @@ STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int t
                                            stk_error *err);
 
 /* The batch that stk_loader_next() will hand out, without taking it: the loader's place and its
- * ledger stay as they are.  *out is a second reference to it, to be released.  STK_END: none is left
- * in this epoch, and stk_loader_next() ends it.  So a caller that may be interrupted while it turns a
- * batch into its own objects can do that first, and then take it by stk_loader_next(), which does
- * not wait then. */
+ * ledger stay as they are.  *out is a second reference to it, to be released.  STK_END: none is
+ * left in this epoch, and stk_loader_next() ends it.  So a caller that may be interrupted while it
+ * turns a batch into its own objects can do that first, and then take it by stk_loader_next(),
+ * which does not wait then. */
 STK_API STK_MUST_CHECK int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
 
@@ -224,8 +226,8 @@ STK_API void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t
 STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window,
                                                   stk_error *err);
 
-/* Batches of the epoch in which the consumer stands; equal on all ranks.  Where lengths make batches,
- * epochs differ in it. */
+/* Batches of the epoch in which the consumer stands; equal on all ranks.  Where lengths make
+ * batches, epochs differ in it. */
 STK_API uint64_t stk_loader_steps(const stk_loader *l);
 /* The same of any epoch. */
 STK_API uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch);
@@ -300,9 +302,10 @@ STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_chang
 /* Park or add workers while running.  n >= 1. */
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
-/* How many batches may be in flight at once, 1 to stk_stats.slots, which is what it begins with: fewer
- * take less memory and are read less far ahead.  Batches are the same.  Fewer count from the next
- * batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until close. */
+/* How many batches may be in flight at once, 1 to stk_stats.slots, which is what it begins with:
+ * fewer take less memory and are read less far ahead.  Batches are the same.  Fewer count from the
+ * next batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until
+ * close. */
 STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err);
 
 /* Where the time went, since open; stages are summed over workers. */
@@ -334,40 +337,41 @@ typedef struct stk_stats {
     uint64_t jpeg_fallback; /* JPEGs that went to libjpeg-turbo: progressive, CMYK, damaged, ... */
     uint64_t jpeg_learned;  /* JPEGs whose seek points were found by this loader (learn_jpeg) */
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
-    /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went over,
-     * JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
+    /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went
+     * over, JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
     uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs, gpu_mended;
     uint64_t gpu_memory, gpu_memory_peak, gpu_memory_limit;
     /* Packed documents, and batches of max_tokens: their tokens in an epoch (0: neither), and what
      * their rows have room for: the rest is padding. */
     uint64_t packed_tokens;
     uint64_t packed_room;
-    /* cache "device": bytes that the GPU keeps, and may keep (0: it keeps none), and pictures; pictures
-     * or rows that were there when they were drawn, and that were not. */
+    /* cache "device": bytes that the GPU keeps, and may keep (0: it keeps none), and pictures;
+     * pictures or rows that were there when they were drawn, and that were not. */
     uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
     uint64_t gpu_cache_hits, gpu_cache_misses;
-    /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples share;
-     * what rows are made in (decoders, unpacked fields). */
+    /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples
+     * share; what rows are made in (decoders, unpacked fields). */
     uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
-    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return.  wait_ns is a part
-     * of it, and so are rows made again that the GPU could not make, and writing the ledger: these are
-     * counted when they are over, which may be a call earlier. */
+    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return.  wait_ns is a
+     * part of it, and so are rows made again that the GPU could not make, and writing the ledger:
+     * these are counted when they are over, which may be a call earlier. */
     uint64_t next_ns, repair_ns, ledger_ns;
     uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
     uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
     uint32_t ring_ahead;            /* batches that may be begun: stk_loader_set_ahead() */
-    /* How often a stage took from 2^k ticks to less than twice that; the last one: or more.  Rows that
-     * are timed count: each picture; of a run of cheap rows the first, or their mean.  Batch: each
-     * batch.  Idle: each time.  A tick is so many nanoseconds. */
+    /* How often a stage took from 2^k ticks to less than twice that; the last one: or more.  Rows
+     * that are timed count: each picture; of a run of cheap rows the first, or their mean.  Batch:
+     * each batch.  Idle: each time.  A tick is so many nanoseconds. */
     double tick_ns;
     uint32_t stage_times[STK_STAGES][STK_TIMES];
-    uint64_t elapsed_ns;   /* since the loader was opened */
-    uint64_t open_ns;      /* of it, stk_loader_open() took */
-    uint64_t read_wait_ns; /* of idle: workers had nothing to do until reads came */
-    uint64_t room_ns;      /* of fetch and decode: rows waited for memory */
+    uint64_t elapsed_ns;    /* since the loader was opened */
+    uint64_t open_ns;       /* of it, stk_loader_open() took */
+    uint64_t read_wait_ns;  /* of idle: workers had nothing to do until reads came */
+    uint64_t room_ns;       /* of fetch and decode: rows waited for memory */
     uint64_t first_wait_ns; /* of wait_ns: for the first batch */
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
-    uint64_t value_call_ns, sample_call_ns; /* of value and of sample: in functions that `call` names */
+    /* of value and of sample: in functions that `call` names */
+    uint64_t value_call_ns, sample_call_ns;
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */
@@ -382,7 +386,8 @@ STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string
  * other thread, also not for one in stk_loader_next().  Figures may be some instructions apart. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 
-/* What worker i does; STK_END past the last, and before the first batch.  Thread: any, until close. */
+/* What worker i does; STK_END past the last, and before the first batch.  Thread: any, until
+ * close. */
 STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
 
 /* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last.  Thread: any,

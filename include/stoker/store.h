@@ -21,15 +21,17 @@ typedef struct stk_keys { /* what requests are signed with */
 } stk_keys;
 
 typedef struct stk_store_options {
-    uint32_t size;        /* sizeof this struct as the caller compiled it */
-    const char *profile;  /* of ~/.aws; NULL: $AWS_PROFILE, else "default" */
-    const char *region;   /* NULL: from environment or profile, else us-east-1 */
-    const char *endpoint; /* "http://127.0.0.1:9000"; NULL: from the environment, else the cloud's */
+    uint32_t size;       /* sizeof this struct as the caller compiled it */
+    const char *profile; /* of ~/.aws; NULL: $AWS_PROFILE, else "default" */
+    const char *region;  /* NULL: from environment or profile, else us-east-1 */
+    /* "http://127.0.0.1:9000"; NULL: from the environment, else the cloud's */
+    const char *endpoint;
     const char *access_key, *secret_key, *session_token;
     stk_tri anonymous;      /* send unsigned requests */
     stk_tri requester_pays; /* agree to pay for requests */
-    /* Asked for keys where access_key is not set, and again before they expire; on any thread, one call
-     * at a time.  Negative: failed.  released() is called with the cookie when the store ends. */
+    /* Asked for keys where access_key is not set, and again before they expire; on any thread, one
+     * call at a time.  Negative: failed.  released() is called with the cookie when the store
+     * ends. */
     int (*credentials)(void *cookie, stk_keys *out, stk_error *err);
     void (*released)(void *cookie);
     void *cookie;
@@ -37,7 +39,8 @@ typedef struct stk_store_options {
      * $STOKER_STORE_CACHE; "": none. */
     const char *cache;
     uint64_t cache_limit; /* bytes in it; 0: $STOKER_STORE_CACHE_LIMIT, else most of what is free */
-    stk_tri hedge; /* reads that take unusually long are asked for a second time: 2 of 100 at most */
+    /* reads that take unusually long are asked for a second time: 2 of 100 at most */
+    stk_tri hedge;
 } stk_store_options;
 
 /* *out is the caller's, end with stk_store_unref().  Sends nothing. */
@@ -48,9 +51,9 @@ STK_API void stk_store_unref(stk_store **s);    /* nulls; NULL is fine */
 
 /* ---- the cache of remote data ---- */
 
-typedef struct stk_cached { /* an object in it; borrowed for the call */
-    uint32_t size;          /* sizeof this struct */
-    const char *url, *etag; /* torn: the file's path */
+typedef struct stk_cached {  /* an object in it; borrowed for the call */
+    uint32_t size;           /* sizeof this struct */
+    const char *url, *etag;  /* torn: the file's path */
     uint64_t bytes, present; /* of the object, and of it in the cache */
     uint64_t bad_chunks;     /* found by comparing, and removed */
     int torn;                /* the file is not an object, or not whole */
@@ -68,13 +71,13 @@ typedef struct stk_cache_filled {
 
 typedef struct stk_cache_fill_options {
     uint32_t size;
-    const stk_store *store; /* NULL: of the environment */
+    const stk_store *store;   /* NULL: of the environment */
     stk_progress_fn progress; /* in files */
     void *cookie;
 } stk_cache_fill_options;
 
-/* folder NULL: $STOKER_STORE_CACHE.  verify: compare checksums; what is bad is removed.  each()'s answer
- * other than 0 ends it and is returned. */
+/* folder NULL: $STOKER_STORE_CACHE.  verify: compare checksums; what is bad is removed.  each()'s
+ * answer other than 0 ends it and is returned. */
 STK_API STK_MUST_CHECK int stk_cache_list(const char *folder, int verify,
                                           int (*each)(void *cookie, const stk_cached *c),
                                           void *cookie, stk_error *err);
@@ -93,27 +96,29 @@ struct stk_put;
 
 /* STK_ENOTSUP: nothing can be written and listed there. */
 STK_API STK_MUST_CHECK int stk_object_writable(const char *url, stk_error *err);
-/* Every object whose address begins with `prefix`, sorted bytewise.  each()'s answer other than 0 ends it and
- * is returned. */
+/* Every object whose address begins with `prefix`, sorted bytewise.  each()'s answer other than 0
+ * ends it and is returned. */
 STK_API STK_MUST_CHECK int stk_object_list(const char *prefix, const stk_store *s,
-                                           int (*each)(void *cookie, const struct stk_listed *f, stk_error *err),
+                                           int (*each)(void *cookie, const struct stk_listed *f,
+                                                       stk_error *err),
                                            void *cookie, stk_error *err);
-/* A small one (256 MiB at most) as a whole.  *out: end with stk_free() (plugin.h); it has a null byte after its end. */
-STK_API STK_MUST_CHECK int stk_object_read(const char *url, const stk_store *s, void **out, size_t *len,
-                                           stk_error *err);
+/* A small one (256 MiB at most) as a whole.  *out: end with stk_free() (plugin.h); it has a null
+ * byte after its end. */
+STK_API STK_MUST_CHECK int stk_object_read(const char *url, const stk_store *s, void **out,
+                                           size_t *len, stk_error *err);
 /* The same, written; one that is there is replaced. */
-STK_API STK_MUST_CHECK int stk_object_write(const char *url, const stk_store *s, const void *data, size_t len,
-                                            stk_error *err);
+STK_API STK_MUST_CHECK int stk_object_write(const char *url, const stk_store *s, const void *data,
+                                            size_t len, stk_error *err);
 /* Begin to write a large one, by multipart upload; it appears when it is committed. */
 STK_API STK_MUST_CHECK int stk_object_put(const char *url, const stk_store *s, struct stk_put **out,
                                           stk_error *err);
 /* One that is not there is not an error. */
 STK_API STK_MUST_CHECK int stk_object_remove(const char *url, const stk_store *s, stk_error *err);
-/* Abort uploads that dead processes left: of objects whose address begins with `prefix` and for which dead() is
- * not 0.  Who may not list uploads gets an error. */
+/* Abort uploads that dead processes left: of objects whose address begins with `prefix` and for
+ * which dead() is not 0.  Who may not list uploads gets an error. */
 STK_API STK_MUST_CHECK int stk_object_sweep(const char *prefix, const stk_store *s,
-                                            int (*dead)(void *cookie, const char *url), void *cookie,
-                                            stk_error *err);
+                                            int (*dead)(void *cookie, const char *url),
+                                            void *cookie, stk_error *err);
 
 /* Where lines about stores go (a cache that is full); for all stores of the process. */
 STK_API void stk_store_log(stk_log_fn fn, void *cookie);

@@ -28,8 +28,9 @@ typedef struct stk_index_options {
     stk_tri jpeg; /* also keep seek points of baseline JPEGs: where to begin decoding a crop */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
     stk_store *store;              /* as in stk_dataset_options */
-    /* Index every parts-th shard only, from number `part` on, beside other processes that index the rest into the
-     * same folder; then `merge` makes the index of all of theirs, and reads what no part has.  parts 0: all. */
+    /* Index every parts-th shard only, from number `part` on, beside other processes that index the
+     * rest into the same folder; then `merge` makes the index of all of theirs, and reads what no
+     * part has.  parts 0: all. */
     uint32_t part, parts;
     stk_tri merge;
 } stk_index_options;
@@ -42,7 +43,9 @@ typedef struct stk_index_report {
     uint64_t columns;                       /* typed ones that it has of every shard */
     uint64_t jpegs, jpeg_bytes, seek_bytes; /* JPEGs with seek points, their bytes, the points' */
     uint64_t jpegs_without;                 /* JPEGs that have none: progressive, damaged, small */
-    int table; /* rows of a table need no index: built, index_bytes and path are of its row seek points, if it has any */
+    /* rows of a table need no index: built, index_bytes and path are of its row seek points, if it
+     * has any */
+    int table;
 } stk_index_report;
 
 /* Build the index of the shards `urls` name, or find that it is there; repairs a stale or damaged
@@ -73,7 +76,8 @@ typedef struct stk_writer_options {
 } stk_writer_options;
 
 /* Write shards called `pattern`, with one number ("out/train-%06d.tar"; without one it is a
- * folder).  A name that ends in .tar.gz, .tar.zst or .tar.lz4 compresses them, as in stk_pack_options.  A shard appears under its name when it is whole and on disk. */
+ * folder).  A name that ends in .tar.gz, .tar.zst or .tar.lz4 compresses them, as in
+ * stk_pack_options.  A shard appears under its name when it is whole and on disk. */
 STK_API STK_MUST_CHECK int stk_writer_open(stk_writer **out, const char *pattern,
                                            const stk_writer_options *opt, stk_error *err);
 /* Add a sample.  STK_EINVAL, for a key or field that would not be read back as it is, changes
@@ -88,9 +92,10 @@ typedef struct stk_new_sample {
 } stk_new_sample;
 
 /* Add samples, all or none of them: STK_EINVAL for one of them changes nothing. */
-STK_API STK_MUST_CHECK int stk_writer_add_all(stk_writer *w, const stk_new_sample *samples, size_t n, stk_error *err);
-/* End the shard that is being written, still without its name, and say its size (0: there is none).  After that comes
- * commit(), or close() drops it. */
+STK_API STK_MUST_CHECK int stk_writer_add_all(stk_writer *w, const stk_new_sample *samples,
+                                              size_t n, stk_error *err);
+/* End the shard that is being written, still without its name, and say its size (0: there is none).
+ * After that comes commit(), or close() drops it. */
 STK_API STK_MUST_CHECK int stk_writer_finish(stk_writer *w, uint64_t *size, stk_error *err);
 /* Finish the shard that is being written. */
 STK_API STK_MUST_CHECK int stk_writer_commit(stk_writer *w, stk_error *err);
@@ -118,45 +123,54 @@ typedef struct stk_pack_options {
     void *log_cookie;
     stk_tri jpeg;                  /* also keep seek points, as in stk_index_options */
     stk_progress_fn jpeg_progress; /* in samples; with progress_cookie */
-    /* Fields that chains make, each ending in encode(): { "jpg", "image | resize(256) | encode(jpeg, 90)" };
-     * an empty chain leaves the field out.  Other fields are copied.  0: all are.  Shards are then cut by
-     * the bytes of the source.  A sample that can't be made is left out and listed. */
+    /* Fields that chains make, each ending in encode(): { "jpg", "image | resize(256) |
+     * encode(jpeg, 90)" }; an empty chain leaves the field out.  Other fields are copied.  0: all
+     * are.  Shards are then cut by the bytes of the source.  A sample that can't be made is left
+     * out and listed. */
     const struct stk_output *fields;
     uint32_t n_fields;
     /* Which samples take part: those of `select` (ids, in their order), or all; less what the file
-     * `exclude` names (as in stk_loader_options), and of these what satisfies `where`; then `fraction` (0: all),
-     * by a hash of the key, so that the choice stays when data is added; then `dedup`; then those whose hash is
-     * from keep_from up to keep_to, both in 0..1 (0 and 0: all); then `balance`. */
+     * `exclude` names (as in stk_loader_options), and of these what satisfies `where`; then
+     * `fraction` (0: all), by a hash of the key, so that the choice stays when data is added; then
+     * `dedup`; then those whose hash is from keep_from up to keep_to, both in 0..1 (0 and 0: all);
+     * then `balance`. */
     const uint64_t *select;
     uint64_t n_select;
     const char *exclude;
     const char *where; /* a condition on columns, as for stk_dataset_where(); NULL: none */
     double fraction, keep_from, keep_to;
-    /* Write only part `part` of so many (below 2^32), shards that follow each other, beside other processes that write the
-     * rest, and no index; then `merge` looks that all are there and writes the index.  parts 0: all. */
+    /* Write only part `part` of so many (below 2^32), shards that follow each other, beside other
+     * processes that write the rest, and no index; then `merge` looks that all are there and writes
+     * the index.  parts 0: all. */
     uint64_t part, parts;
     stk_tri merge;
     stk_tri plan_only; /* fill the report, write nothing */
-    /* Of the target, only the samples that an earlier pack of it could not make: the good ones go to
-     * shards of their own, "again-" before their number. */
+    /* Of the target, only the samples that an earlier pack of it could not make: the good ones go
+     * to shards of their own, "again-" before their number. */
     stk_tri only_failed;
-    /* Of samples that are alike the first: "exact" (all fields have equal bytes) or "near" (or pictures look
-     * alike); "exact:txt", "near:jpg": by one field.  NULL: all.  The data is read once before the plan is made,
-     * and what was found is kept in the target's folder. */
+    /* Of samples that are alike the first: "exact" (all fields have equal bytes) or "near" (or
+     * pictures look alike); "exact:txt", "near:jpg": by one field.  NULL: all.  The data is read
+     * once before the plan is made, and what was found is kept in the target's folder. */
     const char *dedup;
     stk_progress_fn dedup_progress; /* in samples; with progress_cookie */
-    /* A column (as for stk_column_open) whose values are classes: of each as many as the smallest has, or at most
-     * so many: "cls", "cls:1000".  Samples without a value are left out.  NULL: all. */
+    /* A column (as for stk_column_open) whose values are classes: of each as many as the smallest
+     * has, or at most so many: "cls", "cls:1000".  Samples without a value are left out.  NULL:
+     * all. */
     const char *balance;
-    /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole samples, and called
-     * NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst` says.  They get no index. */
+    /* Shards are compressed: "gz", "zstd" (in the seekable format) or "lz4", in frames of whole
+     * samples, and called NAME-000000.tar.gz, .tar.zst or .tar.lz4.  NULL: as the name in `dst`
+     * says.  They get no index. */
     const char *compress;
-    struct stk_registry *registry; /* what chains of `fields` may name; NULL: what the process has */
-    /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of each field that a chain makes;
-     * the chains end without encode().  Rows of a field have one type and shape, or it is an error. */
+    /* what chains of `fields` may name; NULL: what the process has */
+    struct stk_registry *registry;
+    /* Write arrays in place of tar shards: FIELD-000000.npy, NAME-FIELD-000000.npy with a name, of
+     * each field that a chain makes; the chains end without encode().  Rows of a field have one
+     * type and shape, or it is an error. */
     stk_tri arrays;
     uint64_t expect; /* the fingerprint that the plan must have (stk_pack_report); 0: any */
-    stk_store *store; /* how a target in a bucket is reached; NULL: by the environment.  Not the source's, which is open */
+    /* how a target in a bucket is reached; NULL: by the environment.  Not the source's, which is
+     * open */
+    stk_store *store;
 } stk_pack_options;
 
 typedef struct stk_pack_dropped { /* samples that were not chosen, by reason */
@@ -170,7 +184,8 @@ typedef struct stk_pack_report {
     uint64_t changed_keys;           /* samples whose key tar shards can't hold as it was */
     char pattern[1024];              /* of the shards: "out/train-{000000..000041}.tar" */
     uint64_t jpegs, jpeg_bytes, seek_bytes, jpegs_without; /* as in stk_index_report */
-    uint64_t failed;      /* samples that could not be made; DIR/.stoker/PATTERN.failed lists them */
+    /* samples that could not be made; DIR/.stoker/PATTERN.failed lists them */
+    uint64_t failed;
     uint64_t left_out;    /* samples that were not chosen: the sum of `dropped` */
     uint64_t fingerprint; /* of source and options: equal plans have equal ones */
     stk_pack_dropped dropped;
@@ -182,13 +197,16 @@ typedef struct stk_pack_report {
 STK_API STK_MUST_CHECK int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
                                     stk_pack_report *report, stk_error *err);
 
-/* The samples that take part in a pack, in the order in which they are written; of `opt` what chooses samples,
- * shuffle and seed count.  The report has samples, left_out, dropped, and as fingerprint that of the source alone.  *ids: end with stk_free() (plugin.h). */
-STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt,
-                                        uint64_t **ids, stk_pack_report *report, stk_error *err);
+/* The samples that take part in a pack, in the order in which they are written; of `opt` what
+ * chooses samples, shuffle and seed count.  The report has samples, left_out, dropped, and as
+ * fingerprint that of the source alone.  *ids: end with stk_free() (plugin.h). */
+STK_API STK_MUST_CHECK int stk_pack_ids(stk_dataset *ds, const char *dst,
+                                        const stk_pack_options *opt, uint64_t **ids,
+                                        stk_pack_report *report, stk_error *err);
 
-/* A plan of a pack as a file: the arguments of the command that does it, and what they came to when it was
- * written.  Every shard follows from it and from its number, so that many processes can share the work. */
+/* A plan of a pack as a file: the arguments of the command that does it, and what they came to when
+ * it was written.  Every shard follows from it and from its number, so that many processes can
+ * share the work. */
 typedef struct stk_pack_plan {
     uint32_t size;
     uint32_t n_args;
@@ -197,9 +215,11 @@ typedef struct stk_pack_plan {
 } stk_pack_plan;
 
 /* Write it to `path`, whole or not at all. */
-STK_API STK_MUST_CHECK int stk_pack_plan_save(const char *path, const stk_pack_plan *plan, stk_error *err);
+STK_API STK_MUST_CHECK int stk_pack_plan_save(const char *path, const stk_pack_plan *plan,
+                                              stk_error *err);
 /* *out: end with stk_pack_plan_free(). */
-STK_API STK_MUST_CHECK int stk_pack_plan_load(stk_pack_plan **out, const char *path, stk_error *err);
+STK_API STK_MUST_CHECK int stk_pack_plan_load(stk_pack_plan **out, const char *path,
+                                              stk_error *err);
 STK_API void stk_pack_plan_free(stk_pack_plan **plan); /* NULL-safe, nulls */
 
 /* ---- packing of rows by their lengths ---- */
@@ -208,8 +228,8 @@ typedef struct stk_fit_info {
     uint64_t rows, tokens;
 } stk_fit_info;
 
-/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit, or
- * by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
+/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit,
+ * or by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
 STK_API STK_MUST_CHECK int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block,
                                             int best, uint32_t window, stk_fit_info *out,
                                             stk_error *err);
@@ -229,7 +249,7 @@ typedef struct stk_bad { /* what was found; borrowed for the call */
     uint64_t offset;     /* of the sample in it, or STK_NO_OFFSET */
     const char *key;     /* NULL: it is about the shard itself; not terminated */
     size_t key_len;
-    int code; /* 0: a warning */
+    int code;           /* 0: a warning */
     const char *reason; /* one line, fit to be shown */
     stk_bad_kind kind;
 } stk_bad;
@@ -251,7 +271,7 @@ typedef struct stk_check_options {
     void *progress_cookie;
     stk_log_fn log;
     void *log_cookie;
-    stk_store *store; /* as in stk_dataset_options */
+    stk_store *store;  /* as in stk_dataset_options */
     const char *where; /* only samples that satisfy it, as in stk_dataset_where(); NULL: all */
 } stk_check_options;
 
@@ -305,8 +325,9 @@ typedef struct stk_plugin_info {
 /* 0 or STK_END.  Strings live as long as the process. */
 STK_API int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out);
 
-/* Are the names of a chain's steps and their arguments right?  `text` may be a part of a chain that begins
- * at a picture.  What only data can tell (its fields, its types) is checked when a loader is opened. */
+/* Are the names of a chain's steps and their arguments right?  `text` may be a part of a chain that
+ * begins at a picture.  What only data can tell (its fields, its types) is checked when a loader is
+ * opened. */
 STK_API STK_MUST_CHECK int stk_chain_check(const char *text, stk_error *err);
 
 #ifdef __cplusplus

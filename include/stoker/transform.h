@@ -20,7 +20,7 @@ typedef struct stk_transform_options {
     uint32_t size;
     uint32_t num_workers; /* threads of a run; 0: this rank's cores, 1: the caller's alone */
     uint64_t seed;
-    uint32_t output; /* number of the output whose draws these are, 0..255 */
+    uint32_t output;               /* number of the output whose draws these are, 0..255 */
     struct stk_registry *registry; /* what the chain may name; kept; NULL: what the process has */
 } stk_transform_options;
 

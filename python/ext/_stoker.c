@@ -73,8 +73,8 @@ static const char *arg_type_name(stk_arg_type type)
     static const char *const names[] = {
         [STK_ARG_INT] = "int",       [STK_ARG_FLOAT] = "float", [STK_ARG_BOOL] = "bool",
         [STK_ARG_NAME] = "name",     [STK_ARG_NAMES] = "names", [STK_ARG_INTS] = "ints",
-        [STK_ARG_FLOATS] = "floats", [STK_ARG_ANY] = "any",
-        [STK_ARG_CHAIN] = "chain",   [STK_ARG_CHAINS] = "chains",
+        [STK_ARG_FLOATS] = "floats", [STK_ARG_ANY] = "any",     [STK_ARG_CHAIN] = "chain",
+        [STK_ARG_CHAINS] = "chains",
     };
     return names[type];
 }
@@ -178,11 +178,13 @@ static PyObject *stop_logging(PyObject *self, PyObject *unused)
 static PyMethodDef module_methods[] = {
     { "registry", registry, METH_NOARGS,
       "kind -> [(name, help, [(argument, type, fallback, help)])]" },
-    { "stream_open", (PyCFunction)(void (*)(void))stream_open, METH_VARARGS | METH_KEYWORDS, "shards as streams" },
+    { "stream_open", (PyCFunction)(void (*)(void))stream_open, METH_VARARGS | METH_KEYWORDS,
+      "shards as streams" },
     { "stream_chosen", stream_chosen, METH_O, "(streams, window) of a stream" },
     { "stream_tell", stream_tell, METH_VARARGS, "where streams go on, at or before a sample" },
     { "stream_seek", stream_seek, METH_VARARGS, "such a place, of an earlier run" },
-    { "from_arrow", dataset_from_arrow, METH_O, "a Dataset of the table of a capsule \"arrow_array_stream\"" },
+    { "from_arrow", dataset_from_arrow, METH_O,
+      "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_VARARGS, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },
     { "find_keys", dataset_find_keys, METH_VARARGS,
@@ -195,7 +197,8 @@ static PyMethodDef module_methods[] = {
     { "pack_ids", (PyCFunction)(void (*)(void))pack_ids, METH_VARARGS | METH_KEYWORDS,
       "ids of the samples that a pack with these arguments takes, in its order" },
     { "index_build", index_build, METH_VARARGS, "index shards, beside them where they are remote" },
-    { "object_list", object_list, METH_VARARGS, "[(url, size)] of the objects whose address begins so" },
+    { "object_list", object_list, METH_VARARGS,
+      "[(url, size)] of the objects whose address begins so" },
     { "object_read", object_read, METH_VARARGS, "an object's bytes; None: it is not there" },
     { "object_write", object_write, METH_VARARGS, "write a small object" },
     { "object_remove", object_remove, METH_VARARGS, "remove an object, if it is there" },
@@ -206,9 +209,11 @@ static PyMethodDef module_methods[] = {
     { "addresses", ring_addresses, METH_VARARGS, "addresses(seed, epoch, positions): numbers" },
     { "twister", ring_twister, METH_O, "624 words for a Mersenne Twister, as bytes" },
     { "set_twister", ring_set_twister, METH_VARARGS, "set_twister(memory, address)" },
-    { "die_with_parent", die_with_parent, METH_NOARGS, "SIGKILL when the thread that made it ends" },
+    { "die_with_parent", die_with_parent, METH_NOARGS,
+      "SIGKILL when the thread that made it ends" },
     { "keep_heap", keep_heap, METH_NOARGS, "freed memory stays with malloc" },
-    { "pick_plain", (PyCFunction)(void (*)(void))pick_plain, METH_FASTCALL, "take(value) of a long list of plain values, else None" },
+    { "pick_plain", (PyCFunction)(void (*)(void))pick_plain, METH_FASTCALL,
+      "take(value) of a long list of plain values, else None" },
     { "diagnose", module_diagnose, METH_VARARGS,
       "(sights before or none, sights after, data or None, foreign): what holds a loop up" },
     { "drift_of", module_drift_of, METH_VARARGS,
@@ -258,8 +263,7 @@ static int module_exec(PyObject *m)
     if (add_type(m, &tensor_spec, &st->tensor) < 0 ||
         add_type(m, &dataset_spec, &st->dataset) < 0 ||
         add_type(m, &loader_spec, &st->loader) < 0 || add_type(m, &writer_spec, &st->writer) < 0 ||
-        add_type(m, &put_spec, &st->put) < 0 ||
-        add_type(m, &transform_spec, &st->transform) < 0 ||
+        add_type(m, &put_spec, &st->put) < 0 || add_type(m, &transform_spec, &st->transform) < 0 ||
         add_type(m, &giver_spec, &st->giver) < 0 || add_type(m, &ring_spec, &st->ring) < 0 ||
         add_type(m, &slot_spec, &st->slot) < 0 || add_type(m, &sampler_spec, &st->sampler) < 0 ||
         add_type(m, &calls_spec, &st->calls) < 0 || add_type(m, &ops_spec, &st->ops) < 0)

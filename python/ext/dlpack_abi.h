@@ -10,7 +10,7 @@
 
 #define DL_MAJOR 1
 #define DL_MINOR 0
-#define DL_CPU 1          /* device type */
+#define DL_CPU 1 /* device type */
 #define DL_CUDA 2
 #define DL_FLAG_COPIED 2u /* bit 1 of flags: the consumer is the only holder */
 

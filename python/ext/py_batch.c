@@ -36,9 +36,10 @@ static PyObject *row_tensor(module_state *st, const stk_batch *b, uint32_t outpu
     return tensor_new(st, &t);
 }
 
-/* A batch of large bytes objects makes the heap grow, and malloc would give all of it back to the system when they die: every batch
- * would fault its pages in again, which takes longer than the copy.  Memory of that size, once freed, tells malloc (glibc's threshold
- * follows what programs free) to keep as much. */
+/* A batch of large bytes objects makes the heap grow, and malloc would give all of it back to the
+ * system when they die: every batch would fault its pages in again, which takes longer than the
+ * copy.  Memory of that size, once freed, tells malloc (glibc's threshold follows what programs
+ * free) to keep as much. */
 static void expect_bytes(module_state *st, const stk_batch *b, uint32_t output)
 {
     size_t bytes = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_call.c - functions of Python on values in the middle of a chain (stk_caller).
  *
- * A worker thread of the loader writes the value into the slot of a process that is free, tells it by one message on
- * its socket, and waits for the answer without the GIL.  What came back is in the slot.  A process that dies is seen by
- * its pidfd: `died` (Python) says how, and starts another one.  Without processes the function runs here, with the
- * GIL (`run`).
+ * A worker thread of the loader writes the value into the slot of a process that is free, tells it
+ * by one message on its socket, and waits for the answer without the GIL.  What came back is in the
+ * slot.  A process that dies is seen by its pidfd: `died` (Python) says how, and starts another
+ * one.  Without processes the function runs here, with the GIL (`run`).
  *
  * A slot: ring.h's head, the request at HEAD, short texts at TEXT, data at RING_DATA. */
 #include <errno.h>
@@ -22,16 +22,18 @@
 
 #define HEAD 64
 #define TEXT 512
-#define KEPT 64        /* tracebacks of failures */
+#define KEPT 64 /* tracebacks of failures */
 #define MAX_PROCESSES 256
-#define MAX_DEATHS 3   /* in a row */
+#define MAX_DEATHS 3 /* in a row */
 
 typedef struct message { /* `_calls.py` has the same as a struct */
-    uint32_t number, kind, out, gives, dtype, wants, ndim, status; /* wants: dtype of what it is to give */
+    /* wants: dtype of what it is to give */
+    uint32_t number, kind, out, gives, dtype, wants, ndim, status;
     uint64_t address, bytes;
     int64_t shape[STK_MAX_DIMS];
 } message;
-_Static_assert(sizeof(message) == 48 + 8 * STK_MAX_DIMS && HEAD + sizeof(message) <= TEXT, "a head");
+_Static_assert(sizeof(message) == 48 + 8 * STK_MAX_DIMS && HEAD + sizeof(message) <= TEXT,
+               "a head");
 
 enum { ANSWERED, FAILED, ENDED }; /* status; ENDED: the program is to end, no sample stands in */
 
@@ -49,17 +51,17 @@ typedef struct failure {
 } failure;
 
 typedef struct calls_object {
-    PyObject_HEAD PyObject *names;   /* bytes: "function\0which" */
+    PyObject_HEAD PyObject *names; /* bytes: "function\0which" */
     PyObject *run, *died;
-    Py_buffer *views;                /* of the slots */
+    Py_buffer *views; /* of the slots */
     process *p;
     uint32_t n;
     pthread_mutex_t lock;
     pthread_cond_t free;
-    int ready, stop, stopped;        /* stop: an eventfd; stopped: lock */
-    uint32_t deaths;                 /* lock */
-    failure failures[KEPT];          /* lock */
-    uint64_t *spent;                 /* lock: ns in each function, by its number */
+    int ready, stop, stopped; /* stop: an eventfd; stopped: lock */
+    uint32_t deaths;          /* lock */
+    failure failures[KEPT];   /* lock */
+    uint64_t *spent;          /* lock: ns in each function, by its number */
 } calls_object;
 
 /* ---- what failed ---- */
@@ -70,8 +72,8 @@ static int before(const failure *a, const failure *b)
     return a->epoch < b->epoch || (a->epoch == b->epoch && a->position < b->position);
 }
 
-/* Where there is room, or what is handed out last: the next error that is raised is the first in order, while
- * workers that are ahead may fail many times.  NULL: f is the last. */
+/* Where there is room, or what is handed out last: the next error that is raised is the first in
+ * order, while workers that are ahead may fail many times.  NULL: f is the last. */
 static failure *place_for(calls_object *c, const failure *f)
 {
     failure *last = &c->failures[0];
@@ -126,7 +128,8 @@ static PyObject *calls_trace(PyObject *obj, PyObject *arg)
         return NULL;
     pthread_mutex_lock(&c->lock);
     for (uint32_t i = 0; i < KEPT; i++)
-        if (c->failures[i].trace && c->failures[i].sample == sample && (!newest || before(newest, &c->failures[i])))
+        if (c->failures[i].trace && c->failures[i].sample == sample &&
+            (!newest || before(newest, &c->failures[i])))
             newest = &c->failures[i];
     if (newest) {
         found = PyUnicode_DecodeUTF8(newest->trace, (Py_ssize_t)strlen(newest->trace), "replace");
@@ -160,7 +163,8 @@ static int take(const message *m, const void *data, size_t room, stk_value_row *
     size_t size;
 
     if (!size_of(m, &size) || size != m->bytes || size > room)
-        return stk_fail(err, STK_ECORRUPT, "a function's answer makes no sense: its process is damaged");
+        return stk_fail(err, STK_ECORRUPT,
+                        "a function's answer makes no sense: its process is damaged");
     row->dtype = (stk_dtype)m->dtype;
     row->ndim = m->ndim;
     memcpy(row->shape, m->shape, sizeof row->shape);
@@ -175,8 +179,9 @@ static int failed(calls_object *c, const stk_call_at *at, const message *m, cons
                   stk_error *err)
 {
     keep_trace(c, at, text + m->bytes, (size_t)m->shape[0]);
-    return stk_fail(err, m->status == ENDED ? STK_ECLOSED : STK_ECORRUPT, "output %.40s: call(%.60s) raised %.*s",
-                    at->output, at->function, (int)m->bytes, text);
+    return stk_fail(err, m->status == ENDED ? STK_ECLOSED : STK_ECORRUPT,
+                    "output %.40s: call(%.60s) raised %.*s", at->output, at->function,
+                    (int)m->bytes, text);
 }
 
 static message request_of(const stk_call_at *at, const stk_value_row *row)
@@ -203,13 +208,15 @@ static message request_of(const stk_call_at *at, const stk_value_row *row)
 /* ---- in this process ---- */
 
 /* `run` answers (message, data); or (message, text of the error and its traceback). */
-static int run_here(calls_object *c, const stk_call_at *at, stk_value_row *row, stk_scratch *scratch,
-                    stk_error *err)
+static int run_here(calls_object *c, const stk_call_at *at, stk_value_row *row,
+                    stk_scratch *scratch, stk_error *err)
 {
     message m = request_of(at, row);
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *data = PyMemoryView_FromMemory(row->data ? row->data : (char *)&m, (Py_ssize_t)m.bytes, PyBUF_READ);
-    PyObject *made = data ? PyObject_CallFunction(c->run, "y#O", (const char *)&m, (Py_ssize_t)sizeof m, data)
+    PyObject *data = PyMemoryView_FromMemory(row->data ? row->data : (char *)&m,
+                                             (Py_ssize_t)m.bytes, PyBUF_READ);
+    PyObject *made = data ? PyObject_CallFunction(c->run, "y#O", (const char *)&m,
+                                                  (Py_ssize_t)sizeof m, data)
                           : NULL;
     const char *head;
     Py_ssize_t len;
@@ -304,8 +311,9 @@ static int buried(calls_object *c, process *p, const stk_call_at *at, stk_error 
         rc = stk_fail(err, deaths < MAX_DEATHS ? STK_ECORRUPT : STK_ECLOSED, "%s", why);
     } else {
         PyErr_Clear();
-        rc = stk_fail(err, STK_ECLOSED, "worker process %u of call(%.80s) ended, and no other one could be started", number,
-                      at->function);
+        rc = stk_fail(err, STK_ECLOSED,
+                      "worker process %u of call(%.80s) ended, and no other one could be started",
+                      number, at->function);
     }
     Py_XDECREF(said);
     PyGILState_Release(gil);
@@ -320,7 +328,8 @@ static int tell(calls_object *c, process *p, const stk_call_at *at, const stk_va
 
     (void)c;
     if (m.bytes > p->room - RING_DATA)
-        return stk_fail(err, STK_ELIMIT, "a value of %llu bytes for call(%.80s), and at most %zu fit",
+        return stk_fail(err, STK_ELIMIT,
+                        "a value of %llu bytes for call(%.80s), and at most %zu fit",
                         (unsigned long long)m.bytes, at->function, p->room - RING_DATA);
     memcpy(p->slot + HEAD, &m, sizeof m);
     if (m.bytes)
@@ -339,7 +348,8 @@ static int answer_of(calls_object *c, const process *p, const stk_call_at *at, s
         return take(&m, p->slot + RING_DATA, p->room - RING_DATA, row, scratch, err);
     if (m.bytes > RING_DATA - TEXT || m.shape[0] < 0 ||
         (uint64_t)m.shape[0] > RING_DATA - TEXT - m.bytes)
-        return stk_fail(err, STK_ECORRUPT, "a function's answer makes no sense: its process is damaged");
+        return stk_fail(err, STK_ECORRUPT,
+                        "a function's answer makes no sense: its process is damaged");
     return failed(c, at, &m, (const char *)p->slot + TEXT, err);
 }
 
@@ -358,7 +368,8 @@ static int run_there(calls_object *c, const stk_call_at *at, stk_value_row *row,
     else if (how == 1)
         rc = buried(c, p, at, err);
     else if (how == 2)
-        return stk_fail(err, STK_ECLOSED, "the loader is being closed"); /* it stays busy: its answer comes */
+        /* it stays busy: its answer comes */
+        return stk_fail(err, STK_ECLOSED, "the loader is being closed");
     give_process(c, p, how == 0);
     return rc;
 }
@@ -446,7 +457,8 @@ stk_caller caller_of(PyObject *calls)
                          .call = call };
 }
 
-/* processes: a tuple of (socket, pidfd, number of the slot, Slot); none: functions run in this process. */
+/* processes: a tuple of (socket, pidfd, number of the slot, Slot); none: functions run in this
+ * process. */
 static int take_processes(calls_object *c, PyObject *processes)
 {
     Py_ssize_t n = PyTuple_Size(processes);
@@ -465,8 +477,8 @@ static int take_processes(calls_object *c, PyObject *processes)
         process *p = &c->p[i];
         PyObject *slot;
 
-        if (!PyArg_ParseTuple(PyTuple_GetItem(processes, i), "iiIO", &p->sock, &p->pid,
-                              &p->number, &slot) ||
+        if (!PyArg_ParseTuple(PyTuple_GetItem(processes, i), "iiIO", &p->sock, &p->pid, &p->number,
+                              &slot) ||
             PyObject_GetBuffer(slot, &c->views[i], PyBUF_WRITABLE) < 0)
             return -1;
         p->slot = c->views[i].buf;
@@ -546,7 +558,8 @@ static void calls_dealloc(PyObject *obj)
 }
 
 static PyMethodDef calls_methods[] = {
-    { "stop", calls_stop, METH_NOARGS, "calls that wait, and later ones, fail: the loader is being closed" },
+    { "stop", calls_stop, METH_NOARGS,
+      "calls that wait, and later ones, fail: the loader is being closed" },
     { "spent", calls_spent, METH_NOARGS, "seconds in each function" },
     { "trace", calls_trace, METH_O, "the traceback of a sample's failure, or None" },
     { NULL, NULL, 0, NULL },

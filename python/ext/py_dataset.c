@@ -69,8 +69,8 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "classes", "columns", "jpeg", "dtype", "shape", "reindex", "store",
-                             "salvage", NULL };
+    static char *names[] = { "urls",  "classes", "columns", "jpeg",    "dtype",
+                             "shape", "reindex", "store",   "salvage", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
@@ -222,10 +222,8 @@ static PyObject *dataset_where(PyObject *obj, PyObject *arg)
         Py_XDECREF(held);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_dataset_where(ds, text, &ids, &n, &err);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(held);
+    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_where(ds, text, &ids, &n, &err);
+    Py_END_ALLOW_THREADS Py_DECREF(held);
     if (rc < 0)
         return raise_error(state_of(obj), rc, &err);
     out = PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
@@ -255,8 +253,13 @@ static PyObject *dataset_types(PyObject *obj, PyObject *unused)
 
     (void)unused;
     for (uint32_t i = 0; ds && list && stk_dataset_field_type(ds, i, &t); i++) {
-        PyObject *shape = shape_of(&t), *item = shape ? Py_BuildValue("(ssN)", t.name, t.dtype ? stk_dtype_name(t.dtype) : t.text ? "text" : "", shape)
-                                                      : NULL;
+        PyObject *shape = shape_of(&t),
+                 *item = shape ? Py_BuildValue("(ssN)", t.name,
+                                               t.dtype  ? stk_dtype_name(t.dtype)
+                                               : t.text ? "text"
+                                                        : "",
+                                               shape)
+                               : NULL;
 
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -411,7 +414,8 @@ static stk_key *keys_of(PyObject *list, Py_ssize_t n)
     return keys;
 }
 
-/* Rows of tables have no keys: a row's number in all data is its key, written as sample_keys has it. */
+/* Rows of tables have no keys: a row's number in all data is its key, written as sample_keys has
+ * it. */
 static int find_numbers(const stk_dataset *ds, const stk_key *keys, uint64_t n, match_list *found)
 {
     uint64_t rows = stk_dataset_len(ds);
@@ -424,7 +428,8 @@ static int find_numbers(const stk_dataset *ds, const stk_key *keys, uint64_t n, 
 
         while (k < keys[i].len && k < 19 && s[k] >= '0' && s[k] <= '9')
             number = 10 * number + (uint64_t)(s[k++] - '0');
-        if (k && k == keys[i].len && (s[0] != '0' || k == 1) && number - found->first < rows) /* below it wraps */
+        /* below it wraps */
+        if (k && k == keys[i].len && (s[0] != '0' || k == 1) && number - found->first < rows)
             rc = note_match(found, i, number - found->first);
     }
     return rc;
@@ -473,7 +478,8 @@ done:
 static PyMethodDef dataset_methods[] = {
     { "read", dataset_read, METH_O, "sample i: {\"__key__\", \"__url__\", field: bytes}" },
     { "fields", dataset_fields, METH_NOARGS, "names of the fields that occur" },
-    { "types", dataset_types, METH_NOARGS, "of fields: (name, dtype, \"text\" or \"\": bytes, shape of a row)" },
+    { "types", dataset_types, METH_NOARGS,
+      "of fields: (name, dtype, \"text\" or \"\": bytes, shape of a row)" },
     { "where", dataset_where, METH_O, "numbers of the samples that satisfy a condition, as u64" },
     { "shards", dataset_shards, METH_NOARGS, "names of the shards" },
     { "classes", dataset_classes, METH_NOARGS, "names of the classes, number 0 first" },
@@ -521,11 +527,8 @@ PyObject *index_build(PyObject *module, PyObject *args)
     held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
     list = held ? strings_of(urls, &n) : NULL;
     if (list) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = stk_index_build(list, n, &o, NULL, &err);
-        Py_END_ALLOW_THREADS
-        if (rc < 0)
-            raise_error(st, rc, &err);
+        Py_BEGIN_ALLOW_THREADS rc = stk_index_build(list, n, &o, NULL, &err);
+        Py_END_ALLOW_THREADS if (rc < 0) raise_error(st, rc, &err);
     }
     PyMem_Free((void *)list);
     Py_XDECREF(held);

@@ -20,8 +20,7 @@ static PyObject *drawn_tuple(const drawn *d)
 
     return Py_BuildValue("(IIz(IIII)(II)(iiII)OO)", d->output, d->step, d->op, v->clip.x, v->clip.y,
                          v->clip.w, v->clip.h, v->res_w, v->res_h, v->vis_x, v->vis_y, v->vis_w,
-                         v->vis_h, v->flip_x ? Py_True : Py_False,
-                         v->flip_y ? Py_True : Py_False);
+                         v->vis_h, v->flip_x ? Py_True : Py_False, v->flip_y ? Py_True : Py_False);
 }
 
 PyObject *loader_drawn(PyObject *obj, PyObject *unused)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_loader.c - a loader: open, seek, figures, close.  Its batches: py_next.c; its lock: py_loader.h. */
+/* py_loader.c - a loader: open, seek, figures, close.  Its batches: py_next.c; its lock:
+ * py_loader.h. */
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +20,8 @@ static void outputs_free(output_list *o)
     PyMem_Free(o->collation);
 }
 
-/* Outputs as tuples (name, chain, collate, pad, multiple) in a tuple, which keeps the text alive. */
+/* Outputs as tuples (name, chain, collate, pad, multiple) in a tuple, which keeps the text
+ * alive. */
 static int outputs_of(PyObject *tuples, Py_ssize_t n, output_list *o)
 {
     o->output = PyMem_Calloc((size_t)n + 1, sizeof *o->output);
@@ -129,8 +131,8 @@ static int loader_prepare(loader_object *self, int watch)
 
 static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "data", "outputs", "options", "exclude",
-                             "watch", "sampling", "ahead", "calls", NULL };
+    static char *names[] = { "data",     "outputs", "options", "exclude", "watch",
+                             "sampling", "ahead",   "calls",   NULL };
     PyObject *data, *outputs, *words, *exclude = Py_None, *taken = Py_None, *calls = Py_None;
     loader_object *self = (loader_object *)obj;
     stk_loader_options o = { 0 };
@@ -141,8 +143,8 @@ static int loader_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_stage stage;
     stk_caller caller;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpOpO:Loader", names, &PyTuple_Type, &data,
-                                     &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!O!|OpOpO:Loader", names, &PyTuple_Type,
+                                     &data, &PyTuple_Type, &outputs, &PyDict_Type, &words, &exclude,
                                      &watch, &taken, &ahead, &calls) ||
         loader_prepare(self, watch) < 0 || options_parse(obj, words, &o) < 0)
         return -1;
@@ -633,10 +635,12 @@ static PyObject *wait_dict(const stk_stats *s)
     uint64_t parts = s->wait_ns + s->repair_ns + s->ledger_ns;
     uint64_t rest = s->next_ns > parts ? s->next_ns - parts : 0;
 
-    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "reads_s", (double)s->read_wait_ns * 1e-9, "memory_s",
-                         (double)s->room_ns * 1e-9, "first_s", (double)s->first_wait_ns * 1e-9, "data_s", (double)s->wait_ns * 1e-9, "repair_s",
-                         (double)s->repair_ns * 1e-9, "ledger_s", (double)s->ledger_ns * 1e-9,
-                         "rest_s", (double)rest * 1e-9, "now_s", (double)s->waiting_ns * 1e-9);
+    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "reads_s", (double)s->read_wait_ns * 1e-9,
+                         "memory_s", (double)s->room_ns * 1e-9, "first_s",
+                         (double)s->first_wait_ns * 1e-9, "data_s", (double)s->wait_ns * 1e-9,
+                         "repair_s", (double)s->repair_ns * 1e-9, "ledger_s",
+                         (double)s->ledger_ns * 1e-9, "rest_s", (double)rest * 1e-9, "now_s",
+                         (double)s->waiting_ns * 1e-9);
 }
 
 static PyObject *ring_dict(const stk_stats *s)
@@ -661,16 +665,16 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
         stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
         (double)s.first_batch_ns * 1e-9, "elapsed_s", (double)s.elapsed_ns * 1e-9, "open_s",
-        (double)s.open_ns * 1e-9, "remote_reads", (unsigned long long)s.remote_reads, "skipped", (unsigned long long)s.skipped, "retried_reads",
-        (unsigned long long)s.retried_reads, "cold_reads", (unsigned long long)s.cold_reads,
-        "cold_by", s.cold_by, "memory", (unsigned long long)s.memory, "memory_peak",
-        (unsigned long long)s.memory_peak, "memory_limit", (unsigned long long)s.memory_limit,
-        "memory_of", memory_dict(&s), "held", s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek,
-        "jpeg_misfit", (unsigned long long)s.jpeg_misfit, "jpeg_fallback",
-        (unsigned long long)s.jpeg_fallback, "jpeg_learned", (unsigned long long)s.jpeg_learned,
-        "packed_tokens", (unsigned long long)s.packed_tokens, "packed_room",
-        (unsigned long long)s.packed_room, "wait", wait_dict(&s), "ring", ring_dict(&s),
-        "histograms", histograms_dict(&s));
+        (double)s.open_ns * 1e-9, "remote_reads", (unsigned long long)s.remote_reads, "skipped",
+        (unsigned long long)s.skipped, "retried_reads", (unsigned long long)s.retried_reads,
+        "cold_reads", (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
+        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
+        "memory_limit", (unsigned long long)s.memory_limit, "memory_of", memory_dict(&s), "held",
+        s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
+        (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
+        "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
+        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
+        "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms", histograms_dict(&s));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */

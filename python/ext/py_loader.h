@@ -33,9 +33,9 @@ typedef struct loader_object {
     PyObject_HEAD stk_loader *l; /* either lock reads it, close() has both; NULL: closed */
     PyThread_type_lock lock, figures;
     pid_t pid;
-    drawn_list *drawn; /* lock; NULL: no one asks */
-    PyObject *data;    /* the data sets, some of which lend memory to the threads */
-    PyObject *calls;   /* functions of the chains; NULL: none */
+    drawn_list *drawn;  /* lock; NULL: no one asks */
+    PyObject *data;     /* the data sets, some of which lend memory to the threads */
+    PyObject *calls;    /* functions of the chains; NULL: none */
     stage_queue *ahead; /* batches for functions of batch_ops; NULL: none */
 } loader_object;
 

@@ -2,10 +2,11 @@
 /* py_next.c - batches of a loader, and an iterator that loses none when a signal's handler raises.
  *
  * A handler written in Python runs between any two steps of Python code, and what it raises drops
- * the values in flight there.  So a batch is only looked at (peek) while Python makes tensors of it,
- * and taken (give) when the finished object is handed to the caller: by C, where no handler runs.
- * The loader's place and its ledger move in give() alone.  What was cut short is made again by the
- * next call.  A for loop stores what an iterator in C answers without a look at signals between.
+ * the values in flight there.  So a batch is only looked at (peek) while Python makes tensors of
+ * it, and taken (give) when the finished object is handed to the caller: by C, where no handler
+ * runs.  The loader's place and its ledger move in give() alone.  What was cut short is made again
+ * by the next call.  A for loop stores what an iterator in C answers without a look at signals
+ * between.
  *
  * next() waits in slices, so that Ctrl-C, close() and other threads' calls get their turn. */
 #include "py_loader.h"
@@ -92,8 +93,8 @@ PyObject *loader_give(PyObject *obj, PyObject *args)
     rc = now == epoch && at == step ? stk_loader_next(self->l, &b, 0, &err) : STK_END;
     leave(self);
     stk_batch_release(&b);
-    Py_END_ALLOW_THREADS if (rc < 0 && rc != STK_ETIMEOUT)
-        return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS if (rc < 0 && rc != STK_ETIMEOUT) return raise_error(state_of(obj), rc,
+                                                                              &err);
     return PyBool_FromLong(rc == 0);
 }
 
@@ -104,8 +105,8 @@ typedef struct giver_object {
 } giver_object;
 
 /* self._make() answers (value, give, token) in Python; give(*token) is a function in C that takes
- * the value off its queue, or answers something false: then it is made again.  After give() there is
- * nothing that can raise. */
+ * the value off its queue, or answers something false: then it is made again.  After give() there
+ * is nothing that can raise. */
 static PyObject *giver_next(PyObject *obj)
 {
     for (;;) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_object.c - objects of a bucket by their address, for notes and files that pack() writes there. */
+/* py_object.c - objects of a bucket by their address, for notes and files that pack() writes
+ * there. */
 #include "pystoker.h"
 
 #include <stoker/plugin.h>
@@ -18,7 +19,8 @@ static int to_store(PyObject *value, void *out)
 static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *pair = Py_BuildValue("(NK)", text_from(f->url, strlen(f->url)), (unsigned long long)f->size);
+    PyObject *pair = Py_BuildValue("(NK)", text_from(f->url, strlen(f->url)),
+                                   (unsigned long long)f->size);
     int rc = pair ? PyList_Append(cookie, pair) : -1;
 
     Py_XDECREF(pair);
@@ -41,10 +43,9 @@ PyObject *object_list(PyObject *module, PyObject *args)
     out = PyList_New(0);
     if (!out)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_list(prefix, s, add_listed, out, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0) {
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_list(prefix, s, add_listed, out, &err);
+    Py_END_ALLOW_THREADS if (rc < 0)
+    {
         Py_DECREF(out);
         return raise_error(PyModule_GetState(module), rc, &err);
     }
@@ -64,11 +65,8 @@ PyObject *object_read(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yO&:object_read", &url, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_read(url, s, &data, &len, &err);
-    Py_END_ALLOW_THREADS
-    if (rc == STK_ENOTFOUND)
-        Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_read(url, s, &data, &len, &err);
+    Py_END_ALLOW_THREADS if (rc == STK_ENOTFOUND) Py_RETURN_NONE;
     if (rc < 0)
         return raise_error(PyModule_GetState(module), rc, &err);
     out = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
@@ -86,10 +84,8 @@ PyObject *object_write(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yy*O&:object_write", &url, &data, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_write(url, s, data.buf, (size_t)data.len, &err);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&data);
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_write(url, s, data.buf, (size_t)data.len, &err);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
     if (rc < 0)
         return raise_error(PyModule_GetState(module), rc, &err);
     Py_RETURN_NONE;
@@ -104,11 +100,8 @@ PyObject *object_remove(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yO&:object_remove", &url, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_remove(url, s, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        return raise_error(PyModule_GetState(module), rc, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_remove(url, s, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(PyModule_GetState(module), rc, &err);
     Py_RETURN_NONE;
 }
 
@@ -140,8 +133,8 @@ static int is_dead(void *cookie, const char *url)
     return yes;
 }
 
-/* object_sweep(prefix, dead, store): abort uploads that dead(url) says to be dead processes'.  Who may not list
- * uploads writes all the same: the bucket's own rules end them some day. */
+/* object_sweep(prefix, dead, store): abort uploads that dead(url) says to be dead processes'.  Who
+ * may not list uploads writes all the same: the bucket's own rules end them some day. */
 PyObject *object_sweep(PyObject *module, PyObject *args)
 {
     const char *prefix;
@@ -153,10 +146,8 @@ PyObject *object_sweep(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "yOO&:object_sweep", &prefix, &dead, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_sweep(prefix, s, is_dead, dead, &err);
-    Py_END_ALLOW_THREADS
-    return PyBool_FromLong(rc == 0);
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_sweep(prefix, s, is_dead, dead, &err);
+    Py_END_ALLOW_THREADS return PyBool_FromLong(rc == 0);
 }
 
 /* ---- one that is written piece by piece ---- */
@@ -180,11 +171,8 @@ static int put_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "a Put is opened once");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_object_put(url, s, &self->put, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0)
-        raise_error(state_of(obj), rc, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_object_put(url, s, &self->put, &err);
+    Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
     return rc < 0 ? -1 : 0;
 }
 
@@ -197,11 +185,10 @@ static PyObject *put_write(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "y*:write", &data))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = self->put ? self->put->write(self->put, data.buf, (size_t)data.len, &err)
-                   : stk_fail(&err, STK_ECLOSED, "this object is closed");
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&data);
+    Py_BEGIN_ALLOW_THREADS rc = self->put
+                                    ? self->put->write(self->put, data.buf, (size_t)data.len, &err)
+                                    : stk_fail(&err, STK_ECLOSED, "this object is closed");
+    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
     if (rc < 0)
         return raise_error(state_of(obj), rc, &err);
     Py_RETURN_NONE;
@@ -212,9 +199,7 @@ static void end(put_object *self)
     stk_put *put = self->put;
 
     self->put = NULL;
-    Py_BEGIN_ALLOW_THREADS
-    if (put)
-        put->close(put); /* what was not committed is aborted */
+    Py_BEGIN_ALLOW_THREADS if (put) put->close(put); /* what was not committed is aborted */
     Py_END_ALLOW_THREADS
 }
 
@@ -227,8 +212,7 @@ static PyObject *put_close(PyObject *obj, PyObject *args)
     if (!PyArg_ParseTuple(args, "p:close", &commit))
         return NULL;
     if (commit && self->put) {
-        Py_BEGIN_ALLOW_THREADS
-        rc = self->put->commit(self->put, &err);
+        Py_BEGIN_ALLOW_THREADS rc = self->put->commit(self->put, &err);
         Py_END_ALLOW_THREADS
     }
     end(self);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_ops.c - ops of the user's own: from a shared object, or a function compiled by Numba (or ctypes).
+/* py_ops.c - ops of the user's own: from a shared object, or a function compiled by Numba (or
+ * ctypes).
  *
- * Ops is a registry (stk_registry).  The one that use_ops() was given last is what loaders and transforms that are
- * opened from then on can name; those that are open keep theirs.  Tables and functions stay while the process runs: a
- * thread of a loader may be in one. */
+ * Ops is a registry (stk_registry).  The one that use_ops() was given last is what loaders and
+ * transforms that are opened from then on can name; those that are open keep theirs.  Tables and
+ * functions stay while the process runs: a thread of a loader may be in one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,8 @@ static int own_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     for (uint32_t i = 0; i < o->n; i++)
         s->arg[i] = stk_args_f64(args, o->arg[i].name);
     if (!o->dtype && (spec->kind != STK_KIND_IMAGE || spec->normalized || spec->typed))
-        return stk_fail(err, STK_EINVAL, "%s works on pixels: put it after image, and before normalize and to",
+        return stk_fail(err, STK_EINVAL,
+                        "%s works on pixels: put it after image, and before normalize and to",
                         o->name);
     if (o->dtype && (spec->kind != STK_KIND_VALUE || spec->array || spec->dtype != o->dtype))
         return stk_fail(err, STK_EINVAL, "%s works on numbers of the type %s: put to(%s) before it",
@@ -142,7 +144,8 @@ static PyObject *ops_add(PyObject *obj, PyObject *args)
     own *o;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "sKIO!I:add", &name, &address, &dtype, &PyTuple_Type, &list, &version))
+    if (!PyArg_ParseTuple(args, "sKIO!I:add", &name, &address, &dtype, &PyTuple_Type, &list,
+                          &version))
         return NULL;
     o = calloc(1, sizeof *o);
     if (!o || !(o->name = strdup(name)))

@@ -345,7 +345,8 @@ static PyObject *py_ring_room(PyObject *obj, void *unused)
 }
 
 static PyMethodDef ring_methods[] = {
-    { "take", py_ring_take, METH_NOARGS, "a Slot that is free; it goes back with its last reference" },
+    { "take", py_ring_take, METH_NOARGS,
+      "a Slot that is free; it goes back with its last reference" },
     { "slot", py_ring_slot, METH_O, "the Slot with a number, for those who were given it" },
     { "taken", py_ring_taken, METH_NOARGS, "how many slots are out" },
     { NULL, NULL, 0, NULL },
@@ -380,7 +381,8 @@ PyObject *die_with_parent(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* Memory of samples is used again and not given back: every megabyte that is mapped again costs page faults. */
+/* Memory of samples is used again and not given back: every megabyte that is mapped again costs
+ * page faults. */
 PyObject *keep_heap(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -396,13 +398,14 @@ PyObject *keep_heap(PyObject *module, PyObject *unused)
 #define LONG_LIST 10000 /* items that are worth a look */
 #define DEEPEST 4       /* tuples within tuples */
 
-/* Whether it is of a type that marshal keeps whole: of subclasses and of what has a buffer it does not. */
+/* Whether it is of a type that marshal keeps whole: of subclasses and of what has a buffer it does
+ * not. */
 static int is_plain(PyObject *value, int depth)
 {
     PyTypeObject *type = Py_TYPE(value);
 
-    if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
-        type == &PyBytes_Type || value == Py_None)
+    if (type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type ||
+        type == &PyBool_Type || type == &PyBytes_Type || value == Py_None)
         return 1;
     if (type != &PyTuple_Type || depth == DEEPEST)
         return 0;
@@ -412,8 +415,8 @@ static int is_plain(PyObject *value, int depth)
     return 1;
 }
 
-/* pick_plain(take, value): None; of a long list of plain values, and of tuples of them, take(value).  It is called
- * for every object that a data set's pickle has. */
+/* pick_plain(take, value): None; of a long list of plain values, and of tuples of them,
+ * take(value).  It is called for every object that a data set's pickle has. */
 PyObject *pick_plain(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     (void)module;
@@ -471,8 +474,8 @@ PyObject *ring_twister(PyObject *module, PyObject *arg)
     return PyBytes_FromStringAndSize((const char *)words, sizeof words);
 }
 
-/* set_twister(memory, address): {int index; uint32_t words[624]} of random.Random, which _seeds.py has
- * found to be there. */
+/* set_twister(memory, address): {int index; uint32_t words[624]} of random.Random, which _seeds.py
+ * has found to be there. */
 PyObject *ring_set_twister(PyObject *module, PyObject *args)
 {
     unsigned long long memory, address;

@@ -37,7 +37,8 @@ static int open_sampler(sampler_object *self, PyObject *lens, const stk_loader_o
 
     if (!len)
         return -1;
-    Py_BEGIN_ALLOW_THREADS rc = stk_sampler_open(&self->s, len, (size_t)PyTuple_Size(lens), o, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_sampler_open(&self->s, len, (size_t)PyTuple_Size(lens), o,
+                                                 &err);
     Py_END_ALLOW_THREADS PyMem_Free(len);
     if (rc < 0) {
         raise_error(state_of((PyObject *)self), rc, &err);
@@ -116,7 +117,8 @@ static PyObject *sampler_steps(PyObject *obj, PyObject *arg)
     return PyLong_FromUnsignedLongLong(stk_sampler_steps(s, from));
 }
 
-/* at(epoch, from, step): (ids, positions, valid, start, count, number); ids and positions as u64. */
+/* at(epoch, from, step): (ids, positions, valid, start, count, number); ids and positions as
+ * u64. */
 static PyObject *sampler_at(PyObject *obj, PyObject *args)
 {
     sampler_object *self = (sampler_object *)obj;
@@ -175,8 +177,7 @@ static PyObject *sampler_set_mix(PyObject *obj, PyObject *tuples)
 
     if (!s || !PyTuple_Check(tuples) || mix_parse(tuples, &list) < 0) {
         mix_free(&list);
-        return PyErr_Occurred() ? NULL
-                                : PyErr_Format(PyExc_TypeError, "changes come in a tuple");
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "changes come in a tuple");
     }
     rc = stk_sampler_set_mix(s, list.change, list.n, &err);
     mix_free(&list);
@@ -220,7 +221,8 @@ static PyObject *sampler_ledger(PyObject *obj, PyObject *args)
     PyObject *path;
     int rc;
 
-    if (!s || !PyArg_ParseTuple(args, "OKKKK:ledger", &path, &generation, &epoch, &position, &names) ||
+    if (!s ||
+        !PyArg_ParseTuple(args, "OKKKK:ledger", &path, &generation, &epoch, &position, &names) ||
         (path != Py_None && PyBytes_AsStringAndSize(path, &folder, NULL) < 0))
         return NULL;
     from = (stk_ledger_from){ generation, epoch, position, names };
@@ -239,7 +241,8 @@ static PyObject *sampler_note(PyObject *obj, PyObject *args)
     stk_error err = { 0 };
     int rc = STK_EINVAL;
 
-    if (!s || !PyArg_ParseTuple(args, "Ky*y*KKK:note", &epoch, &ids, &valid, &start, &count, &number))
+    if (!s ||
+        !PyArg_ParseTuple(args, "Ky*y*KKK:note", &epoch, &ids, &valid, &start, &count, &number))
         return NULL;
     step = (stk_sampler_step){ .ids = ids.buf,
                                .rows = (uint32_t)(ids.len / 8),
@@ -262,7 +265,8 @@ static PyMethodDef sampler_methods[] = {
     { "steps", sampler_steps, METH_O, "of an epoch that is entered at a position" },
     { "at", sampler_at, METH_VARARGS,
       "at(epoch, from, step): (ids, positions, valid, start, count, number)" },
-    { "substitute", sampler_substitute, METH_VARARGS, "substitute(epoch, position, attempt): an id" },
+    { "substitute", sampler_substitute, METH_VARARGS,
+      "substitute(epoch, position, attempt): an id" },
     { "mix", sampler_mix, METH_NOARGS, "changes of a mixture's weights" },
     { "set_mix", sampler_set_mix, METH_O, "all changes again" },
     { "set_weights", sampler_set_weights, METH_VARARGS, "set_weights(weights, epoch, position)" },

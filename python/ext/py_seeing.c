@@ -10,32 +10,57 @@ typedef struct named_place {
     size_t at;
 } named_place;
 
-#define PLACE(type, field) { #field, offsetof(type, field) }
+#define PLACE(type, field)                                                                         \
+    {                                                                                              \
+#field, offsetof(type, field)                                                              \
+    }
 
-static const named_place sight_fields[] = {
-    PLACE(stk_sight, at_s),         PLACE(stk_sight, steps),        PLACE(stk_sight, samples),
-    PLACE(stk_sight, bytes),        PLACE(stk_sight, wait_s),       PLACE(stk_sight, start_s),
-    PLACE(stk_sight, consumer_cpu_s), PLACE(stk_sight, idle_s),     PLACE(stk_sight, delay_s),
-    PLACE(stk_sight, others_s),     PLACE(stk_sight, copy_s),       PLACE(stk_sight, cold),
-    PLACE(stk_sight, remote),       PLACE(stk_sight, jpegs),        PLACE(stk_sight, jpegs_seek),
-    PLACE(stk_sight, cache_hits),   PLACE(stk_sight, cache_misses), PLACE(stk_sight, workers),
-    PLACE(stk_sight, cores),        PLACE(stk_sight, slots),        PLACE(stk_sight, slots_short),
-    PLACE(stk_sight, memory_peak),  PLACE(stk_sight, memory_limit), PLACE(stk_sight, gpu),
-    PLACE(stk_sight, sm_share),     PLACE(stk_sight, gpu_memory_share), { NULL, 0 }
-};
-static const named_place need_fields[] = {
-    PLACE(stk_need, samples),     PLACE(stk_need, sample_bytes), PLACE(stk_need, batch),
-    PLACE(stk_need, gpus),        PLACE(stk_need, step_s),       PLACE(stk_need, rate),
-    PLACE(stk_need, row_bytes),   PLACE(stk_need, load_s),       PLACE(stk_need, loader_rate),
-    PLACE(stk_need, storage_rate), PLACE(stk_need, link_rate),   PLACE(stk_need, gpu_hour),
-    { NULL, 0 }
-};
+static const named_place sight_fields[] = { PLACE(stk_sight, at_s),
+                                            PLACE(stk_sight, steps),
+                                            PLACE(stk_sight, samples),
+                                            PLACE(stk_sight, bytes),
+                                            PLACE(stk_sight, wait_s),
+                                            PLACE(stk_sight, start_s),
+                                            PLACE(stk_sight, consumer_cpu_s),
+                                            PLACE(stk_sight, idle_s),
+                                            PLACE(stk_sight, delay_s),
+                                            PLACE(stk_sight, others_s),
+                                            PLACE(stk_sight, copy_s),
+                                            PLACE(stk_sight, cold),
+                                            PLACE(stk_sight, remote),
+                                            PLACE(stk_sight, jpegs),
+                                            PLACE(stk_sight, jpegs_seek),
+                                            PLACE(stk_sight, cache_hits),
+                                            PLACE(stk_sight, cache_misses),
+                                            PLACE(stk_sight, workers),
+                                            PLACE(stk_sight, cores),
+                                            PLACE(stk_sight, slots),
+                                            PLACE(stk_sight, slots_short),
+                                            PLACE(stk_sight, memory_peak),
+                                            PLACE(stk_sight, memory_limit),
+                                            PLACE(stk_sight, gpu),
+                                            PLACE(stk_sight, sm_share),
+                                            PLACE(stk_sight, gpu_memory_share),
+                                            { NULL, 0 } };
+static const named_place need_fields[] = { PLACE(stk_need, samples),
+                                           PLACE(stk_need, sample_bytes),
+                                           PLACE(stk_need, batch),
+                                           PLACE(stk_need, gpus),
+                                           PLACE(stk_need, step_s),
+                                           PLACE(stk_need, rate),
+                                           PLACE(stk_need, row_bytes),
+                                           PLACE(stk_need, load_s),
+                                           PLACE(stk_need, loader_rate),
+                                           PLACE(stk_need, storage_rate),
+                                           PLACE(stk_need, link_rate),
+                                           PLACE(stk_need, gpu_hour),
+                                           { NULL, 0 } };
 static const named_place plan_fields[] = {
-    PLACE(stk_plan_figures, samples_rate), PLACE(stk_plan_figures, steps_rate),
-    PLACE(stk_plan_figures, storage_rate), PLACE(stk_plan_figures, link_rate),
-    PLACE(stk_plan_figures, link_s),       PLACE(stk_plan_figures, cores),
-    PLACE(stk_plan_figures, cache_bytes),  PLACE(stk_plan_figures, epoch_s),
-    PLACE(stk_plan_figures, use_overlapped), PLACE(stk_plan_figures, use_serial),
+    PLACE(stk_plan_figures, samples_rate),    PLACE(stk_plan_figures, steps_rate),
+    PLACE(stk_plan_figures, storage_rate),    PLACE(stk_plan_figures, link_rate),
+    PLACE(stk_plan_figures, link_s),          PLACE(stk_plan_figures, cores),
+    PLACE(stk_plan_figures, cache_bytes),     PLACE(stk_plan_figures, epoch_s),
+    PLACE(stk_plan_figures, use_overlapped),  PLACE(stk_plan_figures, use_serial),
     PLACE(stk_plan_figures, idle_cost_month), { NULL, 0 }
 };
 
@@ -233,8 +258,8 @@ PyObject *module_diagnose(PyObject *module, PyObject *args)
     int foreign;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!zp|z:diagnose", &PyList_Type, &from, &PyList_Type, &to, &o.data,
-                          &foreign, &o.function))
+    if (!PyArg_ParseTuple(args, "O!O!zp|z:diagnose", &PyList_Type, &from, &PyList_Type, &to,
+                          &o.data, &foreign, &o.function))
         return NULL;
     n = PyList_Size(to);
     if (n < 1 || (PyList_Size(from) != n && PyList_Size(from) != 0)) {
@@ -296,8 +321,9 @@ static PyObject *drift_rows(const stk_drift_row *row, uint32_t n)
     PyObject *list = PyList_New(n);
 
     for (uint32_t i = 0; list && i < n; i++) {
-        PyObject *v = Py_BuildValue("(NsddO)", text_from(row[i].feature, strlen(row[i].feature)), row[i].test,
-                                    row[i].value, row[i].bound, row[i].drifted ? Py_True : Py_False);
+        PyObject *v = Py_BuildValue("(NsddO)", text_from(row[i].feature, strlen(row[i].feature)),
+                                    row[i].test, row[i].value, row[i].bound,
+                                    row[i].drifted ? Py_True : Py_False);
 
         if (!v || PyList_SetItem(list, i, v) < 0)
             Py_CLEAR(list);
@@ -329,13 +355,15 @@ PyObject *module_drift_of(PyObject *module, PyObject *args)
     uint32_t n = 0;
     int rc;
 
-    if (!row || !PyArg_ParseTuple(args, "y#O!y#:drift_of", &text, &len, st->dataset, &data, &ids, &bytes)) {
+    if (!row ||
+        !PyArg_ParseTuple(args, "y#O!y#:drift_of", &text, &len, st->dataset, &data, &ids, &bytes)) {
         PyMem_Free(row);
         return row ? NULL : PyErr_NoMemory();
     }
     o.n_select = (uint64_t)bytes / sizeof(uint64_t);
     o.select = (const uint64_t *)ids; /* of a bytes object, which malloc aligned */
-    Py_BEGIN_ALLOW_THREADS rc = compare(text, (size_t)len, ((dataset_object *)data)->ds, &o, both, &err);
+    Py_BEGIN_ALLOW_THREADS rc = compare(text, (size_t)len, ((dataset_object *)data)->ds, &o, both,
+                                        &err);
     if (rc == 0 && both[1])
         stk_drift(both[0], both[1], row, MOST_ROWS, &n);
     Py_END_ALLOW_THREADS if (rc < 0) raise_error(st, rc, &err);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_signals.c - Ctrl-C while the library waits for a server.
  *
- * The thread that imports stoker, as a rule the main one, is asked about 20 times a second while it waits: handlers of
- * signals run then.  What a handler raises is kept, the call is told to end, and its error gives way to it.  Should
- * the call succeed all the same, the interpreter raises it soon after. */
+ * The thread that imports stoker, as a rule the main one, is asked about 20 times a second while it
+ * waits: handlers of signals run then.  What a handler raises is kept, the call is told to end, and
+ * its error gives way to it.  Should the call succeed all the same, the interpreter raises it soon
+ * after. */
 #include "pystoker.h"
 
 static PyObject *raised[3]; /* the GIL: by a handler, and not seen by anyone yet */

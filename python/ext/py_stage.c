@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_stage.c - a stage whose work is done by a thread of Python, ahead of the consumer.
  *
- * Workers put batches into a queue and go on; they never wait for the GIL.  One thread of Python takes
- * them in turn (ahead), calls its functions, and says that the batch is whole (ahead_done).  So order,
- * state and ledger stay the loader's.  Once the queue is shut, batches fail at once: the thread that drains the
- * loader waits for the one batch in hand at most. */
+ * Workers put batches into a queue and go on; they never wait for the GIL.  One thread of Python
+ * takes them in turn (ahead), calls its functions, and says that the batch is whole (ahead_done).
+ * So order, state and ledger stay the loader's.  Once the queue is shut, batches fail at once: the
+ * thread that drains the loader waits for the one batch in hand at most. */
 #include <pthread.h>
 #include <stdlib.h>
 

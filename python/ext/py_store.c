@@ -41,8 +41,7 @@ static int take_keys(PyObject *dict, stk_keys *out)
 {
     PyObject *end;
 
-    if (!dict || !PyDict_Check(dict) ||
-        text_of(dict, "access_key", out->id, sizeof out->id) < 0 ||
+    if (!dict || !PyDict_Check(dict) || text_of(dict, "access_key", out->id, sizeof out->id) < 0 ||
         text_of(dict, "secret_key", out->secret, sizeof out->secret) < 0 ||
         text_of(dict, "session_token", out->token, sizeof out->token) < 0)
         return -1;
@@ -61,10 +60,11 @@ static int ask(void *cookie, stk_keys *out, stk_error *err)
     PyErr_Clear();
     Py_XDECREF(answer);
     PyGILState_Release(gil);
-    return rc < 0 ? stk_fail(err, STK_EINVAL,
-                             "credentials() failed: it must return a dict with access_key, secret_key "
-                             "and, where there are, session_token and expires (seconds since 1970)")
-                  : 0;
+    return rc < 0
+               ? stk_fail(err, STK_EINVAL,
+                          "credentials() failed: it must return a dict with access_key, secret_key "
+                          "and, where there are, session_token and expires (seconds since 1970)")
+               : 0;
 }
 
 static void released(void *cookie)
@@ -85,9 +85,10 @@ static stk_tri tri(int x)
 
 PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "profile",       "region",    "endpoint",       "access_key", "secret_key",
-                             "session_token", "anonymous", "requester_pays", "credentials", "cache",
-                             "cache_limit", "hedge", NULL };
+    static char *names[] = { "profile",     "region",        "endpoint",    "access_key",
+                             "secret_key",  "session_token", "anonymous",   "requester_pays",
+                             "credentials", "cache",         "cache_limit", "hedge",
+                             NULL };
     stk_store_options o = { .size = sizeof o };
     int anonymous = 0, pays = 0, hedge = 0;
     unsigned long long limit = 0;
@@ -98,8 +99,8 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzppOzKp:store", names, &o.profile,
                                      &o.region, &o.endpoint, &o.access_key, &o.secret_key,
-                                     &o.session_token, &anonymous, &pays, &function,
-                                     &o.cache, &limit, &hedge))
+                                     &o.session_token, &anonymous, &pays, &function, &o.cache,
+                                     &limit, &hedge))
         return NULL;
     o.anonymous = tri(anonymous);
     o.requester_pays = tri(pays);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_stream.c - streams: shards that are read without an index, as a data set; and places in them. */
+/* py_stream.c - streams: shards that are read without an index, as a data set; and places in
+ * them. */
 #include "pystoker.h"
 
 #include <stoker/stream.h>
@@ -18,10 +19,9 @@ static PyObject *open_urls(module_state *st, const opened *a)
 
     if (!self)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    rc = stk_stream_open(&self->ds, a->urls, a->n, &a->o, &err);
-    Py_END_ALLOW_THREADS
-    if (rc < 0) {
+    Py_BEGIN_ALLOW_THREADS rc = stk_stream_open(&self->ds, a->urls, a->n, &a->o, &err);
+    Py_END_ALLOW_THREADS if (rc < 0)
+    {
         Py_DECREF((PyObject *)self);
         return raise_error(st, rc, &err);
     }
@@ -30,23 +30,24 @@ static PyObject *open_urls(module_state *st, const opened *a)
 
 PyObject *stream_open(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls", "store", "rank", "world", "streams", "batch", "ahead", "shuffle", "replaces",
-                             "window", "seed", NULL };
+    static char *names[] = { "urls",  "store",   "rank",     "world",  "streams", "batch",
+                             "ahead", "shuffle", "replaces", "window", "seed",    NULL };
     opened a = { .o.size = sizeof a.o };
     PyObject *urls, *store, *held, *out = NULL;
     unsigned long long window, seed;
     int shuffle, replaces;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OIIIIIppKK:stream_open", names, &PyList_Type, &urls, &store,
-                                     &a.o.rank, &a.o.world, &a.o.streams, &a.o.batch, &a.o.ahead, &shuffle, &replaces,
-                                     &window, &seed))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OIIIIIppKK:stream_open", names, &PyList_Type,
+                                     &urls, &store, &a.o.rank, &a.o.world, &a.o.streams, &a.o.batch,
+                                     &a.o.ahead, &shuffle, &replaces, &window, &seed))
         return NULL;
     a.o.shuffle = shuffle ? STK_YES : STK_NO;
     a.o.replaces = replaces ? STK_YES : STK_NO;
     a.o.window = window;
     a.o.seed = seed;
     a.o.store = store_of(store);
-    held = PyErr_Occurred() ? NULL : PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
+    /* keeps the strings while the GIL is away */
+    held = PyErr_Occurred() ? NULL : PyList_AsTuple(urls);
     a.urls = held ? strings_of(urls, &a.n) : NULL;
     if (a.urls)
         out = open_urls(PyModule_GetState(module), &a);
@@ -82,7 +83,8 @@ PyObject *stream_tell(PyObject *module, PyObject *args)
     n = stk_stream_count(((dataset_object *)ds)->ds);
     list = PyList_New((Py_ssize_t)n);
     for (uint32_t i = 0; list && i < n; i++) {
-        PyObject *at = Py_BuildValue("[KKK]", (unsigned long long)place[i].pass, (unsigned long long)place[i].shard,
+        PyObject *at = Py_BuildValue("[KKK]", (unsigned long long)place[i].pass,
+                                     (unsigned long long)place[i].shard,
                                      (unsigned long long)place[i].offset);
 
         if (!at || PyList_SetItem(list, (Py_ssize_t)i, at) < 0)

@@ -203,7 +203,8 @@ static PyObject *transform_sizes(PyObject *obj, PyObject *args)
 
     if (!t || !PyArg_ParseTuple(args, "IOO:sizes", &epoch, &given, &positions))
         return NULL;
-    rc = PyList_Check(given) ? lent_take(&l, given, positions, t) : lent_table(&l, given, positions, t);
+    rc = PyList_Check(given) ? lent_take(&l, given, positions, t)
+                             : lent_table(&l, given, positions, t);
     if (rc == 0) {
         Py_BEGIN_ALLOW_THREADS rc = stk_transform_sizes(t, epoch, l.pictures, (uint64_t)l.n, &err);
         Py_END_ALLOW_THREADS answer = rc < 0 ? raise_error(state_of(obj), rc, &err)
@@ -297,12 +298,13 @@ static PyObject *transform_info(PyObject *obj, PyObject *unused)
     if (!t)
         return NULL;
     stk_transform_describe(t, &info);
-    return Py_BuildValue("(ssIII)", stk_dtype_name(info.dtype), info.layout, info.views, info.height,
-                         info.width);
+    return Py_BuildValue("(ssIII)", stk_dtype_name(info.dtype), info.layout, info.views,
+                         info.height, info.width);
 }
 
 static PyMethodDef transform_methods[] = {
-    { "info", transform_info, METH_NOARGS, "(dtype, layout, views, height, width); 0: no views, or differ by picture" },
+    { "info", transform_info, METH_NOARGS,
+      "(dtype, layout, views, height, width); 0: no views, or differ by picture" },
     { "sizes", transform_sizes, METH_VARARGS,
       "sizes(epoch, pictures or table, positions): (height, width) of each as it comes out" },
     { "run", transform_run, METH_VARARGS, "run(epoch, pictures, positions, out, offsets)" },

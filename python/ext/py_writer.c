@@ -13,7 +13,8 @@ typedef struct writer_object {
 
 static int writer_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "pattern", "samples", "bytes", "first", "mtime", "force", "empty", "store", NULL };
+    static char *names[] = { "pattern", "samples", "bytes", "first", "mtime",
+                             "force",   "empty",   "store", NULL };
     writer_object *self = (writer_object *)obj;
     stk_writer_options o = { .size = sizeof o };
     unsigned long long samples, bytes, first;
@@ -147,7 +148,8 @@ static PyObject *writer_finish(PyObject *obj, PyObject *unused)
 
     (void)unused;
     Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    rc = self->w ? stk_writer_finish(self->w, &size, &err) : stk_fail(&err, STK_ECLOSED, "this writer is closed");
+    rc = self->w ? stk_writer_finish(self->w, &size, &err)
+                 : stk_fail(&err, STK_ECLOSED, "this writer is closed");
     PyThread_release_lock(self->lock);
     Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
     return PyLong_FromUnsignedLongLong(size);
@@ -183,9 +185,11 @@ static void writer_dealloc(PyObject *obj)
 }
 
 static PyMethodDef writer_methods[] = {
-    { "add", writer_add, METH_VARARGS, "add((key, ((field, bytes), ...)), ...): all of these samples, or none" },
+    { "add", writer_add, METH_VARARGS,
+      "add((key, ((field, bytes), ...)), ...): all of these samples, or none" },
     { "counts", writer_counts, METH_NOARGS, "(shards finished, samples, bytes)" },
-    { "finish", writer_finish, METH_NOARGS, "the size of the shard in flight, whole and without its name" },
+    { "finish", writer_finish, METH_NOARGS,
+      "the size of the shard in flight, whole and without its name" },
     { "close", writer_close, METH_VARARGS, "close(commit)" },
     { NULL, NULL, 0, NULL },
 };
@@ -240,20 +244,21 @@ static stk_tri tri(int yes)
 
 static int pack_take(module_state *st, PyObject *args, PyObject *kwargs, pack_call *c)
 {
-    static char *names[] = { "dataset", "dst",      "samples",   "bytes",   "shuffle", "seed",  "name",  "force",
-                             "index",   "jpeg",     "num_proc",  "fields",  "select",  "exclude", "fraction",
-                             "keep",    "part",     "parts",     "merge",   "plan_only", "only_failed", "where",
-                             "dedup",   "balance",  "compress",  "arrays", "store", NULL };
+    static char *names[] = { "dataset",  "dst",       "samples",     "bytes", "shuffle",  "seed",
+                             "name",     "force",     "index",       "jpeg",  "num_proc", "fields",
+                             "select",   "exclude",   "fraction",    "keep",  "part",     "parts",
+                             "merge",    "plan_only", "only_failed", "where", "dedup",    "balance",
+                             "compress", "arrays",    "store",       NULL };
     unsigned long long samples, bytes, seed, part, parts;
     int shuffle, force, index, jpeg, merge, plan_only, only_failed, arrays;
 
     *c = (pack_call){ .o = { .size = sizeof c->o, .log = log_line, .log_cookie = st->log } };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzpO:pack", names, st->dataset, &c->ds,
-                                     &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
-                                     &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude,
-                                     &c->o.fraction, &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge,
-                                     &plan_only, &only_failed, &c->o.where, &c->o.dedup, &c->o.balance,
-                                     &c->o.compress, &arrays, &c->store))
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!yKKpKypppIO!z*zd(dd)KKpppzzzzpO:pack", names, st->dataset, &c->ds,
+            &c->dst, &samples, &bytes, &shuffle, &seed, &c->o.name, &force, &index, &jpeg,
+            &c->o.num_workers, &PyTuple_Type, &c->fields, &c->select, &c->o.exclude, &c->o.fraction,
+            &c->o.keep_from, &c->o.keep_to, &part, &parts, &merge, &plan_only, &only_failed,
+            &c->o.where, &c->o.dedup, &c->o.balance, &c->o.compress, &arrays, &c->store))
         return -1;
     Py_XINCREF(st->own_ops);
     c->ops = st->own_ops;
@@ -291,20 +296,22 @@ static void pack_call_end(pack_call *c)
 static PyObject *pack_dropped(const stk_pack_dropped *d)
 {
     return Py_BuildValue("{sKsKsKsKsKsKsK}", "exclude", (unsigned long long)d->exclude, "where",
-                         (unsigned long long)d->where, "fraction", (unsigned long long)d->fraction, "split",
-                         (unsigned long long)d->split, "duplicates", (unsigned long long)d->duplicates,
-                         "near_duplicates", (unsigned long long)d->near_duplicates, "balance",
+                         (unsigned long long)d->where, "fraction", (unsigned long long)d->fraction,
+                         "split", (unsigned long long)d->split, "duplicates",
+                         (unsigned long long)d->duplicates, "near_duplicates",
+                         (unsigned long long)d->near_duplicates, "balance",
                          (unsigned long long)d->balance);
 }
 
 static PyObject *pack_done(const stk_pack_report *r)
 {
-    return Py_BuildValue("{sKsKsKsKsKsKsKsKsNsN}", "shards", (unsigned long long)r->shards, "samples",
-                         (unsigned long long)r->samples, "bytes", (unsigned long long)r->bytes, "kept_shards",
-                         (unsigned long long)r->kept_shards, "changed_keys", (unsigned long long)r->changed_keys,
-                         "failed", (unsigned long long)r->failed, "left_out", (unsigned long long)r->left_out,
-                         "fingerprint", (unsigned long long)r->fingerprint, "dropped", pack_dropped(&r->dropped),
-                         "pattern", text_from(r->pattern, strlen(r->pattern)));
+    return Py_BuildValue(
+        "{sKsKsKsKsKsKsKsKsNsN}", "shards", (unsigned long long)r->shards, "samples",
+        (unsigned long long)r->samples, "bytes", (unsigned long long)r->bytes, "kept_shards",
+        (unsigned long long)r->kept_shards, "changed_keys", (unsigned long long)r->changed_keys,
+        "failed", (unsigned long long)r->failed, "left_out", (unsigned long long)r->left_out,
+        "fingerprint", (unsigned long long)r->fingerprint, "dropped", pack_dropped(&r->dropped),
+        "pattern", text_from(r->pattern, strlen(r->pattern)));
 }
 
 PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -325,7 +332,8 @@ PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
     return rc < 0 ? raise_error(st, rc, &err) : pack_done(&r);
 }
 
-/* (ids, counts): the samples that take part, in the order in which they are written, 64-bit numbers as bytes. */
+/* (ids, counts): the samples that take part, in the order in which they are written, 64-bit numbers
+ * as bytes. */
 PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     module_state *st = PyModule_GetState(module);
@@ -337,13 +345,15 @@ PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs)
     int rc = pack_take(st, args, kwargs, &c);
 
     if (rc == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, c.dst, &c.o, &ids, &r, &err);
+        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, c.dst, &c.o, &ids,
+                                                 &r, &err);
         Py_END_ALLOW_THREADS
     }
     pack_call_end(&c);
     if (!PyErr_Occurred())
         out = rc < 0 ? raise_error(st, rc, &err)
-                     : Py_BuildValue("y#N", (const char *)ids, (Py_ssize_t)(r.samples * sizeof *ids), pack_done(&r));
+                     : Py_BuildValue("y#N", (const char *)ids,
+                                     (Py_ssize_t)(r.samples * sizeof *ids), pack_done(&r));
     stk_free(ids);
     return out;
 }

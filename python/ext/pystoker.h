@@ -15,8 +15,8 @@
 typedef struct log_bridge log_bridge;
 
 typedef struct module_state {
-    PyTypeObject *tensor, *dataset, *loader, *writer, *put, *transform, *giver, *ring, *slot, *sampler,
-        *calls, *ops;
+    PyTypeObject *tensor, *dataset, *loader, *writer, *put, *transform, *giver, *ring, *slot,
+        *sampler, *calls, *ops;
     PyObject *own_ops;    /* Ops of the user's own, for what is opened from now on; NULL: none */
     PyObject *make_error; /* stoker.errors.from_code */
     PyObject *emit;       /* stoker._log.emit */
@@ -108,7 +108,8 @@ typedef struct sampling {
 int sampling_parse(PyObject *tuple, sampling *s, stk_loader_options *o);
 void sampling_free(sampling *s);
 
-/* py_loader.c: options as words, name -> text, which the dict keeps alive; -1 with an exception set. */
+/* py_loader.c: options as words, name -> text, which the dict keeps alive; -1 with an exception
+ * set. */
 int options_parse(PyObject *obj, PyObject *words, stk_loader_options *o);
 
 /* Weights of a mixture: all changes as tuples (from, parts, base), and back. */

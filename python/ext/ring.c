@@ -16,9 +16,9 @@ struct ring {
     size_t room;
     _Atomic uint32_t refs;
     pthread_mutex_t lock;
-    uint32_t made, n_free, out;    /* lock: slots in the file; those that are free; taken */
-    uint32_t *free;                /* lock: RING_SLOTS of them */
-    _Atomic(uint8_t *) *base;      /* RING_SLOTS; NULL: not mapped here */
+    uint32_t made, n_free, out; /* lock: slots in the file; those that are free; taken */
+    uint32_t *free;             /* lock: RING_SLOTS of them */
+    _Atomic(uint8_t *) *base;   /* RING_SLOTS; NULL: not mapped here */
 };
 
 typedef struct head { /* the first bytes of a slot */
@@ -112,8 +112,7 @@ uint8_t *ring_slot(ring *r, uint32_t number)
         return p;
     p = map(r, number);
     if (p && !atomic_compare_exchange_strong_explicit(&r->base[number], &none, p,
-                                                      memory_order_acq_rel,
-                                                      memory_order_acquire)) {
+                                                      memory_order_acq_rel, memory_order_acquire)) {
         munmap(p, r->room); /* another thread was first */
         p = none;
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.h - memory that worker processes and their parent share: slots of one memfd.
  *
- * One process owns the ring: it takes slots and gives them back, and tells workers by number which one
- * to fill.  A memfd has no name, so nothing stays in /dev/shm when a process is killed.  Slots are sparse: a
- * slot may grow up to RING_ROOM bytes, and only the pages that were written to exist.  Pages of a slot
- * that comes back are used again, so that batches are not made of fresh zeroed memory each time.
+ * One process owns the ring: it takes slots and gives them back, and tells workers by number which
+ * one to fill.  A memfd has no name, so nothing stays in /dev/shm when a process is killed.  Slots
+ * are sparse: a slot may grow up to RING_ROOM bytes, and only the pages that were written to exist.
+ * Pages of a slot that comes back are used again, so that batches are not made of fresh zeroed
+ * memory each time.
  *
  * No Python in here.  Thread: any, for all functions but open and close. */
 #ifndef STOKER_EXT_RING_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_data.c - arrays and token files, as a loader reads them: a field is an array, and a sample is a
- * row of each. */
+/* array_data.c - arrays and token files, as a loader reads them: a field is an array, and a sample
+ * is a row of each. */
 #include <string.h>
 
 #include "array/arrays.h"
@@ -63,7 +63,8 @@ static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
     return 1;
 }
 
-/* ---- fingerprint: files by their last name, size, type and what is in a few places of them ---- */
+/* ---- fingerprint: files by their last name, size, type and what is in a few places of them
+ * ---- */
 
 static int add_part(const stk_array *a, uint32_t i, stk_fingerprint *p, stk_error *err)
 {

@@ -118,7 +118,8 @@ static int is_there(const char *url, const stk_store *store)
 {
     stk_file_info info;
     stk_file *f = NULL;
-    int yes = stk_url_open(STK_URL(url, store), &f, NULL) == 0 && stk_file_stat(f, &info, NULL) == 0;
+    int yes = stk_url_open(STK_URL(url, store), &f, NULL) == 0 &&
+              stk_file_stat(f, &info, NULL) == 0;
 
     stk_file_close(&f);
     return yes;

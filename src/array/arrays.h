@@ -5,7 +5,8 @@
  * data set has one or several arrays of equal length.  Files are mapped at first touch and their
  * pages are brought in ahead of the first access (MADV_POPULATE_READ), so that a file that became
  * shorter is an error.  Data sets that are larger than half of the memory are read instead,
- * row by row: nothing of them stays mapped, and what the page cache keeps is the kernel's affair. */
+ * row by row: nothing of them stays mapped, and what the page cache keeps is the kernel's
+ * affair. */
 #ifndef STOKER_FETCH_ARRAYS_H
 #define STOKER_FETCH_ARRAYS_H
 
@@ -23,12 +24,12 @@
 typedef struct stk_map stk_map;
 
 typedef struct stk_piece {
-    char *name;      /* of the file, absolute; NULL: memory */
-    uint64_t offset; /* of its first row in the file */
-    uint64_t size;   /* of the file when the data set was opened */
-    uint64_t head;   /* 0: none; else the first 8 bytes, after which i32 its rows are counted */
-    const uint8_t *data;    /* memory; NULL: a file */
-    void *owned;            /* of it: freed with the data set */
+    char *name;          /* of the file, absolute; NULL: memory */
+    uint64_t offset;     /* of its first row in the file */
+    uint64_t size;       /* of the file when the data set was opened */
+    uint64_t head;       /* 0: none; else the first 8 bytes, after which i32 its rows are counted */
+    const uint8_t *data; /* memory; NULL: a file */
+    void *owned;         /* of it: freed with the data set */
     _Atomic(stk_map *) map; /* made at first touch */
     stk_megatron *docs;     /* documents; NULL: not known */
     stk_map *docs_map;      /* what they are in */
@@ -52,7 +53,7 @@ typedef struct stk_array {
 
 typedef struct stk_arrays { /* Thread: any, once opened. */
     stk_dataset base;
-    const char *kind;       /* "tokens", "npy", "npz", "raw", "memory": a static word */
+    const char *kind; /* "tokens", "npy", "npz", "raw", "memory": a static word */
     uint32_t n;
     stk_array *array;
     uint64_t rows;  /* of each; 0 where they differ */
@@ -74,8 +75,8 @@ typedef struct stk_span { /* rows that are stored together */
 int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,
                    stk_error *err);
 
-/* Copies up to `want` rows to `into`, as many (*rows) as are in one part.  Files are read also where
- * they are mapped, so that one that becomes shorter is an error and never a signal: for all
+/* Copies up to `want` rows to `into`, as many (*rows) as are in one part.  Files are read also
+ * where they are mapped, so that one that becomes shorter is an error and never a signal: for all
  * who are not in a hurry. */
 int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, uint64_t *rows,
                    stk_error *err);

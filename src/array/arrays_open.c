@@ -204,7 +204,8 @@ static int plain_part(stk_array *a, uint32_t i, uint64_t offset, uint64_t size, 
                        p->name, size, err);
     if ((size - offset) % a->row_bytes)
         return at_file(stk_fail(err, STK_ECORRUPT,
-                                "%" PRIu64 " bytes are not a whole number of rows of %zu bytes (%s): "
+                                "%" PRIu64
+                                " bytes are not a whole number of rows of %zu bytes (%s): "
                                 "it is truncated, or of another type (dtype=)",
                                 size - offset, a->row_bytes, stk_dtype_name(a->dtype)),
                        p->name, size - (size - offset) % a->row_bytes, err);
@@ -660,8 +661,10 @@ int stk_dataset_join(stk_dataset **out, const stk_array_in *in, size_t n, stk_er
         rc = s->array ? 0 : stk_fail_nomem(err, n * sizeof *s->array);
     }
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = in[i].store == in[0].store ? join_one(s, &in[i], err)
-                                        : stk_fail(err, STK_EINVAL, "arrays that are joined have one store: %.40s has another", in[i].name);
+        rc = in[i].store == in[0].store
+                 ? join_one(s, &in[i], err)
+                 : stk_fail(err, STK_EINVAL,
+                            "arrays that are joined have one store: %.40s has another", in[i].name);
         if (rc == 0 && s->array[i].rows != s->array[0].rows)
             rc = stk_fail(err, STK_EINVAL,
                           "%.40s has %" PRIu64 " rows (%.40s) and %.40s has %" PRIu64

@@ -59,8 +59,7 @@ static int pieces_make(summing *s, const stk_zip *z, stk_error *err)
         const stk_zip_member *m = &z->member[i];
 
         for (uint64_t at = 0; m->method == STK_ZIP_STORED && at <= m->size; at += PIECE)
-            s->piece[s->n++] =
-                (piece){ m, at, m->size - at < PIECE ? m->size - at : PIECE, 0 };
+            s->piece[s->n++] = (piece){ m, at, m->size - at < PIECE ? m->size - at : PIECE, 0 };
     }
     return 0;
 }

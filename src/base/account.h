@@ -52,8 +52,8 @@ int stk_account_sleep(stk_account *a, uint64_t *seen, int ms);
 void stk_account_wake_all(stk_account *a);
 
 typedef struct stk_patience { /* of a waiter */
-    /* Asked before every sleep, without locks; first: it is the caller's turn.  0: wait on; else the
-     * answer of reserve(). */
+    /* Asked before every sleep, without locks; first: it is the caller's turn.  0: wait on; else
+     * the answer of reserve(). */
     int (*enough)(void *cookie, int first);
     void *cookie;
 } stk_patience;

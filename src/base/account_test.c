@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account_test.c - waiting for memory: in order, woken by every give(), and never past the limit. */
+/* account_test.c - waiting for memory: in order, woken by every give(), and never past the
+ * limit. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

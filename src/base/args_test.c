@@ -235,11 +235,10 @@ static void no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fallbacks),        cmocka_unit_test(by_place_and_by_name),
-        cmocka_unit_test(chains),
-        cmocka_unit_test(refusals),         cmocka_unit_test(lists_of_names),
-        cmocka_unit_test(names_by_keyword), cmocka_unit_test(huge_numbers),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(fallbacks),      cmocka_unit_test(by_place_and_by_name),
+        cmocka_unit_test(chains),         cmocka_unit_test(refusals),
+        cmocka_unit_test(lists_of_names), cmocka_unit_test(names_by_keyword),
+        cmocka_unit_test(huge_numbers),   cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,12 +321,11 @@ static void nearest_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_chain),
-        cmocka_unit_test(chains_inside),
+        cmocka_unit_test(reads_a_chain),       cmocka_unit_test(chains_inside),
         cmocka_unit_test(inside_memory_fails), cmocka_unit_test(reads_values),
-        cmocka_unit_test(reads_tuples),  cmocka_unit_test(complains_at_the_column),
-        cmocka_unit_test(has_bounds),    cmocka_unit_test(dense_text),
-        cmocka_unit_test(hostile_text),  cmocka_unit_test(no_memory),
+        cmocka_unit_test(reads_tuples),        cmocka_unit_test(complains_at_the_column),
+        cmocka_unit_test(has_bounds),          cmocka_unit_test(dense_text),
+        cmocka_unit_test(hostile_text),        cmocka_unit_test(no_memory),
         cmocka_unit_test(nearest_names),
     };
 

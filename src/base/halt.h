@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* halt.h - waits that end early when they are told to.
  *
- * A halt is a flag.  Every thread has one that its waits look at, or none: threads of a loader have the loader's,
- * jobs that of the call that started them.  A wait for a server, for another process, or for another thread that
- * waits so looks at it about 20 times a second.  A thread that called the library also asks what stk_thread_ask()
- * was given: that is how Ctrl-C is noticed.
+ * A halt is a flag.  Every thread has one that its waits look at, or none: threads of a loader have
+ * the loader's, jobs that of the call that started them.  A wait for a server, for another process,
+ * or for another thread that waits so looks at it about 20 times a second.  A thread that called
+ * the library also asks what stk_thread_ask() was given: that is how Ctrl-C is noticed.
  *
- * Which halt is a thread's own is kept in thread-local memory: the waits are many calls below those who know. */
+ * Which halt is a thread's own is kept in thread-local memory: the waits are many calls below those
+ * who know. */
 #ifndef STOKER_BASE_HALT_H
 #define STOKER_BASE_HALT_H
 
@@ -39,7 +40,8 @@ const stk_halt *stk_halt_mine(void); /* of the calling thread; NULL: none */
 /* From now on this is the calling thread's.  Returns the one before, to be entered again. */
 const stk_halt *stk_halt_enter(const stk_halt *h);
 
-typedef struct stk_asking { /* what stk_thread_ask() was given, for a moment in which nothing is asked */
+/* what stk_thread_ask() was given, for a moment in which nothing is asked */
+typedef struct stk_asking {
     stk_asked_fn asked;
     void *cookie;
 } stk_asking;

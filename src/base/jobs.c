@@ -92,7 +92,8 @@ static int must_stop(const jobs *j)
     return (j->tick && j->tick(j->cookie)) || stk_halt_wanted();
 }
 
-/* Call tick() until all threads are through.  When it says stop, waits of the jobs in flight end too. */
+/* Call tick() until all threads are through.  When it says stop, waits of the jobs in flight end
+ * too. */
 static void watch(jobs *j)
 {
     static const stk_error stopped = { .code = STK_ECLOSED,
@@ -129,7 +130,11 @@ int stk_jobs_watch(uint32_t workers, uint64_t n,
                    int (*fn)(void *cookie, uint64_t i, stk_error *err), int (*tick)(void *cookie),
                    void *cookie, stk_error *err)
 {
-    jobs j = { .fn = fn, .tick = tick, .cookie = cookie, .n = n, .failed = UINT64_MAX,
+    jobs j = { .fn = fn,
+               .tick = tick,
+               .cookie = cookie,
+               .n = n,
+               .failed = UINT64_MAX,
                .halt = { .above = stk_halt_mine() } };
     pthread_t threads[MAX_WORKERS];
     pthread_condattr_t mono;

@@ -12,8 +12,8 @@ int stk_jobs_run(uint32_t workers, uint64_t n, int (*fn)(void *cookie, uint64_t 
 
 /* The same with a watch: while threads work, the calling one does nothing but call tick(cookie),
  * at once and every STK_TICK_MS.  A non-zero answer stops new jobs; the ones in flight end, without
- * waiting for a server any longer, then it is STK_ECLOSED. Where the caller's thread does the work itself, tick is not called: jobs
- * look themselves. */
+ * waiting for a server any longer, then it is STK_ECLOSED. Where the caller's thread does the work
+ * itself, tick is not called: jobs look themselves. */
 #define STK_TICK_MS 50
 int stk_jobs_watch(uint32_t workers, uint64_t n,
                    int (*fn)(void *cookie, uint64_t i, stk_error *err), int (*tick)(void *cookie),

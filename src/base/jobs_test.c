@@ -111,7 +111,8 @@ static int wait_in_jobs(void *cookie, uint64_t i, stk_error *err)
     return stk_jobs_run(2, 2, wait_for_nothing, NULL, err);
 }
 
-/* Waits of jobs end when the caller is told to: by its tick, by what its thread asks, in jobs of jobs. */
+/* Waits of jobs end when the caller is told to: by its tick, by what its thread asks, in jobs of
+ * jobs. */
 static void halted(void **state)
 {
     stk_error err;
@@ -153,11 +154,8 @@ static void signals_blocked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_once),
-        cmocka_unit_test(lowest_failure),
-        cmocka_unit_test(watched),
-        cmocka_unit_test(halted),
-        cmocka_unit_test(signals_blocked),
+        cmocka_unit_test(each_once), cmocka_unit_test(lowest_failure),  cmocka_unit_test(watched),
+        cmocka_unit_test(halted),    cmocka_unit_test(signals_blocked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

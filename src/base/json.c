@@ -391,7 +391,8 @@ static int each(stk_bytes doc, char close, stk_json_fn fn, void *cookie, stk_err
     STK_TRY(utf8_only(doc, err));
     skip_space(&s);
     if (peek(&s) != (close == '}' ? '{' : '['))
-        return stk_fail(err, STK_ECORRUPT, close == '}' ? "not a JSON object ({...})" : "not a JSON array ([...])");
+        return stk_fail(err, STK_ECORRUPT,
+                        close == '}' ? "not a JSON object ({...})" : "not a JSON array ([...])");
     for (more = skip_open(&s); more > 0; more = skip_between(&s, close)) {
         const uint8_t *value;
         stk_bytes key = { 0 };

@@ -30,8 +30,8 @@ int stk_json_elements(stk_bytes doc, stk_json_fn fn, void *cookie, stk_error *er
  * bytes. */
 int stk_json_unquote(stk_bytes s, uint8_t *dst, size_t *len, stk_error *err);
 
-/* Append `s` as a JSON string.  Bytes that are not UTF-8 become \udc80 to \udcff, as Python's surrogateescape
- * has them. */
+/* Append `s` as a JSON string.  Bytes that are not UTF-8 become \udc80 to \udcff, as Python's
+ * surrogateescape has them. */
 int stk_json_quote(stk_text *out, stk_bytes s, stk_error *err);
 
 #endif

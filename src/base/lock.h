@@ -5,9 +5,10 @@
  *
  *     static int pop_locked(queue *q) STK_REQUIRES(q->lock)
  *
- * make lint runs the analysis where clang is installed: it finds a call without the lock, a lock that
- * an early return leaves held, and one that is taken twice.  Other compilers see nothing of it.  Clang
- * takes STK_GUARDED only on variables of a file, not on fields: fields say "lock" in a comment. */
+ * make lint runs the analysis where clang is installed: it finds a call without the lock, a lock
+ * that an early return leaves held, and one that is taken twice.  Other compilers see nothing of
+ * it.  Clang takes STK_GUARDED only on variables of a file, not on fields: fields say "lock" in a
+ * comment. */
 #ifndef STOKER_BASE_LOCK_H
 #define STOKER_BASE_LOCK_H
 
@@ -55,8 +56,8 @@ static inline void stk_mutex_unlock(stk_mutex *l) STK_RELEASES(*l) STK_UNCHECKED
 }
 
 /* 1: it is held now; 0: another thread has it. */
-static inline int stk_mutex_try(stk_mutex *l) STK_ANALYSIS(try_acquire_capability(1, *l))
-    STK_UNCHECKED
+static inline int stk_mutex_try(stk_mutex *l)
+    STK_ANALYSIS(try_acquire_capability(1, *l)) STK_UNCHECKED
 {
     return pthread_mutex_trylock(&l->m) == 0;
 }

@@ -51,12 +51,13 @@ void stk_free(void *p)
     free(p);
 }
 
-/* From a huge page's beginning on where that makes one more of them: the kernel then hands out 2 MiB at a time, where filling it
- * would otherwise take hundreds of page faults. */
+/* From a huge page's beginning on where that makes one more of them: the kernel then hands out 2
+ * MiB at a time, where filling it would otherwise take hundreds of page faults. */
 static void *map_aligned(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (size + page - 1) & ~(page - 1), before;
-    uint8_t *p = mmap(NULL, used + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *p = mmap(NULL, used + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                      -1, 0);
 
     if (p == MAP_FAILED)
         return NULL;

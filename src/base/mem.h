@@ -24,8 +24,8 @@ char *stk_strndup(const char *s, size_t len);
 void stk_mem_fail_at(uint64_t n);
 uint64_t stk_mem_count(void); /* allocations so far */
 
-/* What is large and goes back to the system when it is freed: pages of its own, where the heap would
- * keep them.  Small sizes are the heap's.  Free with the same size. */
+/* What is large and goes back to the system when it is freed: pages of its own, where the heap
+ * would keep them.  Small sizes are the heap's.  Free with the same size. */
 void *stk_large_alloc(size_t size);
 void stk_large_free(void *p, size_t size);
 

@@ -19,7 +19,8 @@ typedef struct stk_mt {
 
 void stk_mt_init(stk_mt *m, uint32_t seed);
 uint32_t stk_mt_u32(stk_mt *m);
-/* 0..most, each equally likely: as many low bits as `most` has, drawn again while they are above. */
+/* 0..most, each equally likely: as many low bits as `most` has, drawn again while they are
+ * above. */
 uint32_t stk_mt_below(stk_mt *m, uint32_t most);
 /* x.shuffle() of n < 2^32 numbers: from the last down, each changes places with one up to it. */
 void stk_mt_shuffle(stk_mt *m, uint32_t *x, uint64_t n);

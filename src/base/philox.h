@@ -31,8 +31,8 @@ STK_PHILOX void stk_philox_block(const uint32_t ctr[4], const uint32_t key[2], u
     out[3] = c3;
 }
 
-/* The numbers of one address by the wide rule (rng.h), for threads that compute any block alone, such
- * as one per pixel.  A block is four numbers. */
+/* The numbers of one address by the wide rule (rng.h), for threads that compute any block alone,
+ * such as one per pixel.  A block is four numbers. */
 typedef struct stk_rng_stream {
     uint32_t key[2], at[3];
 } stk_rng_stream;

@@ -7,8 +7,8 @@
  * 2^16.  key = seed; counter = (position low, high, epoch, output << 24 | step << 16 | block).
  *
  * Wide, for all else: key = the first two words of Philox(key = seed, counter = (path low, high,
- * output, 0xFFFF0000 | view)); counter = (position low, high, epoch, block).  An op that reaches block
- * 2^16 goes on by this rule at that number.
+ * output, 0xFFFF0000 | view)); counter = (position low, high, epoch, block).  An op that reaches
+ * block 2^16 goes on by this rule at that number.
  *
  * No narrow address has output 255 and step 255, so that keys and draws never share a block. */
 #ifndef STOKER_BASE_RNG_H

@@ -80,8 +80,9 @@ static void every_part_of_the_address_counts(void **state)
 /* 65,536 blocks in, numbers go on by the wide rule, at that number; none comes again. */
 static void draws_go_on_wide(void **state)
 {
-    const stk_address at = { .seed = 9, .position = 8, .path = stk_path(254), .epoch = 7,
-                             .output = 255 };
+    const stk_address at = {
+        .seed = 9, .position = 8, .path = stk_path(254), .epoch = 7, .output = 255
+    };
     uint32_t begin[4], at_end[4], want[4];
     stk_rng r, wide;
     stk_rng_stream s;
@@ -116,7 +117,9 @@ static void wide_rule(void **state)
         { .seed = 3, .position = 5, .path = stk_path(1), .epoch = 2, .output = 256 },
         { .seed = 3, .position = 5, .path = stk_path(255), .epoch = 2 },
         { .seed = ~0ull, .path = stk_path_child(stk_path(0), 0), .epoch = UINT32_MAX, .output = 1 },
-        { .seed = 1, .path = stk_path_child(stk_path_child(7, 200), 254), .view = 65535,
+        { .seed = 1,
+          .path = stk_path_child(stk_path_child(7, 200), 254),
+          .view = 65535,
           .output = UINT32_MAX },
     };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scratch_test.c - a scratch with a ration: charged as it grows, free where it does not, small again
- * after an outlier, and short of memory in a way that can be told. */
+/* scratch_test.c - a scratch with a ration: charged as it grows, free where it does not, small
+ * again after an outlier, and short of memory in a way that can be told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

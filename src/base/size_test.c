@@ -48,9 +48,10 @@ static void sizes_are_read(void **state)
 static void others_are_refused(void **state)
 {
     static const char *const bad[] = {
-        "",    "B",   "GB",    "-1GB", "+1GB", " 1GB",  "1GB ",  "1Q",
-        "1i",  "1iB", "1GBB",  "1GiBx", "1e3", "1..2",  "1.GB",  ".5GB",
-        "much", "0x10", "16EiB", "19EB", "18446744073709551616", "18.5EB", "1 ",
+        "",       "B",    "GB",   "-1GB", "+1GB",  " 1GB", "1GB ",
+        "1Q",     "1i",   "1iB",  "1GBB", "1GiBx", "1e3",  "1..2",
+        "1.GB",   ".5GB", "much", "0x10", "16EiB", "19EB", "18446744073709551616",
+        "18.5EB", "1 ",
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spans.h - the last things a thread did, from when to when; its memory is bounded.
  *
- * One thread notes, any thread reads meanwhile.  Every word is an atomic: who reads a word of a new span
- * (acquire) sees from then on that the count has reached it, and drops the old span of that cell. */
+ * One thread notes, any thread reads meanwhile.  Every word is an atomic: who reads a word of a new
+ * span (acquire) sees from then on that the count has reached it, and drops the old span of that
+ * cell. */
 #ifndef STOKER_BASE_SPANS_H
 #define STOKER_BASE_SPANS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - a plug-in's table may be shorter than ours (it is older) or longer (it is newer).  Later
- * code reads every field of the copy.  A field that we do not know must be zero: otherwise the
- * plug-in asks for something that this library cannot do. */
+/* table.c - a plug-in's table may be shorter than ours (it is older) or longer (it is newer).
+ * Later code reads every field of the copy.  A field that we do not know must be zero: otherwise
+ * the plug-in asks for something that this library cannot do. */
 #include "base/table.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.h - tables of plug-ins as they come in: checked, then copied into one of this build's size. */
+/* table.h - tables of plug-ins as they come in: checked, then copied into one of this build's
+ * size. */
 #ifndef STOKER_BASE_TABLE_H
 #define STOKER_BASE_TABLE_H
 

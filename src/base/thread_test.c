@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* thread_test.c - a thread has its name, no signal reaches it, and its maker's mask is as before. */
+/* thread_test.c - a thread has its name, no signal reaches it, and its maker's mask is as
+ * before. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ticket.h - how a stage that finishes later reports that: by a call that the ticket brings along, so
- * that the GPU's code need not know the pipe. */
+/* ticket.h - how a stage that finishes later reports that: by a call that the ticket brings along,
+ * so that the GPU's code need not know the pipe. */
 #ifndef STOKER_BASE_TICKET_H
 #define STOKER_BASE_TICKET_H
 
 #include <stoker/plugin.h>
 
-struct stk_ticket { /* embedded as the first member */
+struct stk_ticket {                                            /* embedded as the first member */
     void (*done)(stk_ticket *t, int rc, const stk_error *err); /* stk_ticket_done() calls it */
 };
 

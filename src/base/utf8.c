@@ -92,7 +92,10 @@ static size_t show_one(const uint8_t *p, size_t left, char out[12], size_t *n)
     }
     if (c == '\n')
         return (size_t)snprintf(out, 12, "\\n");
-    return (size_t)snprintf(out, 12, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x",
+    return (size_t)snprintf(out, 12,
+                            c < 0x100     ? "\\x%02x"
+                            : c < 0x10000 ? "\\u%04x"
+                                          : "\\U%08x",
                             (unsigned)c);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utf8_test.c - what is shown of foreign text: nothing that a terminal obeys, and nothing unseen. */
+/* utf8_test.c - what is shown of foreign text: nothing that a terminal obeys, and nothing
+ * unseen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xxh64_test.c - known hashes of every kind of length, whole and in pieces (xxhash 3.5 of Python gave them). */
+/* xxh64_test.c - known hashes of every kind of length, whole and in pieces (xxhash 3.5 of Python
+ * gave them). */
 #include "base/xxh64.h"
 
 #include <setjmp.h>

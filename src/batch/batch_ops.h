@@ -13,8 +13,8 @@ typedef struct stk_batch_op_input { /* what ops are planned for */
     uint64_t seed;
 } stk_batch_op_input;
 
-/* The ops of `text` ("mixup(image, label) | ..."), for batches of these outputs.  *out: an array of *n
- * pointers, the caller's; it borrows nothing.  Draws follow the seed. */
+/* The ops of `text` ("mixup(image, label) | ..."), for batches of these outputs.  *out: an array of
+ * *n pointers, the caller's; it borrows nothing.  Draws follow the seed. */
 int stk_batch_ops_plan(stk_batch_op ***out, uint32_t *n, const char *text,
                        const stk_batch_op_input *in, stk_error *err);
 void stk_batch_ops_close(stk_batch_op ***ops, uint32_t n);

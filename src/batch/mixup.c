@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mixup.c - mixup, cutmix and the choice between them, as timm has them, and label smoothing: ops on
- * whole batches.
+/* mixup.c - mixup, cutmix and the choice between them, as timm has them, and label smoothing: ops
+ * on whole batches.
  *
- * Row i of n is mixed with row n - 1 - i of the same batch.  What is drawn is addressed by (seed, epoch,
- * position of the global batch's first sample) and by the op's place in the list, as output 2^32 - 1: it does
- * not depend on workers, and all ranks draw the same.  Partners are in the rank's own batch, so rows are the
- * same for equal batch and world size only.
+ * Row i of n is mixed with row n - 1 - i of the same batch.  What is drawn is addressed by (seed,
+ * epoch, position of the global batch's first sample) and by the op's place in the list, as output
+ * 2^32 - 1: it does not depend on workers, and all ranks draw the same.  Partners are in the rank's
+ * own batch, so rows are the same for equal batch and world size only.
  *
- * Arithmetic: a * lam + b * (1 - lam) in f32, each operation rounded by itself, so that other hardware can
- * give the same bits; f16 and bf16 are widened for it.  Draws use no function of the system's libm.
+ * Arithmetic: a * lam + b * (1 - lam) in f32, each operation rounded by itself, so that other
+ * hardware can give the same bits; f16 and bf16 are widened for it.  Draws use no function of the
+ * system's libm.
  *
- * Pictures that a GPU makes are mixed there (kern/blend.h), labels with them: what was drawn waits in the
- * batch.  So does every op after such a one, as it may use what that makes. */
+ * Pictures that a GPU makes are mixed there (kern/blend.h), labels with them: what was drawn waits
+ * in the batch.  So does every op after such a one, as it may use what that makes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static double unit(stk_rng *rng)
     return ((double)stk_rng_u32(rng) + 0.5) / 4294967296.0; /* never 0, never 1 */
 }
 
-/* Beta(a, a).  Up to 1/2 by Joehnk's method, above by Ulrich's with a point of the unit disc, whose angle
- * stands for the sine (Devroye, Non-Uniform Random Variate Generation, IX.3). */
+/* Beta(a, a).  Up to 1/2 by Joehnk's method, above by Ulrich's with a point of the unit disc, whose
+ * angle stands for the sine (Devroye, Non-Uniform Random Variate Generation, IX.3). */
 static double draw_beta(stk_rng *rng, double a)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -119,8 +120,8 @@ static int64_t clip(int64_t x, int64_t most)
     return x < 0 ? 0 : x > most ? most : x;
 }
 
-/* The box that is cut out, of about 1 - lam of the area; what is outside the picture makes it smaller, and
- * lam is what is left. */
+/* The box that is cut out, of about 1 - lam of the area; what is outside the picture makes it
+ * smaller, and lam is what is left. */
 static void draw_box(stk_rng *rng, const picture *p, mix *m)
 {
     double ratio = sqrt(1 - m->lam);
@@ -220,8 +221,8 @@ static size_t label_at(const stk_batch_op *op)
 }
 
 /* Rows i and j with each other; `kept` has room for a row of both outputs. */
-static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t j,
-                     const mix of[2], uint8_t *kept)
+static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t j, const mix of[2],
+                     uint8_t *kept)
 {
     const void *first[2] = { kept, kept + label_at(op) };
     const void *second[2] = { row_at(b, &op->image, j), row_at(b, &op->label, j) };
@@ -238,13 +239,13 @@ static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t 
 static stk_blend_row as_row(const mix *m)
 {
     return (stk_blend_row){ .on = m->lam != 1,
-                          .cut = (uint32_t)m->cut,
-                          .l = (float)m->lam,
-                          .k = (float)(1 - m->lam),
-                          .y0 = (uint32_t)m->y0,
-                          .y1 = (uint32_t)m->y1,
-                          .x0 = (uint32_t)m->x0,
-                          .x1 = (uint32_t)m->x1 };
+                            .cut = (uint32_t)m->cut,
+                            .l = (float)m->lam,
+                            .k = (float)(1 - m->lam),
+                            .y0 = (uint32_t)m->y0,
+                            .y1 = (uint32_t)m->y1,
+                            .x0 = (uint32_t)m->x0,
+                            .x1 = (uint32_t)m->x1 };
 }
 
 static stk_blend part_of(const rows *r, const picture *p)
@@ -296,7 +297,8 @@ static int defer_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_err
         if (op->mode == ELEM)
             of[1] = draw_mix(op, rng);
         m->row[n - 1 - i] = as_row(&of[1]);
-        m->row[i] = as_row(&of[0]); /* the middle one is its own partner, and the first of the pair */
+        /* the middle one is its own partner, and the first of the pair */
+        m->row[i] = as_row(&of[0]);
     }
     return 0;
 }
@@ -435,7 +437,8 @@ static int take_label(const place *at, const char *op, const char *name, rows *o
     if (is_float(out->dtype) && out->count > 1)
         return 0;
     if (out->dtype == STK_F64 && out->count > 1)
-        return stk_fail(err, STK_EINVAL, "%s: %s has f64 numbers: add to(f32) to its chain", op, name);
+        return stk_fail(err, STK_EINVAL, "%s: %s has f64 numbers: add to(f32) to its chain", op,
+                        name);
     return stk_fail(err, STK_EINVAL,
                     "%s: %s has %s, and mixing needs soft labels: add one_hot(classes) to its "
                     "chain, as in from(cls) | int | one_hot(1000)",
@@ -475,11 +478,12 @@ static int take_mode(const stk_args *args, const char *op, mode *out, stk_error 
             *out = (mode)i;
             return 0;
         }
-    return stk_fail(err, STK_EINVAL, "%s: mode is batch, pair or elem, not %s", op, name ? name : "a number");
+    return stk_fail(err, STK_EINVAL, "%s: mode is batch, pair or elem, not %s", op,
+                    name ? name : "a number");
 }
 
-static int take_number(const stk_args *args, const char *op, const char *arg, double most, double *out,
-                       stk_error *err)
+static int take_number(const stk_args *args, const char *op, const char *arg, double most,
+                       double *out, stk_error *err)
 {
     *out = stk_args_f64(args, arg);
     if (!(*out >= 0 && *out <= most)) /* also rejects NaN */
@@ -499,8 +503,9 @@ static int take_numbers(stk_batch_op *op, const stk_args *args, const char *name
     if (strcmp(name, "mixup") != 0)
         STK_TRY(take_number(args, name, both ? "cutmix" : "alpha", 1000, &op->cutmix, err));
     if (op->mixup == 0 && op->cutmix == 0)
-        return stk_fail(err, STK_EINVAL, "%s: %s: nothing is ever mixed: make it more than 0, or leave it away", name,
-                        both ? "mixup and cutmix are 0" : "alpha is 0");
+        return stk_fail(err, STK_EINVAL,
+                        "%s: %s: nothing is ever mixed: make it more than 0, or leave it away",
+                        name, both ? "mixup and cutmix are 0" : "alpha is 0");
     return take_mode(args, name, &op->mode, err);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c - one lock, one list of idle buffers.  Taken a few times a batch, never per sample, and never
- * held while memory is made or freed or a GPU is waited for. */
+/* pool.c - one lock, one list of idle buffers.  Taken a few times a batch, never per sample, and
+ * never held while memory is made or freed or a GPU is waited for. */
 #include "batch/pool.h"
 
 #include <assert.h>
@@ -18,11 +18,11 @@ typedef struct pooled {
 
 struct stk_pool {
     stk_mutex lock;
-    pooled *idle;   /* lock */
+    pooled *idle;         /* lock */
     _Atomic uint32_t out; /* changes under the lock */
-    int shut;       /* lock: buffers that come back are freed */
-    int closed;     /* lock: the owner has let go */
-    uint64_t bytes; /* lock: of all buffers */
+    int shut;             /* lock: buffers that come back are freed */
+    int closed;           /* lock: the owner has let go */
+    uint64_t bytes;       /* lock: of all buffers */
     uint64_t bound; /* of bytes: five eighths of the limit, so that reads and odd rows have room */
     stk_memory memory;
     stk_account account;
@@ -201,14 +201,14 @@ static int fits(const pooled *x, size_t size)
     return x->b.size >= size && x->b.size / 2 <= size; /* without wasting more than half of it */
 }
 
-/* The idle buffer that fits, and that no one reads any more; `late`: that somebody may read still. */
+/* The idle buffer that fits, and that no one reads any more; `late`: that somebody may read
+ * still. */
 static pooled *take_idle_locked(stk_pool *p, size_t size, int late) STK_REQUIRES(p->lock)
 {
     for (pooled **at = &p->idle; *at; at = &(*at)->next) {
         pooled *x = *at;
 
-        if (fits(x, size) &&
-            (late || !x->mark || p->memory.ready(p->memory.cookie, x->mark, 0))) {
+        if (fits(x, size) && (late || !x->mark || p->memory.ready(p->memory.cookie, x->mark, 0))) {
             *at = x->next;
             return x;
         }

@@ -17,7 +17,7 @@ void stk_pool_shut(
     stk_pool *p); /* no more batches: idle buffers are freed now, the others when they come back */
 void stk_pool_close(stk_pool **p); /* the owner lets go; buffers that are out keep it alive */
 
-int stk_pool_trim(stk_pool *p);    /* free idle buffers.  1: there were some */
+int stk_pool_trim(stk_pool *p); /* free idle buffers.  1: there were some */
 
 /* A buffer of at least `size` bytes with one holder; NULL: the limit is reached or memory is
  * out. */

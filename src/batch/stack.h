@@ -31,7 +31,8 @@ typedef struct stk_out_plan {
     size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
     uint32_t
-        keep; /* ... and it keeps them, under this number - 1 (gpu/picture_cache.h); 0: it does not */
+        /* ... and it keeps them, under this number - 1 (gpu/picture_cache.h); 0: it does not */
+        keep;
     stk_out_gather gather; /* rows of arrays: the GPU makes them where a batch says so */
 } stk_out_plan;
 
@@ -89,14 +90,14 @@ typedef struct stk_deferred_mix {
     uint32_t n_parts;
     uint32_t output[2];
     stk_blend part[2]; /* of these outputs; data, row and rows are filled in where it is done */
-    uint32_t rows;   /* 0: it draws nothing */
+    uint32_t rows;     /* 0: it draws nothing */
     stk_blend_row row[];
 } stk_deferred_mix;
 
 struct stk_batch {
     stk_batch_plan *common;
     _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
-    uint64_t serial; /* no other batch of its loader has it; from 1 */
+    uint64_t serial;       /* no other batch of its loader has it; from 1 */
     uint64_t epoch, step;
     uint64_t start; /* position of the global batch's first sample */
     uint32_t rows;

@@ -22,8 +22,8 @@ stk_spot stk_spot_upright(unsigned turn, double w, double h, stk_spot p)
     }
 }
 
-/* Where a crop comes before padding, in one view, the canvas does not say what the crop took away: places beyond
- * the sides that it cut.  *room is what is left.  Other views need no such look. */
+/* Where a crop comes before padding, in one view, the canvas does not say what the crop took away:
+ * places beyond the sides that it cut.  *room is what is left.  Other views need no such look. */
 static int is_cut(const stk_view *v, stk_box *room)
 {
     if (v->vis_x >= 0 && v->vis_y >= 0 && (int64_t)v->vis_x + v->vis_w <= v->res_w &&

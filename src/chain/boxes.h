@@ -20,8 +20,8 @@ typedef struct stk_box {
 /* Of a picture as it is filed, w x h: where EXIF's turn puts it. */
 stk_spot stk_spot_upright(unsigned turn, double w, double h, stk_spot p);
 
-/* Answers whether it stayed on the canvas, its edge included, through all views and warps: what was cut away does
- * not come back where a later step widens the canvas. */
+/* Answers whether it stayed on the canvas, its edge included, through all views and warps: what was
+ * cut away does not come back where a later step widens the canvas. */
 int stk_spot_move(const stk_draws *d, stk_spot *p);
 void stk_box_upright(unsigned turn, double w, double h, stk_box *b);
 void stk_box_move(const stk_draws *d, stk_box *b);

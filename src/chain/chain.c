@@ -23,11 +23,10 @@ static const stk_arg from_args[] = { { "names", STK_ARG_NAMES, NULL, "fields to 
                                        "what a sample that has none of them has instead" },
                                      { 0 } };
 
-static const stk_arg columns_args[] = {
-    { "names", STK_ARG_NAMES, NULL, "columns of numbers, or patterns: 'x*'" },
-    { "default", STK_ARG_FLOAT, "", "what stands for a null" },
-    { 0 }
-};
+static const stk_arg columns_args[] = { { "names", STK_ARG_NAMES, NULL,
+                                          "columns of numbers, or patterns: 'x*'" },
+                                        { "default", STK_ARG_FLOAT, "", "what stands for a null" },
+                                        { 0 } };
 
 /* The default as the text that a field would have. */
 static int plan_default(stk_chain *c, const stk_args *args, stk_error *err)
@@ -76,10 +75,12 @@ static int plan_from(stk_chain *c, const stk_call *call, stk_error *err)
     return rc;
 }
 
-static int plan_columns(stk_chain *c, const stk_chain_head *head, const stk_call *call, stk_error *err)
+static int plan_columns(stk_chain *c, const stk_chain_head *head, const stk_call *call,
+                        stk_error *err)
 {
     if (!head->type)
-        return stk_fail(err, STK_EINVAL, "columns() takes columns of a table (Parquet, Arrow) together");
+        return stk_fail(err, STK_EINVAL,
+                        "columns() takes columns of a table (Parquet, Arrow) together");
     STK_TRY(stk_args_check(&c->columns, call, columns_args, err));
     stk_chain_print_call(c, "columns", 0, c->columns, NULL);
     return 0;
@@ -91,8 +92,9 @@ int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err)
 
     if (batch)
         return stk_fail(err, STK_EINVAL,
-                        "no step is called `%s`: %s works on whole batches, outside of chains: batch_ops=[\"%s\"]", name,
-                        name, batch);
+                        "no step is called `%s`: %s works on whole batches, outside of chains: "
+                        "batch_ops=[\"%s\"]",
+                        name, name, batch);
     if (!near)
         near = stk_registry_nearest(r, STK_PLUGIN_OP, name);
     if (!near)
@@ -189,7 +191,8 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
 
 static int is_picture(const stk_chain *c)
 {
-    return c->spec.kind == STK_KIND_IMAGE || (c->n_calls && c->called == STK_KIND_IMAGE && !c->like);
+    return c->spec.kind == STK_KIND_IMAGE ||
+           (c->n_calls && c->called == STK_KIND_IMAGE && !c->like);
 }
 
 /* Of a chain that has functions before like(): nothing else may stand there. */
@@ -209,8 +212,9 @@ static int check_view(const stk_chain *c, const stk_chain *lead, stk_error *err)
     uint32_t views = lead->spec.views;
 
     if (c->like->view_given && c->keeps)
-        return stk_fail(err, STK_EINVAL, "like: view is for what follows a picture; a list follows the "
-                                         "view of its boxes");
+        return stk_fail(err, STK_EINVAL,
+                        "like: view is for what follows a picture; a list follows the "
+                        "view of its boxes");
     if (!c->keeps && views && !c->like->view_given)
         return stk_fail(err, STK_EINVAL,
                         "like: the picture has %u views: say which one these numbers follow, in an "
@@ -235,18 +239,19 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     if (!lead && c->part)
         return 0;
     if (!lead)
-        return stk_fail(err, STK_EINVAL,
-                        "like works in a loader, beside the output that it names");
+        return stk_fail(err, STK_EINVAL, "like works in a loader, beside the output that it names");
     while (is_picture(lead) && lead->leader) { /* a mask follows what its leader follows */
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
     c->keeps = !is_picture(lead);
-    if (c->keeps && (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
+    if (c->keeps &&
+        (c->spec.kind == STK_KIND_IMAGE || !lead->like || lead->like->points || lead->keeps))
         return stk_fail(err, STK_EINVAL,
                         "like names an output that is neither a picture nor boxes of one");
     if (c->keeps && lead->called_first && lead->called == STK_KIND_IMAGE)
-        return stk_fail(err, STK_ENOTSUP, "like can't follow boxes that a function made of a picture");
+        return stk_fail(err, STK_ENOTSUP,
+                        "like can't follow boxes that a function made of a picture");
     if (c->spec.kind == STK_KIND_VALUE) {
         STK_TRY(check_view(c, lead, err));
         if (!c->like->points && c->spec.out == STK_OUT_DENSE)
@@ -304,8 +309,8 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     if (!codec && !op)
         return stk_chain_unknown(c->registry, call->name, err);
     if (codec && c->n_calls)
-        return stk_fail(err, STK_ENOTSUP, "%s can't stand after call: put it before, or leave it out",
-                        codec->name);
+        return stk_fail(err, STK_ENOTSUP,
+                        "%s can't stand after call: put it before, or leave it out", codec->name);
     if (op && op->can & STK_OP_VIEWS)
         c->views_at = c->n_steps;
     if (c->stored && codec)
@@ -335,7 +340,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     pictures = codec && codec->can & STK_CODEC_PICTURES;
     if (rc == 0)
         stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
-                   pictures ? "exact" : NULL);
+                             pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
         c->inexact = !stk_args_bool(args, "exact");
     if (rc == 0 && op)
@@ -386,8 +391,10 @@ static int settle(stk_chain *c, const stk_chain_head *head, const char *name, st
 
     if (s->array && (!c->stored || c->pack))
         return 0;
-    if (s->kind == STK_KIND_BYTES && c->n_steps == 0 && head && head->type && head->type(head->cookie, c, &type, NULL) == 0 && type.refused)
-        return stk_fail(err, STK_ENOTSUP, "output %s: its field is not read: %s", name, type.refused);
+    if (s->kind == STK_KIND_BYTES && c->n_steps == 0 && head && head->type &&
+        head->type(head->cookie, c, &type, NULL) == 0 && type.refused)
+        return stk_fail(err, STK_ENOTSUP, "output %s: its field is not read: %s", name,
+                        type.refused);
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
         return stk_fail(
             err, STK_EINVAL,
@@ -420,7 +427,8 @@ static int settle(stk_chain *c, const stk_chain_head *head, const char *name, st
     return 0;
 }
 
-/* Where the field has a type, the first step is the one that copies it.  *text: it is bytes that are text. */
+/* Where the field has a type, the first step is the one that copies it.  *text: it is bytes that
+ * are text. */
 static int plan_head(stk_chain *c, const stk_chain_head *head, int *text, stk_error *err)
 {
     stk_field_type type = { 0 };
@@ -486,8 +494,8 @@ static int plan_steps(stk_chain *c, const stk_expr *e, const char *name, int tex
 
     for (uint32_t i = (uint32_t)c->from_given; i < e->n_calls; i++) {
         if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
-            return stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain", name,
-                            e->call[i].name);
+            return stk_fail(err, STK_EINVAL, "output %s: %s() stands at the beginning of a chain",
+                            name, e->call[i].name);
         STK_TRY(plan_step(c, &e->call[i], (uint8_t)i, err));
     }
     return text && c->from_given && e->n_calls == 1 ? plan_step(c, &as_text, 1, err) : 0;
@@ -626,9 +634,10 @@ static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema
     return found >= 0;
 }
 
-/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the other's. */
-static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
-                        stk_binding *out)
+/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the
+ * other's. */
+static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema,
+                        const char *name, stk_binding *out)
 {
     static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
     int found = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.h - a chain's text compiled to what a worker does for one row, and the one draw().  Read-only
- * once planned. */
+/* chain.h - a chain's text compiled to what a worker does for one row, and the one draw().
+ * Read-only once planned. */
 #ifndef STOKER_CHAIN_H
 #define STOKER_CHAIN_H
 
@@ -45,23 +45,23 @@ typedef struct stk_chain {
     uint32_t n_unpackers;
     char *from[STK_MAX_FROM]; /* the first of these that a sample has */
     uint32_t n_from;
-    int from_given; /* in the chain; else it is the output's name */
+    int from_given;    /* in the chain; else it is the output's name */
     stk_args *columns; /* columns(): its names; from[0] is then what they are called together */
-    char *fallback; /* stands in where a sample has none of them; NULL: it is bad then */
+    char *fallback;    /* stands in where a sample has none of them; NULL: it is bad then */
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
     const stk_step *all[STK_MAX_ALL_STEPS]; /* by id */
     uint32_t n_all;
-    int tiled;     /* pixels are changed between decoding and the row: segment.c */
-    uint32_t n_calls; /* functions of the program's: row_call.c */
-    uint32_t views_at; /* the step that makes views, of a chain that has them (spec.views) */
-    stk_kind called;  /* ... the first of them has a picture, bytes or numbers */
-    int part;      /* stk_chain_head.part */
-    int row_acts;  /* ... or in the row, after normalize */
-    int touched;   /* while it is planned: a view that comes now begins a pass of its own */
-    const stk_step *parse;    /* ends in a value */
-    stk_stored *stored;       /* the field has a type: the first step's; NULL: bytes, or an array */
-    void *fallback_row;       /* ... and the default as it would be stored; NULL: none */
+    int tiled;             /* pixels are changed between decoding and the row: segment.c */
+    uint32_t n_calls;      /* functions of the program's: row_call.c */
+    uint32_t views_at;     /* the step that makes views, of a chain that has them (spec.views) */
+    stk_kind called;       /* ... the first of them has a picture, bytes or numbers */
+    int part;              /* stk_chain_head.part */
+    int row_acts;          /* ... or in the row, after normalize */
+    int touched;           /* while it is planned: a view that comes now begins a pass of its own */
+    const stk_step *parse; /* ends in a value */
+    stk_stored *stored;    /* the field has a type: the first step's; NULL: bytes, or an array */
+    void *fallback_row;    /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
     const stk_tokens *pack;   /* rows of several samples; NULL: of one */
     stk_spec raw;             /* pack: what a sample is before it */
@@ -69,19 +69,19 @@ typedef struct stk_chain {
     uint32_t n_turns;         /* ... so many of them; 0: none does */
     const char *open_root;    /* `open`: where its files are, "": beside the manifest; NULL: none */
     stk_spec spec;
-    size_t row_bytes;   /* 0: ragged */
-    int narrows;        /* some step makes other bytes of its bytes */
-    int counted;        /* its rows differ in length, and batches may be made by that */
-    uint64_t print;     /* of fields, steps, their arguments and versions */
-    uint64_t old_print; /* what it was while pictures could be inexact, for one that was */
-    int inexact;        /* exact=false is written, which means nothing any more */
-    const stk_like *like;           /* like(): what it says; NULL: none */
-    uint32_t like_at;               /* ... which step it is */
-    int called_first;               /* ... after a function */
-    int followed;                   /* like() of another output names it, or what follows it */
+    size_t row_bytes;     /* 0: ragged */
+    int narrows;          /* some step makes other bytes of its bytes */
+    int counted;          /* its rows differ in length, and batches may be made by that */
+    uint64_t print;       /* of fields, steps, their arguments and versions */
+    uint64_t old_print;   /* what it was while pictures could be inexact, for one that was */
+    int inexact;          /* exact=false is written, which means nothing any more */
+    const stk_like *like; /* like(): what it says; NULL: none */
+    uint32_t like_at;     /* ... which step it is */
+    int called_first;     /* ... after a function */
+    int followed;         /* like() of another output names it, or what follows it */
     const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
     uint32_t leader_output;
-    const char *boxes;  /* iou_crop: the output of boxes that it looks at; NULL: none */
+    const char *boxes; /* iou_crop: the output of boxes that it looks at; NULL: none */
     uint32_t boxes_output;
     int keeps;          /* it follows boxes: an entry stays where its box stays */
     uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
@@ -90,17 +90,19 @@ typedef struct stk_chain {
 #define STK_MAX_PASSES 4   /* geometry, pixels, geometry again, ... */
 #define STK_MAX_ACTIONS 96 /* of one picture */
 
-typedef struct stk_boxes {  /* of a picture whose chain looks at them (stk_chain.boxes) */
+typedef struct stk_boxes { /* of a picture whose chain looks at them (stk_chain.boxes) */
     stk_box_list list;     /* as an op sees them */
     double (*filed)[4];    /* upright, before any op: left, top, right, bottom */
 } stk_boxes;
 
 typedef struct stk_draws { /* of one picture; on the worker's stack */
     uint32_t n_views, n_actions;
-    uint32_t from[STK_MAX_PASSES + 1]; /* view k is followed by actions from[k] .. from[k + 1] - 1 */
-    stk_view view[STK_MAX_PASSES];     /* each sees what the one before and its actions made */
+    /* view k is followed by actions from[k] .. from[k + 1] - 1 */
+    uint32_t from[STK_MAX_PASSES + 1];
+    stk_view view[STK_MAX_PASSES]; /* each sees what the one before and its actions made */
     stk_action action[STK_MAX_ACTIONS];
-    stk_boxes *boxes; /* given, of a chain that looks at them; else it is not read.  list.keep: drawn */
+    /* given, of a chain that looks at them; else it is not read.  list.keep: drawn */
+    stk_boxes *boxes;
 } stk_draws;
 
 /* The canvas that comes out; its `refused` says why a picture can't be drawn. */
@@ -109,24 +111,26 @@ static inline stk_view *stk_draws_last(stk_draws *d)
     return &d->view[d->n_views - 1];
 }
 
-/* What is seen of a picture of that size (width, height) and what is done to it: every op of the chain
- * draws, with numbers at (at->seed, position, epoch, output, view); at->path is not read.  Rows,
- * transforms and previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees the view
- * after each op. */
-void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
-                    const stk_draw_observer *watch);
-/* The same from step number `first` of c->step on, for a picture that a function gave.  Both end before the
- * next step that is a function. */
+/* What is seen of a picture of that size (width, height) and what is done to it: every op of the
+ * chain draws, with numbers at (at->seed, position, epoch, output, view); at->path is not read.
+ * Rows, transforms and previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees
+ * the view after each op. */
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                    stk_draws *out, const stk_draw_observer *watch);
+/* The same from step number `first` of c->step on, for a picture that a function gave.  Both end
+ * before the next step that is a function. */
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch);
 
-/* The whole chain, for those who follow it: a function gives a picture of the size that it was given. */
+/* The whole chain, for those who follow it: a function gives a picture of the size that it was
+ * given. */
 void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                             stk_draws *out);
 
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */
-    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are bytes. */
+    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are
+     * bytes. */
     int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
     void *cookie;
     const struct stk_chain *leader; /* the output that its like() names, planned; or NULL */
@@ -146,7 +150,8 @@ int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const c
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
-/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else NULL. */
+/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else
+ * NULL. */
 const char *stk_chain_other_name(const stk_registry *r, const char *name);
 /* The text for batch_ops= where `name` is an op on whole batches; else NULL. */
 const char *stk_chain_batch_name(const char *name);

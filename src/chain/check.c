@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - the steps of a chain and their arguments, without data.
  *
- * A chain may be for samples, for rows of arrays, or a part of a chain that begins at a picture; which
- * one is not known without data, so it is right if it is right for one of them. */
+ * A chain may be for samples, for rows of arrays, or a part of a chain that begins at a picture;
+ * which one is not known without data, so it is right if it is right for one of them. */
 #include <stdio.h>
 #include <string.h>
 

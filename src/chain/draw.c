@@ -5,8 +5,8 @@
 static void note(const stk_draw_observer *watch, const stk_address *at, const stk_step *s,
                  const stk_view *view)
 {
-    stk_drawn d = { at->epoch, at->position, at->output, s ? s->number : 0, s ? s->op->name : NULL,
-                    view };
+    stk_drawn d = { at->epoch,         at->position,           at->output,
+                    s ? s->number : 0, s ? s->op->name : NULL, view };
 
     if (watch && watch->drawn)
         watch->drawn(watch->cookie, &d);
@@ -74,7 +74,8 @@ static void draw_into(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *v
     s->op->draw_boxes(s->state, rng, view, &d->boxes->list);
 }
 
-/* An op that does not go together with those before it gets a pass of its own, over what they made. */
+/* An op that does not go together with those before it gets a pass of its own, over what they
+ * made. */
 static void draw_view(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
 {
     const stk_rng first = *rng;
@@ -158,8 +159,8 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
     }
 }
 
-void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2], stk_draws *out,
-                    const stk_draw_observer *watch)
+void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                    stk_draws *out, const stk_draw_observer *watch)
 {
     walk_steps(&(walk){ .c = c, .at = at, .watch = watch }, size, out);
 }

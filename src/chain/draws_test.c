@@ -34,7 +34,8 @@ static void check_uniform(double *v, size_t n, double lo, double hi)
         double at = (v[i] - lo) / (hi - lo);
 
         assert_true(at > -1e-4 && at < 1 + 1e-4); /* a hue has 16 bits of a fraction */
-        most = fmax(most, fmax(fabs(at - (double)i / (double)n), fabs(at - (double)(i + 1) / (double)n)));
+        most = fmax(most,
+                    fmax(fabs(at - (double)i / (double)n), fabs(at - (double)(i + 1) / (double)n)));
     }
     assert_true(most < SURE / sqrt((double)n));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* other_names.c - what torchvision, Albumentations and Pillow call a step, and what it is called here.
+/* other_names.c - what torchvision, Albumentations and Pillow call a step, and what it is called
+ * here.
  *
- * A chain that names one of these gets the right word in its error.  The words near it by spelling are
- * often wrong: `random_horizontal_flip` looks most like `random_resized_crop`. */
+ * A chain that names one of these gets the right word in its error.  The words near it by spelling
+ * are often wrong: `random_horizontal_flip` looks most like `random_resized_crop`. */
 #include <string.h>
 
 #include "base/registry.h"
@@ -128,9 +129,11 @@ const char *stk_chain_other_name(const stk_registry *r, const char *name)
 const char *stk_chain_batch_name(const char *name)
 {
     static const other batch[] = {
-        { "cut_mix", "cutmix(image, label)" },   { "cutmix", "cutmix(image, label)" },
+        { "cut_mix", "cutmix(image, label)" },
+        { "cutmix", "cutmix(image, label)" },
         { "label_smoothing", "label_smoothing(label, 0.1)" },
-        { "mix_up", "mixup(image, label)" },     { "mixup", "mixup(image, label)" },
+        { "mix_up", "mixup(image, label)" },
+        { "mixup", "mixup(image, label)" },
         { "mixup_cutmix", "mixup_cutmix(image, label)" },
     };
     char plain[80];

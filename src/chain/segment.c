@@ -178,8 +178,8 @@ static int to_tile(const run *r, const stk_view *v, const stk_pixels *px, stk_ti
     stk_sample_job job = { .view = v, .pixels = px, .dtype = STK_U8, .mul = { 1, 1, 1 } };
 
     *t = (stk_tile){ .data = stk_scratch_get(r->scratch, size),
-                      .width = v->vis_w,
-                      .height = v->vis_h };
+                     .width = v->vis_w,
+                     .height = v->vis_h };
     if (!t->data)
         return stk_fail_nomem(err, size);
     job.tile = t->data;

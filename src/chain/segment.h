@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.h - a chain that changes pixels: passes of geometry with work on 8-bit tiles between them.
+/* segment.h - a chain that changes pixels: passes of geometry with work on 8-bit tiles between
+ * them.
  *
  *     picture -> view -> tile -> actions -> view -> ... -> type, layout, row -> actions in the row
  *
  * A crop, resize or mirror after an op that changes pixels sees what that op made, as it would one
- * after the other; so does one that does not go together with the geometry before it (stk_view.split),
- * which can depend on the picture's size.  Else there is one view, and its pass goes straight into the
- * row (kern/sample.h). */
+ * after the other; so does one that does not go together with the geometry before it
+ * (stk_view.split), which can depend on the picture's size.  Else there is one view, and its pass
+ * goes straight into the row (kern/sample.h). */
 #ifndef STOKER_CHAIN_SEGMENT_H
 #define STOKER_CHAIN_SEGMENT_H
 
@@ -28,8 +29,8 @@ uint32_t stk_draws_in_row(const stk_draws *d); /* the first action in the row, o
 
 int stk_view_is_identity(const stk_view *v); /* it shows its source as it is */
 
-/* Make the row: job->pixels are the picture's that the first view touches, job->view is the last view,
- * job->dst has room for it.  Returns 0 or STK_ENOMEM. */
+/* Make the row: job->pixels are the picture's that the first view touches, job->view is the last
+ * view, job->dst has room for it.  Returns 0 or STK_ENOMEM. */
 int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
                      const stk_sample_job *job, stk_scratch *scratch, stk_error *err);
 

@@ -8,7 +8,8 @@
 
 typedef enum stk_give { /* what a row of packed documents is asked for */
                         STK_GIVE_TOKENS,
-                        STK_GIVE_POSITIONS, /* in the document, or in its piece; padding counts too */
+                        /* in the document, or in its piece; padding counts too */
+                        STK_GIVE_POSITIONS,
                         STK_GIVE_DOCUMENTS, /* 1, 2, ... in the row; padding: 0 */
                         STK_GIVE_MASK /* 1 where `shift` after it the document goes on, else 0 */
 } stk_give;

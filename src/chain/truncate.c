@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* truncate - rows of numbers that are too long keep their first values, or their last.  It only says
- * so: the pipe cuts the row where it is made (row/row_value.c). */
+/* truncate - rows of numbers that are too long keep their first values, or their last.  It only
+ * says so: the pipe cuts the row where it is made (row/row_value.c). */
 #include "op/spec.h"
 
 #include <string.h>

@@ -14,8 +14,8 @@ int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     unsigned made = (unsigned)len;
 
     if (in.len > UINT32_MAX || len > UINT32_MAX ||
-        BZ2_bzBuffToBuffDecompress(len ? (char *)dst : &none, &made, (char *)(uintptr_t)in.data, (unsigned)in.len, 0, 0) !=
-            BZ_OK ||
+        BZ2_bzBuffToBuffDecompress(len ? (char *)dst : &none, &made, (char *)(uintptr_t)in.data,
+                                   (unsigned)in.len, 0, 0) != BZ_OK ||
         made != len)
         return stk_fail(err, STK_ECORRUPT, "bzip2: a shard does not unpack to %zu bytes", len);
     STK_WRITTEN(dst, len);
@@ -27,7 +27,9 @@ int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
     (void)in, (void)dst, (void)len;
-    return stk_fail(err, STK_ENOTSUP, "bzip2: this build has no libbz2: install its headers (libbz2-dev) and build again");
+    return stk_fail(
+        err, STK_ENOTSUP,
+        "bzip2: this build has no libbz2: install its headers (libbz2-dev) and build again");
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deflate - pages and chunks that are unpacked whole, by libdeflate where there is one: about twice as fast as zlib; the only
- * file that knows its header. */
+/* deflate - pages and chunks that are unpacked whole, by libdeflate where there is one: about twice
+ * as fast as zlib; the only file that knows its header. */
 #include <config.h>
 
 #include "codec/unpack.h"

@@ -4,13 +4,15 @@
 
 #include <string.h>
 
-static const stk_encoder *const encoders[] = { &stk_encode_jpeg, &stk_encode_png,  &stk_encode_webp, &stk_encode_npy,
-                                               &stk_encode_raw,  &stk_encode_text, &stk_encode_json };
+static const stk_encoder *const encoders[] = { &stk_encode_jpeg, &stk_encode_png, &stk_encode_webp,
+                                               &stk_encode_npy,  &stk_encode_raw, &stk_encode_text,
+                                               &stk_encode_json };
 #define ENCODERS (sizeof encoders / sizeof *encoders)
 
 const stk_arg stk_encode_args[] = {
     { "format", STK_ARG_NAME, NULL, "jpeg, png, webp, npy, raw, text or json" },
-    { "quality", STK_ARG_INT, "", "jpeg, webp: 1 to 100 (absent: 90, 80); png: level 0 to 9 (absent: 6)" },
+    { "quality", STK_ARG_INT, "",
+      "jpeg, webp: 1 to 100 (absent: 90, 80); png: level 0 to 9 (absent: 6)" },
     { "lossless", STK_ARG_BOOL, "false", "webp" },
     { 0 },
 };
@@ -29,7 +31,8 @@ static int take(stk_encoding *e, const stk_args *a, stk_error *err)
     }
     if (!e->encoder) {
         near = name ? stk_nearest(name, all, ENCODERS) : NULL;
-        return stk_fail(err, STK_EINVAL, "encode: `%s` is not known%s%s: jpeg png webp npy raw text json",
+        return stk_fail(err, STK_EINVAL,
+                        "encode: `%s` is not known%s%s: jpeg png webp npy raw text json",
                         name ? name : "", near ? ", did you mean " : "", near ? near : "");
     }
     e->quality = e->encoder->usual;
@@ -38,7 +41,8 @@ static int take(stk_encoding *e, const stk_args *a, stk_error *err)
         return 0;
     if (!e->encoder->high || q < e->encoder->low || q > e->encoder->high)
         return stk_fail(err, STK_EINVAL,
-                        e->encoder->high ? "encode(%s): quality is %d to %d" : "encode(%s) has no quality: leave it away",
+                        e->encoder->high ? "encode(%s): quality is %d to %d"
+                                         : "encode(%s) has no quality: leave it away",
                         e->encoder->name, e->encoder->low, e->encoder->high);
     e->quality = (int)q;
     return 0;
@@ -61,10 +65,12 @@ int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_er
     const stk_tensor *t = &in->tensor;
     int64_t channels = t->ndim == 3 ? t->shape[2] : 0;
 
-    if (in->kind > STK_OUT_LIST || t->dtype != STK_U8 || (channels != 1 && channels != 3) || t->strides[2] != 1 ||
-        t->strides[1] != channels || t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > 65535 || t->shape[1] > 65535)
+    if (in->kind > STK_OUT_LIST || t->dtype != STK_U8 || (channels != 1 && channels != 3) ||
+        t->strides[2] != 1 || t->strides[1] != channels || t->shape[0] < 1 || t->shape[1] < 1 ||
+        t->shape[0] > 65535 || t->shape[1] > 65535)
         return stk_fail(err, STK_EINVAL,
-                        "encode: a picture is u8 pixels, interleaved, 1 to 65535 a side: leave `normalize` and `to` "
+                        "encode: a picture is u8 pixels, interleaved, 1 to 65535 a side: leave "
+                        "`normalize` and `to` "
                         "away before it");
     *out = (stk_encode_pixels){ .data = t->data,
                                 .width = (uint32_t)t->shape[1],

@@ -29,13 +29,13 @@ typedef struct stk_encode_in { /* a row; borrowed */
 
 struct stk_encoder {
     const char *name;
-    int pictures;              /* takes u8 pixels of 1 or 3 channels, interleaved */
-    int low, high, usual;      /* of `quality`; high 0: it has none */
+    int pictures;         /* takes u8 pixels of 1 or 3 channels, interleaved */
+    int low, high, usual; /* of `quality`; high 0: it has none */
     int (*encode)(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err);
 };
 
-extern const stk_encoder stk_encode_jpeg, stk_encode_png, stk_encode_webp, stk_encode_npy, stk_encode_raw,
-    stk_encode_text, stk_encode_json;
+extern const stk_encoder stk_encode_jpeg, stk_encode_png, stk_encode_webp, stk_encode_npy,
+    stk_encode_raw, stk_encode_text, stk_encode_json;
 extern const stk_arg stk_encode_args[];
 
 /* Plan from the call `encode(...)` of a chain. */
@@ -52,9 +52,11 @@ typedef struct stk_encode_pixels { /* a picture as encoders want it */
 #define STK_NPY_TEXT 512   /* room for an .npy's header ... */
 #define STK_NUMBER_ROOM 48 /* ... and for a number in text */
 
-/* The header that numpy.save() writes for such an array.  How long it is; 0: NumPy has no such type. */
+/* The header that numpy.save() writes for such an array.  How long it is; 0: NumPy has no such
+ * type. */
 size_t stk_npy_text(char out[STK_NPY_TEXT], stk_dtype type, uint32_t ndim, const int64_t *shape);
-/* The number at `p`, with enough digits to be read back as it is.  How long it is; 0: it is not finite. */
+/* The number at `p`, with enough digits to be read back as it is.  How long it is; 0: it is not
+ * finite. */
 size_t stk_number_text(char out[STK_NUMBER_ROOM], stk_dtype type, const void *p);
 
 int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_jpeg.c - pictures to JPEG by libjpeg-turbo: chroma at half size, optimized tables off, as Pillow's save(). */
+/* encode_jpeg.c - pictures to JPEG by libjpeg-turbo: chroma at half size, optimized tables off, as
+ * Pillow's save(). */
 #include "codec/encode.h"
 
 #include <config.h>
@@ -62,7 +63,8 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
     c.errors.output_message = on_output;
     c.cinfo.client_data = &c;
     if (setjmp(c.escape)) {
-        rc = stk_fail(err, STK_ENOMEM, "libjpeg-turbo could not write a picture of %u x %u", p.width, p.height);
+        rc = stk_fail(err, STK_ENOMEM, "libjpeg-turbo could not write a picture of %u x %u",
+                      p.width, p.height);
     } else {
         jpeg_create_compress(&c.cinfo);
         c.cinfo.client_data = &c; /* creating clears it */
@@ -87,4 +89,6 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 
 #endif
 
-const stk_encoder stk_encode_jpeg = { .name = "jpeg", .pictures = 1, .low = 1, .high = 100, .usual = 90, .encode = encode };
+const stk_encoder stk_encode_jpeg = {
+    .name = "jpeg", .pictures = 1, .low = 1, .high = 100, .usual = 90, .encode = encode
+};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encode_plain.c - numbers and text without a picture codec: npy, raw, text, json.
  *
- * Elements are written in C order whatever the strides are.  Numbers in text have enough digits to be read back
- * as they were, and a point in every locale. */
+ * Elements are written in C order whatever the strides are.  Numbers in text have enough digits to
+ * be read back as they were, and a point in every locale. */
 #include "codec/encode.h"
 
 #include <inttypes.h>
@@ -123,7 +123,9 @@ static int put_number(stk_text *out, stk_dtype type, const void *p, stk_error *e
     size_t len = stk_number_text(text, type, p);
 
     if (!len)
-        return stk_fail(err, STK_EINVAL, "encode: a number is not finite, which text and JSON can't hold: encode(npy)");
+        return stk_fail(
+            err, STK_EINVAL,
+            "encode: a number is not finite, which text and JSON can't hold: encode(npy)");
     return stk_text_put(out, text, len, err);
 }
 
@@ -153,9 +155,11 @@ size_t stk_npy_text(char out[STK_NPY_TEXT], stk_dtype type, uint32_t ndim, const
 
     if (!name)
         return 0;
-    len = 10 + (size_t)snprintf(out + 10, STK_NPY_TEXT - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (", name);
+    len = 10 + (size_t)snprintf(out + 10, STK_NPY_TEXT - 10,
+                                "{'descr': '%s', 'fortran_order': False, 'shape': (", name);
     for (uint32_t d = 0; d < ndim; d++)
-        len += (size_t)snprintf(out + len, STK_NPY_TEXT - len, "%" PRId64 ",%s", shape[d], d + 1 < ndim ? " " : "");
+        len += (size_t)snprintf(out + len, STK_NPY_TEXT - len, "%" PRId64 ",%s", shape[d],
+                                d + 1 < ndim ? " " : "");
     if (ndim > 1)
         len--; /* only a shape of one has its comma at the end */
     len += (size_t)snprintf(out + len, STK_NPY_TEXT - len, "), }");
@@ -176,10 +180,12 @@ static int encode_npy(const stk_encoding *e, const stk_encode_in *in, stk_text *
 
     (void)e;
     if (is_string(in))
-        return stk_fail(err, STK_EINVAL, "encode(npy) takes numbers or a picture, not text: encode(text)");
+        return stk_fail(err, STK_EINVAL,
+                        "encode(npy) takes numbers or a picture, not text: encode(text)");
     len = stk_npy_text(head, t->dtype, t->ndim, t->shape);
     if (!len)
-        return stk_fail(err, STK_ENOTSUP, "encode(npy): NumPy has no %s: to(f32) before it", stk_dtype_name(t->dtype));
+        return stk_fail(err, STK_ENOTSUP, "encode(npy): NumPy has no %s: to(f32) before it",
+                        stk_dtype_name(t->dtype));
     STK_TRY(stk_text_put(out, head, len, err));
     return put_elements(&in->tensor, out, err);
 }
@@ -192,17 +198,20 @@ static int encode_raw(const stk_encoding *e, const stk_encode_in *in, stk_text *
 
 /* ---- text, json ---- */
 
-static int encode_text(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
+static int encode_text(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
+                       stk_error *err)
 {
     (void)e;
     if (is_string(in))
         return put_elements(&in->tensor, out, err);
     if (count_of(&in->tensor) != 1)
-        return stk_fail(err, STK_EINVAL, "encode(text) takes text or one number, not several: encode(json)");
+        return stk_fail(err, STK_EINVAL,
+                        "encode(text) takes text or one number, not several: encode(json)");
     return put_number(out, in->tensor.dtype, in->tensor.data, err);
 }
 
-static int put_list(const stk_tensor *t, uint32_t d, const uint8_t *at, stk_text *out, stk_error *err)
+static int put_list(const stk_tensor *t, uint32_t d, const uint8_t *at, stk_text *out,
+                    stk_error *err)
 {
     int64_t step = d < t->ndim ? t->strides[d] * (int64_t)stk_dtype_size(t->dtype) : 0;
 
@@ -217,7 +226,8 @@ static int put_list(const stk_tensor *t, uint32_t d, const uint8_t *at, stk_text
     return stk_text_put(out, "]", 1, err);
 }
 
-static int encode_json(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
+static int encode_json(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
+                       stk_error *err)
 {
     const stk_tensor *t = &in->tensor;
 
@@ -227,7 +237,9 @@ static int encode_json(const stk_encoding *e, const stk_encode_in *in, stk_text 
     if (in->kind == STK_OUT_TEXT)
         return stk_json_quote(out, (stk_bytes){ t->data, (size_t)count_of(t) }, err);
     if (in->kind == STK_OUT_BYTES)
-        return stk_fail(err, STK_EINVAL, "encode(json) takes text, JSON or numbers, not bytes: put `text` before it");
+        return stk_fail(
+            err, STK_EINVAL,
+            "encode(json) takes text, JSON or numbers, not bytes: put `text` before it");
     return put_list(t, 0, t->data, out, err);
 }
 

@@ -14,7 +14,8 @@ static int write_rows(spng_ctx *s, const stk_encode_pixels *p, int level)
     struct spng_ihdr ihdr = { .width = p->width,
                               .height = p->height,
                               .bit_depth = 8,
-                              .color_type = p->channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR : SPNG_COLOR_TYPE_GRAYSCALE };
+                              .color_type = p->channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR
+                                                             : SPNG_COLOR_TYPE_GRAYSCALE };
     int rc = spng_set_option(s, SPNG_ENCODE_TO_BUFFER, 1);
 
     if (!rc)
@@ -22,7 +23,8 @@ static int write_rows(spng_ctx *s, const stk_encode_pixels *p, int level)
     if (!rc)
         rc = spng_set_ihdr(s, &ihdr);
     if (!rc)
-        rc = spng_encode_image(s, NULL, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
+        rc = spng_encode_image(s, NULL, 0, SPNG_FMT_PNG,
+                               SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
     for (uint32_t y = 0; !rc && y < p->height; y++)
         rc = spng_encode_row(s, p->data + y * p->stride, (size_t)p->width * p->channels);
     return rc == SPNG_EOI ? 0 : rc;
@@ -42,8 +44,9 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
     if (!rc)
         bytes = spng_get_png_buffer(s, &len, &rc);
     if (rc || !bytes)
-        rc = stk_fail(err, rc == SPNG_EMEM ? STK_ENOMEM : STK_EINVAL, "libspng could not write a picture of %u x %u: %s",
-                      p.width, p.height, spng_strerror(rc));
+        rc = stk_fail(err, rc == SPNG_EMEM ? STK_ENOMEM : STK_EINVAL,
+                      "libspng could not write a picture of %u x %u: %s", p.width, p.height,
+                      spng_strerror(rc));
     else
         rc = stk_text_put(out, bytes, len, err);
     free(bytes);
@@ -63,4 +66,6 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 
 #endif
 
-const stk_encoder stk_encode_png = { .name = "png", .pictures = 1, .low = 0, .high = 9, .usual = 6, .encode = encode };
+const stk_encoder stk_encode_png = {
+    .name = "png", .pictures = 1, .low = 0, .high = 9, .usual = 6, .encode = encode
+};

@@ -31,16 +31,19 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 
     STK_TRY(stk_encode_pixels_of(in, &p, err));
     if (p.width > WEBP_MAX_DIMENSION || p.height > WEBP_MAX_DIMENSION)
-        return stk_fail(err, STK_ELIMIT, "encode(webp): a side has %u pixels at most, this picture is %u x %u",
+        return stk_fail(err, STK_ELIMIT,
+                        "encode(webp): a side has %u pixels at most, this picture is %u x %u",
                         WEBP_MAX_DIMENSION, p.width, p.height);
     if (p.channels == 1 && !(rgb = spread(&p)))
         return stk_fail_nomem(err, (size_t)p.width * p.height * 3);
     from = rgb ? rgb : p.data;
     stride = (int)(rgb ? p.width * 3 : p.stride);
-    len = e->lossless ? WebPEncodeLosslessRGB(from, (int)p.width, (int)p.height, stride, &bytes)
-                      : WebPEncodeRGB(from, (int)p.width, (int)p.height, stride, (float)e->quality, &bytes);
+    len = e->lossless
+              ? WebPEncodeLosslessRGB(from, (int)p.width, (int)p.height, stride, &bytes)
+              : WebPEncodeRGB(from, (int)p.width, (int)p.height, stride, (float)e->quality, &bytes);
     rc = len ? stk_text_put(out, bytes, len, err)
-             : stk_fail(err, STK_ENOMEM, "libwebp could not write a picture of %u x %u", p.width, p.height);
+             : stk_fail(err, STK_ENOMEM, "libwebp could not write a picture of %u x %u", p.width,
+                        p.height);
     WebPFree(bytes);
     stk_free(rgb);
     return rc;
@@ -58,4 +61,6 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 
 #endif
 
-const stk_encoder stk_encode_webp = { .name = "webp", .pictures = 1, .low = 1, .high = 100, .usual = 80, .encode = encode };
+const stk_encoder stk_encode_webp = {
+    .name = "webp", .pictures = 1, .low = 1, .high = 100, .usual = 80, .encode = encode
+};

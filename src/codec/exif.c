@@ -102,8 +102,8 @@ static int is_profile(stk_bytes keyword)
 {
     static const char exif[] = "Raw profile type exif", app1[] = "Raw profile type APP1";
 
-    return keyword.len == sizeof exif - 1 && (!memcmp(keyword.data, exif, keyword.len) ||
-                                              !memcmp(keyword.data, app1, keyword.len));
+    return keyword.len == sizeof exif - 1 &&
+           (!memcmp(keyword.data, exif, keyword.len) || !memcmp(keyword.data, app1, keyword.len));
 }
 
 /* The text of a chunk that holds a profile, at most TEXT_MAX bytes; 0: it holds none. */

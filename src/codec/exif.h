@@ -5,7 +5,8 @@
 
 #include "base/err.h"
 
-/* EXIF's orientation, 1..8, of a JPEG, PNG (also as text, a raw profile) or WebP; 1 where it says nothing or nonsense. */
+/* EXIF's orientation, 1..8, of a JPEG, PNG (also as text, a raw profile) or WebP; 1 where it says
+ * nothing or nonsense. */
 unsigned stk_exif_turn(stk_bytes picture);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gunzip - a gzip field unpacked, and shards packed, by zlib; the only file beside libspng that needs it.
+/* gunzip - a gzip field unpacked, and shards packed, by zlib; the only file beside libspng that
+ * needs it.
  *
  * Also members one after another, as gzip allows.  The last four bytes say how long the last
- * member was: room for that is made, and where it does not suffice (several members, or a wrong size)
- * the bytes are counted first.  zlib's memory comes from scratch, so that no sample allocates.
- * What unpacks to more than STK_UNPACK_MAX is refused. */
+ * member was: room for that is made, and where it does not suffice (several members, or a wrong
+ * size) the bytes are counted first.  zlib's memory comes from scratch, so that no sample
+ * allocates.  What unpacks to more than STK_UNPACK_MAX is refused. */
 #include "codec/codec.h"
 #include "codec/squeeze.h"
 #include "codec/unpack.h"
@@ -130,7 +131,8 @@ int stk_gunzip_all(const stk_unpack_io *io, stk_error *err)
 {
     uint8_t *in = stk_large_alloc(STK_STREAM_IN), *out = stk_large_alloc(STK_STREAM_OUT);
     z_stream z = { 0 };
-    int rc = in && out && inflateInit2(&z, 15 + 16) == Z_OK ? 0 : stk_fail_nomem(err, STK_STREAM_IN);
+    int rc = in && out && inflateInit2(&z, 15 + 16) == Z_OK ? 0
+                                                            : stk_fail_nomem(err, STK_STREAM_IN);
 
     if (rc == 0)
         rc = inflate_stream(&z, io, in, out, err);
@@ -339,8 +341,9 @@ static int gz_frame(stk_framer *f, stk_bytes in, stk_text *out, stk_error *err)
     z->avail_in = (unsigned)in.len;
     z->next_out = dst;
     z->avail_out = (unsigned)room;
-    rc = deflate(z, Z_FINISH) == Z_STREAM_END ? stk_text_put(out, dst, room - z->avail_out, err)
-                                              : stk_fail(err, STK_EINVAL, "gzip: zlib can't pack %zu bytes", in.len);
+    rc = deflate(z, Z_FINISH) == Z_STREAM_END
+             ? stk_text_put(out, dst, room - z->avail_out, err)
+             : stk_fail(err, STK_EINVAL, "gzip: zlib can't pack %zu bytes", in.len);
     stk_free(dst);
     return rc;
 }
@@ -370,15 +373,17 @@ int stk_squeeze_gz(stk_framer **out, stk_error *err)
 int stk_squeeze_gz(stk_framer **out, stk_error *err)
 {
     *out = NULL;
-    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
-                                      "again, or compress by lz4");
+    return stk_fail(err, STK_ENOTSUP,
+                    "gzip: this build has no zlib: install its headers and build "
+                    "again, or compress by lz4");
 }
 
 int stk_gunzip_all(const stk_unpack_io *io, stk_error *err)
 {
     (void)io;
-    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
-                                      "again");
+    return stk_fail(err, STK_ENOTSUP,
+                    "gzip: this build has no zlib: install its headers and build "
+                    "again");
 }
 
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room)
@@ -396,8 +401,9 @@ size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room)
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
     (void)in, (void)dst, (void)len;
-    return stk_fail(err, STK_ENOTSUP, "gzip: this build has no zlib: install its headers and build "
-                                      "again");
+    return stk_fail(err, STK_ENOTSUP,
+                    "gzip: this build has no zlib: install its headers and build "
+                    "again");
 }
 
 int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)

@@ -18,7 +18,8 @@ static int mode_of(const char *name, stk_mode *out, stk_error *err)
             *out = all[i].mode;
             return 0;
         }
-    return stk_fail(err, STK_EINVAL, "image: mode is rgb, gray or index, not %s", name ? name : "a number");
+    return stk_fail(err, STK_EINVAL, "image: mode is rgb, gray or index, not %s",
+                    name ? name : "a number");
 }
 
 static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)

@@ -22,7 +22,7 @@ enum up { UP_NONE, UP_H2, UP_V2, UP_H2V2, UP_BOX };
 typedef struct plane {
     uint8_t *data; /* sample (x, y) of the component */
     size_t stride;
-    uint32_t rows; /* that data has; later ones take the place of those before */
+    uint32_t rows;   /* that data has; later ones take the place of those before */
     uint32_t x, y;   /* of data[0] */
     uint32_t w, h;   /* samples of the component: where its edge is */
     uint32_t hx, vx; /* it must grow by */
@@ -275,9 +275,9 @@ static void emit(stk_jpeg *j, uint32_t upto)
         uint8_t *to = p->out->data + (size_t)(p->next - p->out->area.y) * p->out->stride;
 
         for (unsigned c = 0; c < STK_JPEG_COMPS; c++)
-            src[c] = c < j->head->n_comps ? sample_row(j, &j->plane[c], need, p->next,
-                                                       p->lines + c * p->line)
-                                          : p->lines + p->line;
+            src[c] = c < j->head->n_comps
+                         ? sample_row(j, &j->plane[c], need, p->next, p->lines + c * p->line)
+                         : p->lines + p->line;
         j->kern->pack_rgb(to, src, need->w);
     }
 }
@@ -384,10 +384,9 @@ int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_decode_reque
     STK_TRY(check_need(job->head, need, err));
     STK_TRY(begin(j, job, err));
     frame(j, need);
-    j->pic = (picture){ .need = *need,
-                        .next = need->y,
-                        .out = out,
-                        .ask = ask->band && !job->seek ? ask : NULL };
+    j->pic = (picture){
+        .need = *need, .next = need->y, .out = out, .ask = ask->band && !job->seek ? ask : NULL
+    };
     out->area = *need;
     out->lane = job->seek ? STK_LANE_SEEK : STK_LANE_PLAIN;
     if (make_room(j, scratch, out))

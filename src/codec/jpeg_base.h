@@ -28,8 +28,8 @@ typedef struct stk_jpeg_job {
     const stk_jpeg_seek *seek; /* or NULL */
 } stk_jpeg_job;
 
-/* The pixels of ask->need, in scratch memory (two of its blocks); out->area is what was asked for.  In
- * bands, where they are asked for and there are no seek points.
+/* The pixels of ask->need, in scratch memory (two of its blocks); out->area is what was asked for.
+ * In bands, where they are asked for and there are no seek points.
  * 0; STK_ECORRUPT: ask libjpeg-turbo; STK_ESTALE: the seek points do not fit, decode without;
  * STK_EINVAL: `need` is not inside of the picture; STK_ENOMEM. */
 int stk_jpeg_decode(stk_jpeg *j, const stk_jpeg_job *job, const stk_decode_request *ask,
@@ -45,8 +45,9 @@ int stk_jpeg_coefs(stk_jpeg *j, const stk_jpeg_job *job, stk_scratch *scratch, i
 int stk_jpeg_seek_build(stk_jpeg *j, const stk_jpeg_head *head, stk_bytes in, stk_scratch *scratch,
                         stk_bytes *out, stk_error *err);
 
-/* For code that decodes elsewhere: what jpeg.c's decoder (ctx) knows of the picture whose header() it
- * read; seek: points that fit as far as can be told, or NULL.  STK_ENOTSUP: it is none for us. */
+/* For code that decodes elsewhere: what jpeg.c's decoder (ctx) knows of the picture whose header()
+ * it read; seek: points that fit as far as can be told, or NULL.  STK_ENOTSUP: it is none for
+ * us. */
 int stk_jpeg_peek(void *ctx, const stk_rect *need, stk_jpeg_job *out);
 
 #endif

@@ -182,8 +182,8 @@ static void check_region(bench *b, const subject *t, stk_rect need)
             int rc;
 
             stk_scratch_reset(&b->scratch);
-            rc = stk_jpeg_decode(b->j[i], &job, &(stk_decode_request){ .need = need },
-                                 &b->scratch, &px, &b->err);
+            rc = stk_jpeg_decode(b->j[i], &job, &(stk_decode_request){ .need = need }, &b->scratch,
+                                 &px, &b->err);
             if (rc < 0)
                 describe(t->r, b->err.message);
             if (!same_pixels(&px, t->rgb, t->r->w)) {

@@ -43,8 +43,8 @@ typedef struct stk_jpeg_long { /* for codes that the lookup can't hold */
     int32_t delta[17];         /* place of a code in vals = code + delta */
 } stk_jpeg_long;
 
-/* Bits of a scan, its bytes as they are stored in the file (0xFF is followed by 0).  After the end, or
- * a marker, come zeros, which `over` counts: who uses them finds it in stk_jpeg_bits_at(). */
+/* Bits of a scan, its bytes as they are stored in the file (0xFF is followed by 0).  After the end,
+ * or a marker, come zeros, which `over` counts: who uses them finds it in stk_jpeg_bits_at(). */
 typedef struct stk_jpeg_bits {
     uint64_t buf;      /* the next bits, from the top */
     const uint8_t *p;  /* the first byte that is not in buf */

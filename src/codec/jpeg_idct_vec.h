@@ -112,7 +112,8 @@ VINLINE int only_few(const uint8_t last[4])
     return !((four + 0x76767676u) & 0x80808080u);
 }
 
-/* PASS where x[4] to x[7] are zero, on pairs of words: even has x[0] and x[2], odd x[3] and x[1]. */
+/* PASS where x[4] to x[7] are zero, on pairs of words: even has x[0] and x[2], odd x[3] and
+ * x[1]. */
 #define FEW(t, even, odd, shift)                                                                   \
     do {                                                                                           \
         V round = OP(set1_epi32)(1 << ((shift)-1));                                                \

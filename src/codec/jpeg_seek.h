@@ -7,11 +7,11 @@
  *     rows     bit offset of each row of MCUs, all of one width
  *     chunks   length in bits of each chunk but a row's last, less the smallest of all, one width
  *     DC       of each component at every dc_step-th chunk of a row, less its smallest, one width
- * Fields of bits are stored from the low bit of a byte on; each of the three parts begins at a byte.
- * Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
+ * Fields of bits are stored from the low bit of a byte on; each of the three parts begins at a
+ * byte.  Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
  *
- * The builder takes the smallest dc_step that keeps the whole within a share of the file; where none
- * does, it leaves the chunks out. */
+ * The builder takes the smallest dc_step that keeps the whole within a share of the file; where
+ * none does, it leaves the chunks out. */
 #ifndef STOKER_JPEG_SEEK_H
 #define STOKER_JPEG_SEEK_H
 
@@ -31,7 +31,7 @@ typedef struct stk_jpeg_seek {
     int32_t dc_min[STK_JPEG_COMPS];
     uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
     uint32_t dc_sum; /* bits of the DC values of one point */
-    int rows_only; /* some chunk is longer than 65535 bits, or the file is small */
+    int rows_only;   /* some chunk is longer than 65535 bits, or the file is small */
     stk_bytes row, len, dc;
 } stk_jpeg_seek;
 

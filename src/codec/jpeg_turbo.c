@@ -10,8 +10,8 @@
  * well-known data sets have them), data that ends before the rows we need is.
  *
  * libjpeg's memory comes from an arena of ours: bounded, failable in tests, and dropped whole with
- * the tables of an image, so that no image can borrow the tables of the one before.  While pixels are
- * decoded it grows in the worker's scratch, where it is counted. */
+ * the tables of an image, so that no image can borrow the tables of the one before.  While pixels
+ * are decoded it grows in the worker's scratch, where it is counted. */
 #include "codec/codec.h"
 #include "codec/jpeg_turbo.h"
 

@@ -64,8 +64,7 @@ size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t len)
         back = p[0] | (size_t)p[1] << 8;
         p += 2;
         n = token & 15;
-        if (!more(&p, end, &n) || !back || back > at + history ||
-            n + 4 > len - at)
+        if (!more(&p, end, &n) || !back || back > at + history || n + 4 > len - at)
             return SIZE_MAX;
         copy(dst + at, back, n + 4, len - at);
         at += n + 4;

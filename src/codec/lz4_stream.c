@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lz4_stream.c - streams in LZ4's frame format (.lz4), as the lz4 command writes them.
  *
- * A frame is a head (flags, block size), blocks with their lengths, and a length of 0.  Blocks may copy from
- * the 64 KiB before them.  Checksums (xxHash) are passed over: a tar has its own, and so has the cache. */
+ * A frame is a head (flags, block size), blocks with their lengths, and a length of 0.  Blocks may
+ * copy from the 64 KiB before them.  Checksums (xxHash) are passed over: a tar has its own, and so
+ * has the cache. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -162,7 +163,8 @@ static int page_frame(stk_bytes *in, uint8_t *dst, size_t len, size_t *at)
     size_t start = *at;
     uint32_t length;
 
-    if (!head || head[0] >> 6 != 1 || head[0] & HAS_DICT || !cut(in, (head[0] & HAS_SIZE ? 8 : 0) + 1))
+    if (!head || head[0] >> 6 != 1 || head[0] & HAS_DICT ||
+        !cut(in, (head[0] & HAS_SIZE ? 8 : 0) + 1))
         return 0;
     for (;;) {
         size_t made;
@@ -178,7 +180,8 @@ static int page_frame(stk_bytes *in, uint8_t *dst, size_t len, size_t *at)
         if (length & LITERAL)
             memcpy(dst + *at, block, made);
         else
-            made = stk_lz4_block((stk_bytes){ block, made }, dst + *at, head[0] & INDEPENDENT ? 0 : *at - start, len - *at);
+            made = stk_lz4_block((stk_bytes){ block, made }, dst + *at,
+                                 head[0] & INDEPENDENT ? 0 : *at - start, len - *at);
         if (made == SIZE_MAX || (head[0] & HAS_BLOCK_SUMS && !cut(in, 4)))
             return 0;
         *at += made;
@@ -193,7 +196,9 @@ int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     while (in.len)
         if (!cut_word(&in, &word) || word != MAGIC || !page_frame(&in, dst, len, &at))
             return stk_fail(err, STK_ECORRUPT, "lz4: it is not an LZ4 frame, or damaged");
-    return at == len ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a page makes %zu bytes in place of %zu", at, len);
+    return at == len ? 0
+                     : stk_fail(err, STK_ECORRUPT, "lz4: a page makes %zu bytes in place of %zu",
+                                at, len);
 }
 
 int stk_unlz4_all(const stk_unpack_io *io, stk_error *err)

@@ -2,9 +2,9 @@
 /* ints, floats - a list of numbers written as text: [1, 2, 3] as JSON has it, or without brackets,
  * parted by white space or by commas ("464 2068 7586").
  *
- * shape=(-1, 4) gives rows that shape; one side may be -1, which is what the numbers make it.  Then lists
- * may be nested as JSON has them, and every innermost one must have the last side's length.  A shape
- * without -1 makes rows of one size.
+ * shape=(-1, 4) gives rows that shape; one side may be -1, which is what the numbers make it.  Then
+ * lists may be nested as JSON has them, and every innermost one must have the last side's length.
+ * A shape without -1 makes rows of one size.
  *
  * Each row has its own length, so text is read twice: to count, and into its place.  What a single
  * number may look like is base/numeral.c's affair. */
@@ -26,7 +26,7 @@ struct numbers {
 typedef struct list { /* what is left of one */
     stk_bytes in;
     int nested; /* brackets part numbers, too */
-    int comma; /* one stood after the last number: another must follow */
+    int comma;  /* one stood after the last number: another must follow */
 } list;
 
 static int is_space(uint8_t c)
@@ -36,8 +36,8 @@ static int is_space(uint8_t c)
 
 static void skip_space(list *l)
 {
-    while (l->in.len && (is_space(*l->in.data) ||
-                         (l->nested && (*l->in.data == '[' || *l->in.data == ']')))) {
+    while (l->in.len &&
+           (is_space(*l->in.data) || (l->nested && (*l->in.data == '[' || *l->in.data == ']')))) {
         l->in.data++;
         l->in.len--;
     }
@@ -156,10 +156,10 @@ static int check_count(const struct numbers *n, stk_bytes in, stk_error *err)
     if (!n->ndim || n->open >= 0)
         return 0;
     STK_TRY(count_numbers(n, in, &count, err));
-    return count == n->each ? 0
-                            : stk_fail(err, STK_ECORRUPT,
-                                       "%" PRId64 " numbers where shape says %" PRId64, count,
-                                       n->each);
+    return count == n->each
+               ? 0
+               : stk_fail(err, STK_ECORRUPT, "%" PRId64 " numbers where shape says %" PRId64, count,
+                          n->each);
 }
 
 static int bad_number(const char *what, int got, int64_t i, stk_bytes one, stk_error *err)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* png - PNG pixels by libspng; the only file that knows its header.
  *
- * Rows come from the library as they are stored in the file (unfiltered, not converted) and become RGBX
- * here, by Pillow's rules for open().convert("RGB"): alpha and tRNS are dropped and not blended,
- * gray of 1, 2 and 4 bits is spread over 0..255, of 16-bit color the high byte counts, and 16-bit
- * gray is cut off at 255, which is what Pillow makes of its mode I;16.
+ * Rows come from the library as they are stored in the file (unfiltered, not converted) and become
+ * RGBX here, by Pillow's rules for open().convert("RGB"): alpha and tRNS are dropped and not
+ * blended, gray of 1, 2 and 4 bits is spread over 0..255, of 16-bit color the high byte counts, and
+ * 16-bit gray is cut off at 255, which is what Pillow makes of its mode I;16.
  *
  * A picture that is not interlaced is read up to the last row that the view sees, one raw row in
  * memory; of an interlaced one all passes are read, and the raw rows that are seen are kept.

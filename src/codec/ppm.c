@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ppm - binary PPM pictures (P6, 8 bits a color): what has no compression at all, and FFCV's raw pictures.
+/* ppm - binary PPM pictures (P6, 8 bits a color): what has no compression at all, and FFCV's raw
+ * pictures.
  *
- * As in Pillow, a picture with fewer bytes than its header says is truncated, whatever part of it is asked for. */
+ * As in Pillow, a picture with fewer bytes than its header says is truncated, whatever part of it
+ * is asked for. */
 #include "codec/codec.h"
 
 #include <string.h>
@@ -38,9 +40,11 @@ static int ppm_probe(stk_bytes head)
 {
     size_t at = 2;
 
-    if (head.len < 3 || head.data[0] != 'P' || head.data[1] != '6' || !(is_space(head.data[2]) || head.data[2] == '#'))
+    if (head.len < 3 || head.data[0] != 'P' || head.data[1] != '6' ||
+        !(is_space(head.data[2]) || head.data[2] == '#'))
         return 0;
-    return read_number(head, &at) && read_number(head, &at) && read_number(head, &at) && at < head.len && is_space(head.data[at]);
+    return read_number(head, &at) && read_number(head, &at) && read_number(head, &at) &&
+           at < head.len && is_space(head.data[at]);
 }
 
 static int ppm_open(void **out, stk_error *err)
@@ -61,18 +65,21 @@ static int ppm_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out
     c->height = read_number(in, &at);
     most = read_number(in, &at);
     *out = (stk_image_info){ c->width, c->height };
-    if (!c->width || !c->height || c->width > SIDE_MAX || c->height > SIDE_MAX || !most || at >= in.len || !is_space(in.data[at]))
+    if (!c->width || !c->height || c->width > SIDE_MAX || c->height > SIDE_MAX || !most ||
+        at >= in.len || !is_space(in.data[at]))
         return stk_fail(err, STK_ECORRUPT, "PPM: its header says no size");
     if (most != 255)
         return stk_fail(err, STK_ENOTSUP, "PPM: colors up to %u, and only 255 is read", most);
     at++;
     if ((uint64_t)c->width * c->height * 3 > in.len - at)
-        return stk_fail(err, STK_ECORRUPT, "PPM is truncated: %zu bytes for %ux%u pixels", in.len - at, c->width, c->height);
+        return stk_fail(err, STK_ECORRUPT, "PPM is truncated: %zu bytes for %ux%u pixels",
+                        in.len - at, c->width, c->height);
     c->pixels = in.data + at;
     return 0;
 }
 
-static int ppm_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out, stk_error *err)
+static int ppm_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
+                      stk_error *err)
 {
     const stk_rect *need = &ask->need;
     const ppm_ctx *c = p;
@@ -80,11 +87,12 @@ static int ppm_decode(void *p, const stk_decode_request *ask, stk_scratch *scrat
     if (!c->pixels)
         return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
     if (ask->index)
-        return stk_fail(err, STK_ECORRUPT, "image(mode=index): a PPM has colors, not indices: store PNG");
-    if (!need->w || !need->h || need->x >= c->width || need->w > c->width - need->x || need->y >= c->height ||
-        need->h > c->height - need->y)
-        return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture", need->w, need->h, need->x,
-                        need->y, c->width, c->height);
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): a PPM has colors, not indices: store PNG");
+    if (!need->w || !need->h || need->x >= c->width || need->w > c->width - need->x ||
+        need->y >= c->height || need->h > c->height - need->y)
+        return stk_fail(err, STK_EINVAL, "region %ux%u at (%u, %u) is not inside the %ux%u picture",
+                        need->w, need->h, need->x, need->y, c->width, c->height);
     out->area = *need;
     out->stride = ((size_t)need->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     out->data = stk_scratch_get(scratch, out->stride * need->h);
@@ -109,14 +117,12 @@ static void ppm_close(void *p)
     stk_free(p);
 }
 
-const stk_decoder stk_decoder_ppm = {
-    .abi = STK_PLUGIN_ABI,
-    .size = sizeof(stk_decoder),
-    .name = "ppm",
-    .help = "binary PPM (P6, 8 bits a color)",
-    .probe = ppm_probe,
-    .open = ppm_open,
-    .header = ppm_header,
-    .decode = ppm_decode,
-    .close = ppm_close
-};
+const stk_decoder stk_decoder_ppm = { .abi = STK_PLUGIN_ABI,
+                                      .size = sizeof(stk_decoder),
+                                      .name = "ppm",
+                                      .help = "binary PPM (P6, 8 bits a color)",
+                                      .probe = ppm_probe,
+                                      .open = ppm_open,
+                                      .header = ppm_header,
+                                      .decode = ppm_decode,
+                                      .close = ppm_close };

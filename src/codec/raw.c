@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* raw - numbers as memory has them: NumPy's tobytes(), in little-endian order and without a header.
  *
- * raw(f32, shape=(3, 4)) gives rows that stack; of one with a -1 in front, or without a shape, each row
- * says by its bytes how long it is. */
+ * raw(f32, shape=(3, 4)) gives rows that stack; of one with a -1 in front, or without a shape, each
+ * row says by its bytes how long it is. */
 #include "codec/codec.h"
 
 #include <string.h>
@@ -47,10 +47,11 @@ static int plan_dtype(struct raw *r, const char *name, stk_error *err)
     for (stk_dtype d = STK_U8; name && d <= STK_U32; d++)
         if (!strcmp(stk_dtype_name(d), name))
             r->dtype = d;
-    return r->dtype ? 0
-                    : stk_fail(err, STK_EINVAL,
-                               "raw: dtype `%s` is none of u8 i8 u16 i16 i32 u32 i64 f16 bf16 f32 f64",
-                               name ? name : "?");
+    return r->dtype
+               ? 0
+               : stk_fail(err, STK_EINVAL,
+                          "raw: dtype `%s` is none of u8 i8 u16 i16 i32 u32 i64 f16 bf16 f32 f64",
+                          name ? name : "?");
 }
 
 static int plan_shape(struct raw *r, const stk_args *args, stk_error *err)
@@ -73,7 +74,8 @@ static int plan_shape(struct raw *r, const stk_args *args, stk_error *err)
         bytes *= side;
         if (!(side >= 1) || bytes > MAX_PART)
             return stk_fail(err, STK_EINVAL,
-                            "raw: a side of shape is at least 1, and the first may be -1, not %g", side);
+                            "raw: a side of shape is at least 1, and the first may be -1, not %g",
+                            side);
     }
     r->part = (size_t)bytes;
     return 0;
@@ -84,7 +86,8 @@ static int raw_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     struct raw *r = state;
 
     if (spec->kind != STK_KIND_BYTES)
-        return stk_fail(err, STK_EINVAL, "raw reads a field's bytes: put it first, or after gunzip");
+        return stk_fail(err, STK_EINVAL,
+                        "raw reads a field's bytes: put it first, or after gunzip");
     STK_TRY(plan_dtype(r, stk_args_str(args, "dtype"), err));
     STK_TRY(plan_shape(r, args, err));
     *spec = (stk_spec){ .kind = STK_KIND_VALUE,

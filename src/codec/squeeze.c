@@ -54,6 +54,7 @@ int stk_squeeze_open(stk_framer **out, const char *name, stk_error *err)
 
     *out = NULL;
     if (!w)
-        return stk_fail(err, STK_EINVAL, "shards are compressed by gz, zstd or lz4, not by %.40s", name);
+        return stk_fail(err, STK_EINVAL, "shards are compressed by gz, zstd or lz4, not by %.40s",
+                        name);
     return w->open(out, err);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* squeeze_lz4.c - LZ4 frames, with a compressor of our own: greedy, one probe per position.
  *
- * A frame has independent blocks of up to 4 MiB, its size, and a checksum (xxHash-32) of what it holds.  A block that
- * would not become smaller is kept as it is.  The format: lz4's doc/lz4_Frame_format.md and lz4_Block_format.md. */
+ * A frame has independent blocks of up to 4 MiB, its size, and a checksum (xxHash-32) of what it
+ * holds.  A block that would not become smaller is kept as it is.  The format: lz4's
+ * doc/lz4_Frame_format.md and lz4_Block_format.md. */
 #include "codec/squeeze.h"
 
 #include <string.h>
@@ -10,18 +11,18 @@
 #include "base/mem.h"
 
 #define MAGIC 0x184D2204u
-#define FLAGS 0x6C /* version 1, independent blocks, size and checksum of the content */
+#define FLAGS 0x6C  /* version 1, independent blocks, size and checksum of the content */
 #define BLOCKS 0x70 /* of at most 4 MiB */
 #define BLOCK ((size_t)4 << 20)
 #define STORED 0x80000000u
 #define HASH_BITS 14
-#define LAST_LITERALS 5u /* the last bytes of a block are literals, */
+#define LAST_LITERALS 5u  /* the last bytes of a block are literals, */
 #define NO_MATCH_FROM 12u /* and no match begins among the last twelve */
 #define REACH 65535u
 
 typedef struct lz4 {
     stk_framer base;
-    uint8_t *block; /* BLOCK bytes: what is larger is kept as it is */
+    uint8_t *block;                  /* BLOCK bytes: what is larger is kept as it is */
     uint32_t table[1u << HASH_BITS]; /* by hash of four bytes: where they were seen, plus 1 */
 } lz4;
 
@@ -85,7 +86,8 @@ static void put_length(room *r, size_t n) /* what four bits of the token could n
 /* Literals, then a match of `len` bytes (0: none, it is the end) from `back` bytes before. */
 static void put_sequence(room *r, stk_bytes literals, size_t len, size_t back)
 {
-    size_t match = len ? len - 4 : 0, need = 1 + literals.len / 255 + 1 + literals.len + 2 + match / 255 + 1;
+    size_t match = len ? len - 4 : 0,
+           need = 1 + literals.len / 255 + 1 + literals.len + 2 + match / 255 + 1;
 
     if (r->full || need > (size_t)(r->end - r->at)) {
         r->full = 1;

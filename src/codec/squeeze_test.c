@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* squeeze_test - frames of every way to pack a shard are unpacked to what went in, whatever its length and content. */
+/* squeeze_test - frames of every way to pack a shard are unpacked to what went in, whatever its
+ * length and content. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,9 @@ static int unpack(const char *name, stream *s, stk_error *err)
 {
     stk_unpack_io io = { take, give, s };
 
-    return name[0] == 'g' ? stk_gunzip_all(&io, err) : name[0] == 'z' ? stk_unzstd_all(&io, err) : stk_unlz4_all(&io, err);
+    return name[0] == 'g'   ? stk_gunzip_all(&io, err)
+           : name[0] == 'z' ? stk_unzstd_all(&io, err)
+                            : stk_unlz4_all(&io, err);
 }
 
 /* Content of four kinds: equal bytes, few different ones, runs that come again, noise. */
@@ -50,7 +53,10 @@ static void fill(uint8_t *p, size_t len, uint64_t seed)
     for (size_t i = 0; i < len; i++) {
         v = v * 1664525u + 1013904223u;
 
-        p[i] = (uint8_t)(seed % 4 == 0 ? 7 : seed % 4 == 1 ? (v >> 16) % 3 : seed % 4 == 2 && i > 40 && (v >> 16) % 50 ? p[i - 37] : v >> 20);
+        p[i] = (uint8_t)(seed % 4 == 0                               ? 7
+                         : seed % 4 == 1                             ? (v >> 16) % 3
+                         : seed % 4 == 2 && i > 40 && (v >> 16) % 50 ? p[i - 37]
+                                                                     : v >> 20);
     }
 }
 
@@ -107,7 +113,8 @@ static void names_say_how(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(frames_come_back), cmocka_unit_test(names_say_how) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(frames_come_back),
+                                        cmocka_unit_test(names_say_how) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored - see stored.h.  Of a field whose values differ in length, the first dimension follows from
- * how many bytes there are. */
+/* stored - see stored.h.  Of a field whose values differ in length, the first dimension follows
+ * from how many bytes there are. */
 #include "codec/stored.h"
 
 #include <string.h>
@@ -54,8 +54,9 @@ static int misfit(const stk_stored *s, stk_bytes in, stk_error *err)
         wide(&v, in.data + i * size, 1);
     else
         memcpy(&v, in.data + i * size, sizeof v);
-    return stk_fail(err, STK_ECORRUPT, "%s has the value %" PRId64 ", which is not a %s: take to(i64)",
-                    s->type.name, v, stk_dtype_name(s->to));
+    return stk_fail(err, STK_ECORRUPT,
+                    "%s has the value %" PRId64 ", which is not a %s: take to(i64)", s->type.name,
+                    v, stk_dtype_name(s->to));
 }
 
 static int stored_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
@@ -80,9 +81,8 @@ static int stored_shape(const void *state, stk_bytes in, stk_spec *row, stk_erro
     size_t part = s->count * stk_dtype_size(s->type.dtype);
 
     if (part ? in.len % part : in.len)
-        return stk_fail(err, STK_ECORRUPT,
-                        "field %s has %zu bytes, which is not a multiple of %zu", s->type.name,
-                        in.len, part);
+        return stk_fail(err, STK_ECORRUPT, "field %s has %zu bytes, which is not a multiple of %zu",
+                        s->type.name, in.len, part);
     row->dtype = s->to;
     row->ndim = s->type.ndim;
     memcpy(row->shape, s->type.shape, s->type.ndim * sizeof *row->shape);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unlz4 - a field in LZ4's frame format (.lz4) unpacked, without a library.
  *
- * Frames may follow one another.  A first walk over the lengths of blocks says how much they make at most: room for
- * that is made, and no more than STK_UNPACK_MAX.  Checksums of heads, blocks and contents are compared where there
- * are any, so that a damaged field is a bad sample and not another text. */
+ * Frames may follow one another.  A first walk over the lengths of blocks says how much they make
+ * at most: room for that is made, and no more than STK_UNPACK_MAX.  Checksums of heads, blocks and
+ * contents are compared where there are any, so that a damaged field is a bad sample and not
+ * another text. */
 #include <string.h>
 
 #include "codec/codec.h"
@@ -153,12 +154,15 @@ int stk_unlz4_bytes(stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_erro
             return stk_unpack_bomb("unlz4", in.len, err);
     }
     *out = (stk_bytes){ o.dst, o.len };
-    return rc == TORN ? stk_fail(err, STK_ECORRUPT, "unlz4: truncated: its %zu bytes end too early", in.len)
-           : rc       ? stk_fail(err, STK_ECORRUPT, "unlz4: these %zu bytes are not LZ4 frames, or damaged", in.len)
+    return rc == TORN ? stk_fail(err, STK_ECORRUPT, "unlz4: truncated: its %zu bytes end too early",
+                                 in.len)
+           : rc       ? stk_fail(err, STK_ECORRUPT,
+                                 "unlz4: these %zu bytes are not LZ4 frames, or damaged", in.len)
                       : 0;
 }
 
-static int unlz4_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int unlz4_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                        stk_error *err)
 {
     (void)state;
     return stk_unlz4_bytes(in, scratch, out, err);

@@ -44,15 +44,16 @@ typedef struct stk_unpack_io {
 #define STK_STREAM_IN ((size_t)4 << 20)
 #define STK_STREAM_OUT ((size_t)4 << 20)
 
-/* Streams of any length: gunzip.c, unzstd.c, lz4_stream.c.  Members and frames one after another too. */
+/* Streams of any length: gunzip.c, unzstd.c, lz4_stream.c.  Members and frames one after another
+ * too. */
 int stk_gunzip_all(const stk_unpack_io *io, stk_error *err);
 int stk_unzstd_all(const stk_unpack_io *io, stk_error *err);
 int stk_unlz4_all(const stk_unpack_io *io, stk_error *err);
 /* unlz4.c: LZ4 frames in memory; *out is in scratch. */
 int stk_unlz4_bytes(stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err);
 
-/* lz4.c: a block whose copies may reach back to `dst - history`: how many bytes it makes, at most `room`;
- * SIZE_MAX: it is damaged. */
+/* lz4.c: a block whose copies may reach back to `dst - history`: how many bytes it makes, at most
+ * `room`; SIZE_MAX: it is damaged. */
 size_t stk_lz4_block(stk_bytes in, uint8_t *dst, size_t history, size_t room);
 
 /* gunzip.c: unpack a deflated member of an archive into m->size bytes; its checksum must fit. */
@@ -62,16 +63,18 @@ int stk_inflate_member(stk_file *f, const stk_zip_member *m, void *dst, stk_erro
  * many came out.  Damage ends it.  Allocates nothing. */
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
 
-/* deflate.c: exactly dst[0..len) of gzip or zlib's format.  STK_END: it is something else, or damaged, or there is no libdeflate: ask
- * zlib. */
+/* deflate.c: exactly dst[0..len) of gzip or zlib's format.  STK_END: it is something else, or
+ * damaged, or there is no libdeflate: ask zlib. */
 int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len);
 
-/* Streams whose length is not known: how many bytes they unpack to, at most `room`; SIZE_MAX: damaged, longer, or there is no such
- * library.  gunzip.c (zlib's format, below 4 GiB), unzstd.c. */
+/* Streams whose length is not known: how many bytes they unpack to, at most `room`; SIZE_MAX:
+ * damaged, longer, or there is no such library.  gunzip.c (zlib's format, below 4 GiB),
+ * unzstd.c. */
 size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room);
 size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room);
 
-/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c, bunzip2.c. */
+/* Pages of tables: exactly dst[0..len), or an error.  gunzip.c, unzstd.c, lz4.c, brotli.c,
+ * bunzip2.c. */
 int stk_inflate_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unpack_bits - HDF5's filters that store numbers in fewer bits: nbit and scale-offset.
  *
- * Both write numbers one after another without gaps, the most significant bit of each first.  What the numbers are is said by the
- * filter's values, which come from the file: they are checked against the size of the chunk before anything is written. */
+ * Both write numbers one after another without gaps, the most significant bit of each first.  What
+ * the numbers are is said by the filter's values, which come from the file: they are checked
+ * against the size of the chunk before anything is written. */
 #include <math.h>
 #include <string.h>
 
@@ -85,11 +86,12 @@ static uint32_t type_size(plan *p, uint32_t depth)
     case ATOMIC: {
         uint32_t order = next(p), precision = next(p), offset = next(p);
 
-        return size && size <= 8 && order < 2 && precision && precision <= 8 * size && offset <= 8 * size - precision ? size : 0;
+        return size && size <= 8 && order < 2 && precision && precision <= 8 * size &&
+                       offset <= 8 * size - precision
+                   ? size
+                   : 0;
     }
-    case ARRAY:
-        each = type_size(p, depth + 1);
-        return each && size && size % each == 0 ? size : 0;
+    case ARRAY: each = type_size(p, depth + 1); return each && size && size % each == 0 ? size : 0;
     case COMPOUND:
         n = next(p);
         for (uint32_t i = 0; i < n && !p->bad; i++) {
@@ -99,7 +101,8 @@ static uint32_t type_size(plan *p, uint32_t depth)
             if (!each || each > size || offset > size - each)
                 return 0;
         }
-        return p->bad || !n ? 0 : size; /* every type takes bits: the chunk's length bounds the work */
+        /* every type takes bits: the chunk's length bounds the work */
+        return p->bad || !n ? 0 : size;
     case PLAIN: return size;
     default: return 0;
     }
@@ -143,7 +146,8 @@ int stk_unnbit(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t len, s
 
     if (f->n > 1 && f->value[1]) { /* its writer saw that nothing is gained */
         if (in.len != len)
-            return stk_fail(err, STK_ECORRUPT, "nbit: a chunk has %zu bytes instead of %zu", in.len, len);
+            return stk_fail(err, STK_ECORRUPT, "nbit: a chunk has %zu bytes instead of %zu", in.len,
+                            len);
         memcpy(dst, in.data, len);
         return 0;
     }
@@ -173,11 +177,18 @@ static int read_scaled(scaled *s, const stk_h5_filter *f, stk_bytes in, size_t l
 {
     uint32_t least = in.len > 4 ? in.data[4] : 0;
 
-    if (f->n < 8 || in.len < SCALE_HEAD || !f->value[4] || len % f->value[4] || f->value[2] != len / f->value[4])
-        return stk_fail(err, STK_ECORRUPT, "scale-offset: a chunk or its values do not fit the type");
-    *s = (scaled){ .size = f->value[4], .big = f->value[6] == 1, .is_float = f->value[3] == 1, .has_fill = f->value[7] == 1 };
+    if (f->n < 8 || in.len < SCALE_HEAD || !f->value[4] || len % f->value[4] ||
+        f->value[2] != len / f->value[4])
+        return stk_fail(err, STK_ECORRUPT,
+                        "scale-offset: a chunk or its values do not fit the type");
+    *s = (scaled){ .size = f->value[4],
+                   .big = f->value[6] == 1,
+                   .is_float = f->value[3] == 1,
+                   .has_fill = f->value[7] == 1 };
     if (s->is_float && f->value[0] != 0)
-        return stk_fail(err, STK_ENOTSUP, "scale-offset: floats are packed in a way that no library reads: repack them");
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "scale-offset: floats are packed in a way that no library reads: repack them");
     if (s->size > 8 || (s->size & (s->size - 1)) || f->value[3] > 1 || (s->is_float && s->size < 4))
         return stk_fail(err, STK_ECORRUPT, "scale-offset: numbers of %u bytes", s->size);
     for (uint32_t i = 0; i < 4; i++)
@@ -188,7 +199,8 @@ static int read_scaled(scaled *s, const stk_h5_filter *f, stk_bytes in, size_t l
         s->fill |= (uint64_t)f->value[i] << 32 * (i - 8);
     if (s->width > 8 * s->size || (s->has_fill && f->n < (s->size > 4 ? 10u : 9u)))
         return stk_fail(err, STK_ECORRUPT, "scale-offset: numbers of %u bits", s->width);
-    s->unit = s->size == 4 ? (double)powf(10.0f, (float)(int32_t)f->value[1]) : pow(10.0, (double)(int32_t)f->value[1]);
+    s->unit = s->size == 4 ? (double)powf(10.0f, (float)(int32_t)f->value[1])
+                           : pow(10.0, (double)(int32_t)f->value[1]);
     return 0;
 }
 
@@ -216,11 +228,13 @@ static uint64_t unscale_float(const scaled *s, uint64_t v)
 
 int stk_unscale(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
-    bits b = bits_over((stk_bytes){ in.data + SCALE_HEAD, in.len < SCALE_HEAD ? 0 : in.len - SCALE_HEAD });
+    bits b = bits_over(
+        (stk_bytes){ in.data + SCALE_HEAD, in.len < SCALE_HEAD ? 0 : in.len - SCALE_HEAD });
     scaled s = { 0 };
 
     STK_TRY(read_scaled(&s, f, in, len, err));
-    if (s.width == 8 * s.size) { /* as they are, in the order of the machine that wrote them: little-endian, as all are */
+    /* as they are, in the order of the machine that wrote them: little-endian, as all are */
+    if (s.width == 8 * s.size) {
         for (size_t at = 0; at < len && len <= in.len - SCALE_HEAD; at += s.size)
             for (uint32_t i = 0; i < s.size; i++)
                 dst[at + (s.big ? s.size - 1 - i : i)] = in.data[SCALE_HEAD + at + i];

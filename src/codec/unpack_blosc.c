@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unpack_blosc - the packers of hdf5plugin and PyTables beside lz4 and zstd: bitshuffle and Blosc.
  *
- * Both cut a chunk into blocks, put the n-th bits or bytes of all numbers of a block together, and pack that.  Blocks are unpacked into
- * memory of one block, which is no larger than the chunk. */
+ * Both cut a chunk into blocks, put the n-th bits or bytes of all numbers of a block together, and
+ * pack that.  Blocks are unpacked into memory of one block, which is no larger than the chunk. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -34,7 +34,8 @@ static uint64_t turn_over(uint64_t x)
     return x ^ t ^ t << 28;
 }
 
-/* n numbers of `size` bytes; n is a multiple of 8.  Row k of the source has bit k of all numbers. */
+/* n numbers of `size` bytes; n is a multiple of 8.  Row k of the source has bit k of all
+ * numbers. */
 static void unshuffle_bits(const uint8_t *src, uint8_t *dst, size_t n, size_t size)
 {
     size_t row = n / 8;
@@ -79,7 +80,8 @@ static int next_block(shuffled *s, uint8_t *dst, size_t n, stk_error *err)
         return stk_fail(err, STK_ECORRUPT, "bitshuffle: a chunk is too short");
     if (s->packer == BITS_ZSTD)
         STK_TRY(stk_unzstd_page((stk_bytes){ p, packed }, s->room, len, err));
-    else if (s->packer == BITS_LZ4 && stk_lz4_block((stk_bytes){ p, packed }, s->room, 0, len) != len)
+    else if (s->packer == BITS_LZ4 &&
+             stk_lz4_block((stk_bytes){ p, packed }, s->room, 0, len) != len)
         return stk_fail(err, STK_ECORRUPT, "bitshuffle: a block does not unpack to %zu bytes", len);
     unshuffle_bits(s->packer == BITS_ALONE ? p : s->room, dst, n, s->size);
     s->at += packed;
@@ -112,16 +114,20 @@ static int all_blocks(shuffled *s, uint8_t *dst, size_t n, size_t block, stk_err
 
 int stk_unbitshuffle(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
-    shuffled s = { .in = in, .size = f->n > 2 ? f->value[2] : 0, .packer = f->n > 4 ? f->value[4] : BITS_ALONE };
+    shuffled s = { .in = in,
+                   .size = f->n > 2 ? f->value[2] : 0,
+                   .packer = f->n > 4 ? f->value[4] : BITS_ALONE };
     size_t block = f->n > 3 ? f->value[3] : 0, room;
     int rc;
 
-    if (!s.size || len % s.size || (s.packer != BITS_ALONE && s.packer != BITS_LZ4 && s.packer != BITS_ZSTD))
+    if (!s.size || len % s.size ||
+        (s.packer != BITS_ALONE && s.packer != BITS_LZ4 && s.packer != BITS_ZSTD))
         return stk_fail(err, STK_ECORRUPT, "bitshuffle: its values do not fit the chunk");
     block = block ? block : usual_block(s.size);
     if (s.packer != BITS_ALONE) { /* the chunk says itself what its blocks are */
         if (in.len < 12 || big32(in.data) != len >> 16 >> 16 || big32(in.data + 4) != (uint32_t)len)
-            return stk_fail(err, STK_ECORRUPT, "bitshuffle: a chunk is of another size than its data set says");
+            return stk_fail(err, STK_ECORRUPT,
+                            "bitshuffle: a chunk is of another size than its data set says");
         block = big32(in.data + 8) / s.size;
         s.at = 12;
     }
@@ -217,7 +223,9 @@ static int unpack_part(const frame *f, stk_bytes in, uint8_t *dst, size_t len, s
     case ZSTD: return stk_unzstd_page(in, dst, len, err);
     case LZ4: ok = stk_lz4_block(in, dst, 0, len) == len; break;
     case BLOSCLZ: ok = unblosclz(in, dst, len) == len; break;
-    default: return stk_fail(err, STK_ENOTSUP, "Blosc: a chunk is packed with snappy, which is not supported: repack it");
+    default:
+        return stk_fail(err, STK_ENOTSUP,
+                        "Blosc: a chunk is packed with snappy, which is not supported: repack it");
     }
     return ok ? 0 : stk_fail(err, STK_ECORRUPT, "Blosc: a block does not unpack to %zu bytes", len);
 }
@@ -225,11 +233,14 @@ static int unpack_part(const frame *f, stk_bytes in, uint8_t *dst, size_t len, s
 /* A block is one stream, or one for the n-th bytes of all its numbers. */
 static int unpack_block(const frame *f, size_t at, uint8_t *dst, size_t len, stk_error *err)
 {
-    uint32_t parts = !(f->flags & WHOLE) && f->size <= 16 && len == f->block && len / f->size >= 128 ? f->size : 1;
+    uint32_t parts = !(f->flags & WHOLE) && f->size <= 16 && len == f->block && len / f->size >= 128
+                         ? f->size
+                         : 1;
     size_t each = len / parts;
 
     for (uint32_t i = 0; i < parts; i++) {
-        size_t left = at < f->in.len ? f->in.len - at : 0, packed = left < 4 ? SIZE_MAX : little32(f->in.data + at);
+        size_t left = at < f->in.len ? f->in.len - at : 0,
+               packed = left < 4 ? SIZE_MAX : little32(f->in.data + at);
 
         if (left < 4 || packed > left - 4)
             return stk_fail(err, STK_ECORRUPT, "Blosc: a block is past the end of its chunk");
@@ -237,10 +248,13 @@ static int unpack_block(const frame *f, size_t at, uint8_t *dst, size_t len, stk
         if (packed == each)
             memcpy(dst + i * each, f->in.data + at, each);
         else
-            STK_TRY(unpack_part(f, (stk_bytes){ f->in.data + at, packed }, dst + i * each, each, err));
+            STK_TRY(
+                unpack_part(f, (stk_bytes){ f->in.data + at, packed }, dst + i * each, each, err));
         at += packed;
     }
-    return len % parts ? stk_fail(err, STK_ECORRUPT, "Blosc: blocks of %zu bytes for numbers of %u", len, f->size) : 0;
+    return len % parts ? stk_fail(err, STK_ECORRUPT, "Blosc: blocks of %zu bytes for numbers of %u",
+                                  len, f->size)
+                       : 0;
 }
 
 static void unshuffle_block(const frame *f, uint8_t *dst, size_t len)
@@ -275,7 +289,8 @@ int stk_unblosc(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
     size_t room;
     int rc;
 
-    if (in.len < 16 || in.data[0] < 1 || in.data[0] > 2 || little32(in.data + 4) != len || little32(in.data + 12) > in.len)
+    if (in.len < 16 || in.data[0] < 1 || in.data[0] > 2 || little32(in.data + 4) != len ||
+        little32(in.data + 12) > in.len)
         return stk_fail(err, STK_ECORRUPT, "Blosc: a chunk is not one of %zu bytes", len);
     f.flags = in.data[2];
     f.size = in.data[3];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unpack_chunk - see unpack_chunk.h.
  *
- * The innermost filter that packs makes exactly the chunk, with four bytes more for each checksum inside of it.  What is outside
- * of it, as gzip after scale-offset, may be a little longer than the chunk and no more: nothing that a file says leads to more memory. */
+ * The innermost filter that packs makes exactly the chunk, with four bytes more for each checksum
+ * inside of it.  What is outside of it, as gzip after scale-offset, may be a little longer than the
+ * chunk and no more: nothing that a file says leads to more memory. */
 #include "codec/unpack_chunk.h"
 
 #include <string.h>
@@ -92,22 +93,32 @@ static int unpack_by(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t 
     case STK_H5_BITSHUFFLE: return stk_unbitshuffle(f, in, dst, len, err);
     case STK_H5_BLOSC: return stk_unblosc(in, dst, len, err);
     case STK_H5_LZF:
-        return stk_unlzf(in, dst, len) == len ? 0 : stk_fail(err, STK_ECORRUPT, "lzf: a chunk does not unpack to %zu bytes", len);
-    default: return unlz4(in, dst, len) == len ? 0 : stk_fail(err, STK_ECORRUPT, "lz4: a chunk does not unpack to %zu bytes", len);
+        return stk_unlzf(in, dst, len) == len
+                   ? 0
+                   : stk_fail(err, STK_ECORRUPT, "lzf: a chunk does not unpack to %zu bytes", len);
+    default:
+        return unlz4(in, dst, len) == len
+                   ? 0
+                   : stk_fail(err, STK_ECORRUPT, "lz4: a chunk does not unpack to %zu bytes", len);
     }
 }
 
 /* What is packed again inside of this: *len bytes, at most `room`. */
-static int unpack_outer(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t room, size_t *len, stk_error *err)
+static int unpack_outer(const stk_h5_filter *f, stk_bytes in, uint8_t *dst, size_t room,
+                        size_t *len, stk_error *err)
 {
     switch (f->id) {
     case STK_H5_DEFLATE: *len = stk_inflate_some(in, dst, room); break;
     case STK_H5_ZSTD: *len = stk_unzstd_some(in, dst, room); break;
     case STK_H5_LZF: *len = stk_unlzf(in, dst, room); break;
     case STK_H5_LZ4: *len = unlz4(in, dst, room); break;
-    default: return stk_fail(err, STK_ENOTSUP, "filter %u is not unpacked outside of another one: repack the file", f->id);
+    default:
+        return stk_fail(err, STK_ENOTSUP,
+                        "filter %u is not unpacked outside of another one: repack the file", f->id);
     }
-    return *len != SIZE_MAX ? 0 : stk_fail(err, STK_ECORRUPT, "a chunk that is packed twice is damaged outside");
+    return *len != SIZE_MAX
+               ? 0
+               : stk_fail(err, STK_ECORRUPT, "a chunk that is packed twice is damaged outside");
 }
 
 void stk_unshuffle(const uint8_t *src, uint8_t *dst, size_t len, size_t width)
@@ -167,8 +178,10 @@ static int check_sum(stk_bytes *bytes, stk_error *err)
     bytes->len -= 4;
     at = bytes->data + bytes->len;
     sum = fletcher32(bytes->data, bytes->len);
-    if (sum == ((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24) ||
-        sum == ((uint32_t)at[1] | (uint32_t)at[0] << 8 | (uint32_t)at[3] << 16 | (uint32_t)at[2] << 24))
+    if (sum == ((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+                (uint32_t)at[3] << 24) ||
+        sum == ((uint32_t)at[1] | (uint32_t)at[0] << 8 | (uint32_t)at[3] << 16 |
+                (uint32_t)at[2] << 24))
         return 0;
     return stk_fail(err, STK_ECORRUPT, "a chunk's checksum is another: it is damaged");
 }
@@ -176,8 +189,8 @@ static int check_sum(stk_bytes *bytes, stk_error *err)
 #define OUTER 4096u /* bytes that a packed chunk may have more than one that is not */
 
 typedef struct undoing {
-    stk_bytes now;      /* what there is so far */
-    uint8_t *spare[2];  /* room of `room` bytes each; made when it is needed */
+    stk_bytes now;     /* what there is so far */
+    uint8_t *spare[2]; /* room of `room` bytes each; made when it is needed */
     uint32_t next;
     size_t room, plain; /* plain: bytes of the chunk and of checksums inside the packing */
     uint32_t packers;   /* that are left to undo */
@@ -221,7 +234,8 @@ static int undo(undoing *u, const stk_h5_filter *f, uint8_t *last, stk_error *er
     return 0;
 }
 
-/* The last filter that has to write straight to where the chunk goes: of those after it only checksums are checked. */
+/* The last filter that has to write straight to where the chunk goes: of those after it only
+ * checksums are checked. */
 static uint32_t last_writer(const stk_h5_filter *filter, uint32_t n, uint32_t mask)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -230,7 +244,8 @@ static uint32_t last_writer(const stk_h5_filter *filter, uint32_t n, uint32_t ma
     return UINT32_MAX;
 }
 
-static int undo_all(undoing *u, const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes dst, stk_error *err)
+static int undo_all(undoing *u, const stk_h5_filter *filter, uint32_t n, uint32_t mask,
+                    stk_bytes dst, stk_error *err)
 {
     uint32_t last = last_writer(filter, n, mask);
     int inside = 0; /* a checksum comes after it, which has no room in dst */
@@ -245,19 +260,22 @@ static int undo_all(undoing *u, const stk_h5_filter *filter, uint32_t n, uint32_
     if (u->packers > 1) /* what packs may also make longer */
         u->room += u->plain / 16 + OUTER;
     for (uint32_t i = n; i-- > 0;) {
-        uint8_t *to = i == last && !inside && u->now.len <= dst.len ? (uint8_t *)(uintptr_t)dst.data : NULL;
+        uint8_t *to = i == last && !inside && u->now.len <= dst.len ? (uint8_t *)(uintptr_t)dst.data
+                                                                    : NULL;
 
         if (!(mask >> i & 1))
             STK_TRY(undo(u, &filter[i], to, err));
     }
     if (u->now.len != dst.len)
-        return stk_fail(err, STK_ECORRUPT, "a chunk has %zu bytes instead of %zu", u->now.len, dst.len);
+        return stk_fail(err, STK_ECORRUPT, "a chunk has %zu bytes instead of %zu", u->now.len,
+                        dst.len);
     if (u->now.data != dst.data)
         memcpy((uint8_t *)(uintptr_t)dst.data, u->now.data, dst.len);
     return 0;
 }
 
-int stk_unpack_chunk(const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes raw, stk_bytes dst, stk_error *err)
+int stk_unpack_chunk(const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes raw,
+                     stk_bytes dst, stk_error *err)
 {
     undoing u = { .now = raw, .plain = dst.len };
     int rc = undo_all(&u, filter, n, mask, dst, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unzstd - a Zstandard field unpacked, and shards packed, by libzstd; the only file that knows its header.
+/* unzstd - a Zstandard field unpacked, and shards packed, by libzstd; the only file that knows its
+ * header.
  *
  * Also frames one after another.  Room is made for what the frames say they hold, or can hold
  * at most, and no more than STK_UNPACK_MAX.  The library's memory comes from scratch, so that no
@@ -206,15 +207,17 @@ int stk_squeeze_zstd(stk_framer **out, stk_error *err)
 int stk_squeeze_zstd(stk_framer **out, stk_error *err)
 {
     *out = NULL;
-    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
-                                      "build again, or compress by lz4");
+    return stk_fail(err, STK_ENOTSUP,
+                    "zstd: this build has no libzstd: install its headers and "
+                    "build again, or compress by lz4");
 }
 
 int stk_unzstd_all(const stk_unpack_io *io, stk_error *err)
 {
     (void)io;
-    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
-                                      "build again");
+    return stk_fail(err, STK_ENOTSUP,
+                    "zstd: this build has no libzstd: install its headers and "
+                    "build again");
 }
 
 size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room)
@@ -226,8 +229,9 @@ size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room)
 int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
     (void)in, (void)dst, (void)len;
-    return stk_fail(err, STK_ENOTSUP, "zstd: this build has no libzstd: install its headers and "
-                                      "build again");
+    return stk_fail(err, STK_ENOTSUP,
+                    "zstd: this build has no libzstd: install its headers and "
+                    "build again");
 }
 
 static int no_zstd(stk_error *err)

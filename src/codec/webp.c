@@ -34,8 +34,8 @@ typedef struct webp_ctx {
     int lossless, alpha;
 } webp_ctx;
 
-/* What libwebp takes beside the pixels: rows that are filtered, and planes that it keeps whole.  Not
- * the code tables of a lossless picture, which depend on its bytes. */
+/* What libwebp takes beside the pixels: rows that are filtered, and planes that it keeps whole.
+ * Not the code tables of a lossless picture, which depend on its bytes. */
 static size_t webp_memory(const webp_ctx *c)
 {
     size_t area = (size_t)c->width * c->height, rows = (size_t)c->width * 256 + (64 << 10);

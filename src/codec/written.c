@@ -6,27 +6,35 @@
 
 #include "codec/encode.h"
 
-int stk_written_plan(stk_written *w, const stk_field_type *type, const stk_codec *reads, stk_error *err)
+int stk_written_plan(stk_written *w, const stk_field_type *type, const stk_codec *reads,
+                     stk_error *err)
 {
     uint32_t can = reads ? reads->can : 0;
     char head[STK_NPY_TEXT];
 
-    *w = (stk_written){ .type = *type, .text = !(can & STK_CODEC_NPY), .part = stk_dtype_size(type->dtype) };
+    *w = (stk_written){ .type = *type,
+                        .text = !(can & STK_CODEC_NPY),
+                        .part = stk_dtype_size(type->dtype) };
     if (!(can & (STK_CODEC_NPY | STK_CODEC_NUMBERS)))
         return stk_fail(err, STK_EINVAL,
-                        "the field %.60s is bytes in one data set and has a type (%s) in another: begin with npy, "
+                        "the field %.60s is bytes in one data set and has a type (%s) in another: "
+                        "begin with npy, "
                         "int, float, ints or floats, which read both",
                         type->name, stk_dtype_name(type->dtype));
     for (uint32_t i = type->ndim && type->shape[0] < 0; i < type->ndim; i++)
         if (type->shape[i] < 0 || __builtin_mul_overflow(w->part, (size_t)type->shape[i], &w->part))
-            return stk_fail(err, STK_ENOTSUP, "field %.60s: rows of this shape are not supported", type->name);
+            return stk_fail(err, STK_ENOTSUP, "field %.60s: rows of this shape are not supported",
+                            type->name);
     if (!w->text && !stk_npy_text(head, type->dtype, type->ndim, type->shape))
-        return stk_fail(err, STK_ENOTSUP, "the field %.60s has type %s, which NumPy has not: open the data sets apart",
-                        type->name, stk_dtype_name(type->dtype));
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "the field %.60s has type %s, which NumPy has not: open the data sets apart",
+            type->name, stk_dtype_name(type->dtype));
     return 0;
 }
 
-static int write_npy(const stk_written *w, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int write_npy(const stk_written *w, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                     stk_error *err)
 {
     int64_t shape[sizeof w->type.shape / sizeof *w->type.shape];
     uint8_t *dst = stk_scratch_get(scratch, STK_NPY_TEXT + in.len);
@@ -44,11 +52,13 @@ static int write_npy(const stk_written *w, stk_bytes in, stk_scratch *scratch, s
     return 0;
 }
 
-static int write_text(const stk_written *w, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int write_text(const stk_written *w, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                      stk_error *err)
 {
     size_t size = stk_dtype_size(w->type.dtype), n = in.len / size, len = 0, room;
-    char *dst = __builtin_mul_overflow(n + 1, (size_t)STK_NUMBER_ROOM, &room) ? NULL
-                                                                              : stk_scratch_get(scratch, room);
+    char *dst = __builtin_mul_overflow(n + 1, (size_t)STK_NUMBER_ROOM, &room)
+                    ? NULL
+                    : stk_scratch_get(scratch, room);
 
     if (!dst)
         return stk_fail_nomem(err, in.len);
@@ -56,7 +66,8 @@ static int write_text(const stk_written *w, stk_bytes in, stk_scratch *scratch, 
         size_t got = stk_number_text(dst + len, w->type.dtype, in.data + i * size);
 
         if (!got)
-            return stk_fail(err, STK_EINVAL, "field %.60s: a number is not finite, which text can't hold: take npy",
+            return stk_fail(err, STK_EINVAL,
+                            "field %.60s: a number is not finite, which text can't hold: take npy",
                             w->type.name);
         len += got;
         dst[len++] = ' ';
@@ -65,7 +76,8 @@ static int write_text(const stk_written *w, stk_bytes in, stk_scratch *scratch, 
     return 0;
 }
 
-static int written_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out, stk_error *err)
+static int written_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                          stk_error *err)
 {
     const stk_written *w = state;
 

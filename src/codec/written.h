@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* written.h - a value that has a type, written as the bytes that a chain's first codec reads.
  *
- * A loader may take one field from shards, where it is bytes (an .npy, a number as text), and from arrays or
- * tables, where it has a type.  Its chain is then one for bytes, and what has a type becomes bytes first. */
+ * A loader may take one field from shards, where it is bytes (an .npy, a number as text), and from
+ * arrays or tables, where it has a type.  Its chain is then one for bytes, and what has a type
+ * becomes bytes first. */
 #ifndef STOKER_WRITTEN_H
 #define STOKER_WRITTEN_H
 
@@ -12,12 +13,14 @@
 
 typedef struct stk_written {
     stk_field_type type;
-    int text;    /* numbers as text; 0: an .npy */
-    size_t part; /* bytes of a value; where they differ in length: of one along the first dimension */
+    int text; /* numbers as text; 0: an .npy */
+    /* bytes of a value; where they differ in length: of one along the first dimension */
+    size_t part;
 } stk_written;
 
 /* `reads`: the first codec of the chain; NULL: it has none. */
-int stk_written_plan(stk_written *w, const stk_field_type *type, const stk_codec *reads, stk_error *err);
+int stk_written_plan(stk_written *w, const stk_field_type *type, const stk_codec *reads,
+                     stk_error *err);
 
 /* Its narrow() takes a stk_written. */
 extern const stk_codec stk_codec_written;

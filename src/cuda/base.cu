@@ -252,7 +252,8 @@ void CUDART_CB on_call(cudaStream_t stream, cudaError_t rc, void *p)
     c.fn(c.cookie, (int)rc);
 }
 
-/* cudaLaunchHostFunc() never calls where work before it failed, and somebody would wait without limit. */
+/* cudaLaunchHostFunc() never calls where work before it failed, and somebody would wait without
+ * limit. */
 int call(int gpu, void *stream, void (*fn)(void *, int), void *cookie)
 {
     on_gpu here(gpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blend.cu - rows of a batch mixed with each other (kern/blend.h): a row of blocks a pair, a thread an
- * element of both. */
+/* blend.cu - rows of a batch mixed with each other (kern/blend.h): a row of blocks a pair, a thread
+ * an element of both. */
 #include "cuda/blend_run.h"
 
 #define THREADS 256
@@ -21,7 +21,8 @@ extern "C" int stk_blend_run(const stk_blend *m, cudaStream_t stream)
 
     if (!turns || !wide)
         return 0;
-    blend_kernel<<<dim3((unsigned)(wide < MOST_BLOCKS ? wide : MOST_BLOCKS), turns < 65535 ? turns : 65535),
-                 THREADS, 0, stream>>>(*m);
+    blend_kernel<<<dim3((unsigned)(wide < MOST_BLOCKS ? wide : MOST_BLOCKS),
+                        turns < 65535 ? turns : 65535),
+                   THREADS, 0, stream>>>(*m);
     return (int)cudaPeekAtLastError();
 }

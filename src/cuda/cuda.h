@@ -3,8 +3,8 @@
  *
  * Nothing else of Stoker links CUDA.  Calls answer 0 or CUDA's error number, which say() puts into
  * words.  Streams and events are CUDA's own handles, so those of other libraries in the process fit
- * too.  A GPU is named by its number; every call says which, and leaves the calling thread's current
- * one as it was. */
+ * too.  A GPU is named by its number; every call says which, and leaves the calling thread's
+ * current one as it was. */
 #ifndef STOKER_CUDA_H
 #define STOKER_CUDA_H
 

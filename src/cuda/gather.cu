@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.cu - rows out of arrays that are on the GPU (cuda/gather.h): a row of blocks an output row,
- * a thread an element. */
+/* gather.cu - rows out of arrays that are on the GPU (cuda/gather.h): a row of blocks an output
+ * row, a thread an element. */
 #include "cuda/gather_run.h"
 
 #define THREADS 256

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.h - rows out of arrays that are on a GPU: what is launched, and what it does to one element.
+/* gather.h - rows out of arrays that are on a GPU: what is launched, and what it does to one
+ * element.
  *
- * Types change only where no value can be lost, so nothing can fail there.  For the host (tests) and
- * for device code. */
+ * Types change only where no value can be lost, so nothing can fail there.  For the host (tests)
+ * and for device code. */
 #ifndef STOKER_GATHER_H
 #define STOKER_GATHER_H
 

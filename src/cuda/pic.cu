@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic.cu - the kernels over all pictures of a batch; the arithmetic is in src/cuda/pic_*.h.
  *
- * Every kernel takes its work list with a grid stride, so that a cap on blocks (a share of the chip)
- * is a smaller grid and nothing else.  The first one, taps, checks each record and notes it; the
- * others touch nothing of a record that was not found sound.  Built with -fmad=false: weights are
- * the host's, bit for bit. */
+ * Every kernel takes its work list with a grid stride, so that a cap on blocks (a share of the
+ * chip) is a smaller grid and nothing else.  The first one, taps, checks each record and notes it;
+ * the others touch nothing of a record that was not found sound.  Built with -fmad=false: weights
+ * are the host's, bit for bit. */
 #include "cuda/pic_run.h"
 #include "cuda/pic_sync.cuh"
 #include "cuda/pic_tile.h"
@@ -271,8 +271,8 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
 }
 
 /* Rows y.. of a picture that has a program, into its tile. */
-static __device__ __forceinline__ void tile_rows(const stk_pic_launch &l, const picture &p, uint32_t y,
-                                                 uint32_t rows)
+static __device__ __forceinline__ void tile_rows(const stk_pic_launch &l, const picture &p,
+                                                 uint32_t y, uint32_t rows)
 {
     uint32_t *tile = stk_pic_tile_at(&l, p.job, p.rec), w = p.rec->x.n;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_blur.h - a blur of few taps, in one step: a block of threads makes a rectangle of it in memory
- * that its threads share, for the kernel and the host alike.
+/* pic_blur.h - a blur of few taps, in one step: a block of threads makes a rectangle of it in
+ * memory that its threads share, for the kernel and the host alike.
  *
  * Three rounds, all threads through each before the next: pixels of the rectangle and around it are
- * copied (stage), rows are summed (across), columns are summed (down).  A thread makes four pixels side
- * by side, so that a pixel which it has loaded counts for four.  The sums are those of kern/near.h: R
- * and B, or R and G, are added as one word, because neither carries into the other. */
+ * copied (stage), rows are summed (across), columns are summed (down).  A thread makes four pixels
+ * side by side, so that a pixel which it has loaded counts for four.  The sums are those of
+ * kern/near.h: R and B, or R and G, are added as one word, because neither carries into the
+ * other. */
 #ifndef STOKER_PIC_BLUR_H
 #define STOKER_PIC_BLUR_H
 
@@ -27,7 +28,7 @@ typedef struct stk_pic_blur_room {
 
 typedef struct stk_pic_blur { /* one rectangle of one step */
     const stk_action *a;
-    const uint16_t *weight;    /* across; those down follow */
+    const uint16_t *weight; /* across; those down follow */
     uint32_t half_x, half_y;
     uint32_t x, y, rows; /* its first pixel; rows of it that there are */
 } stk_pic_blur;
@@ -54,8 +55,8 @@ STK_PIC_FN stk_pic_blur stk_pic_blur_of(const stk_pic_stage *g, uint32_t rectang
 
 /* ---- the rounds of thread t ---- */
 
-STK_PIC_FN void stk_pic_blur_stage(stk_pic_blur_room *m, const stk_pic_stage *g, const stk_pic_blur *b,
-                                   uint32_t t)
+STK_PIC_FN void stk_pic_blur_stage(stk_pic_blur_room *m, const stk_pic_stage *g,
+                                   const stk_pic_blur *b, uint32_t t)
 {
     uint32_t rows = b->rows + 2 * b->half_y, cols = STK_PIC_BLUR_W + 2 * b->half_x, w = g->s.w;
 
@@ -70,7 +71,8 @@ STK_PIC_FN void stk_pic_blur_stage(stk_pic_blur_room *m, const stk_pic_stage *g,
     }
 }
 
-/* stk_blur_pair() of three channels.  G is 8 bits further up: 510 * 2^8 * 2^15 is less than 2^32. */
+/* stk_blur_pair() of three channels.  G is 8 bits further up: 510 * 2^8 * 2^15 is less than
+ * 2^32. */
 STK_PIC_FN void stk_pic_blur_add(uint32_t sum[3], uint32_t p, uint32_t q, uint32_t weight)
 {
     uint32_t rb = (p & 0xff00ff) + (q & 0xff00ff), g = (p & 0xff00) + (q & 0xff00);
@@ -110,7 +112,8 @@ STK_PIC_FN void stk_pic_blur_rows(stk_pic_blur_room *m, const stk_pic_blur *b, u
 
         for (uint32_t j = 0; j < 4; j++)
             sum[j][0] = sum[j][1] = sum[j][2] = begin;
-        stk_pic_blur_row4(m->px + row * STK_PIC_BLUR_PITCH + b->half_x + x, b->weight, b->half_x, sum);
+        stk_pic_blur_row4(m->px + row * STK_PIC_BLUR_PITCH + b->half_x + x, b->weight, b->half_x,
+                          sum);
         for (uint32_t j = 0; j < 4; j++) {
             m->rg[row * STK_PIC_BLUR_SUMS + x + j] = sum[j][0] | sum[j][1] << 16;
             m->b[row * (STK_PIC_BLUR_SUMS + 1) + x + j] = (uint16_t)sum[j][2];
@@ -168,8 +171,9 @@ STK_PIC_FN stk_pic_four stk_pic_blurred(const stk_pic_blur_room *m, const stk_pi
     f.n = b->rows - row < 4 ? b->rows - row : 4;
     for (uint32_t j = 0; j < 4; j++)
         sum[j][0] = sum[j][1] = sum[j][2] = begin;
-    stk_pic_blur_column4(m->rg + at * STK_PIC_BLUR_SUMS + x, m->b + at * (STK_PIC_BLUR_SUMS + 1) + x,
-                         b->weight + STK_PIC_WEIGHTS, b->half_y, sum);
+    stk_pic_blur_column4(m->rg + at * STK_PIC_BLUR_SUMS + x,
+                         m->b + at * (STK_PIC_BLUR_SUMS + 1) + x, b->weight + STK_PIC_WEIGHTS,
+                         b->half_y, sum);
     for (uint32_t j = 0; j < 4; j++)
         f.px[j] = stk_px(stk_blur_end((uint16_t)sum[j][0]), stk_blur_end((uint16_t)sum[j][1]),
                          stk_blur_end((uint16_t)sum[j][2]));

@@ -256,7 +256,8 @@ STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk
 
 /* ---- sizes and the check ---- */
 
-/* What a sound record takes.  WHOLE: a unit a subsequence, and one more.  SHARED: planes are another's. */
+/* What a sound record takes.  WHOLE: a unit a subsequence, and one more.  SHARED: planes are
+ * another's. */
 STK_PIC_FN stk_pic_room stk_pic_room_of(const stk_pic *r)
 {
     stk_pic_room room = { 0, 0, stk_pic_up64(sizeof(stk_pic_taps)), 0,
@@ -427,7 +428,8 @@ typedef struct stk_pic_16 { /* bytes that are moved at once */
     uint64_t v[2];
 } stk_pic_16;
 
-/* Thread `thread` of `threads`: its share of a sound record's data into the arena, with zeros after it. */
+/* Thread `thread` of `threads`: its share of a sound record's data into the arena, with zeros after
+ * it. */
 STK_PIC_FN void stk_pic_keep(const stk_pic_launch *l, const stk_pic_job *j, uint32_t thread,
                              uint32_t threads)
 {
@@ -455,7 +457,8 @@ STK_PIC_FN int stk_pic_open(const stk_pic_launch *l, const stk_pic_job *j, stk_p
         return 0;
     room = stk_pic_room_of(r);
     if (room.planes > j->planes_end - j->planes || room.rows > j->taps - j->rows ||
-        room.taps > j->units - j->taps || room.tile > j->end - j->tile || (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
+        room.taps > j->units - j->taps || room.tile > j->end - j->tile ||
+        (r->kind == STK_PIC_SEEK && j->n_units > r->n_units) ||
         (r->kind == STK_PIC_WHOLE && room.units < j->n_units * sizeof(stk_pic_unit)))
         return 0;
     if (!stk_pic_fits(l, j, r))

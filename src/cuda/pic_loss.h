@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_loss.h - what saving as JPEG takes from a tile (kern/jpeg_loss.h), in two steps, for the kernel and
- * the host alike.
+/* pic_loss.h - what saving as JPEG takes from a tile (kern/jpeg_loss.h), in two steps, for the
+ * kernel and the host alike.
  *
- * The first makes Y, Cb, Cr of whole squares of 16 pixels, a block of threads eight squares at a time, and
- * leaves a pixel's three values in its word: those of Cb and Cr are of the four pixels that share them.  The
- * second brings Cb and Cr to full size and makes colors, pixel by pixel. */
+ * The first makes Y, Cb, Cr of whole squares of 16 pixels, a block of threads eight squares at a
+ * time, and leaves a pixel's three values in its word: those of Cb and Cr are of the four pixels
+ * that share them.  The second brings Cb and Cr to full size and makes colors, pixel by pixel. */
 #ifndef STOKER_PIC_LOSS_H
 #define STOKER_PIC_LOSS_H
 
@@ -60,7 +60,8 @@ STK_PIC_FN void stk_pic_halved(const stk_pic_stage *g, uint32_t x, uint32_t y, u
 
 /* ---- the first step: rounds of thread t, for squares from `first` on ---- */
 
-STK_PIC_FN void stk_pic_loss_fill(stk_pic_loss_room *m, const stk_pic_stage *g, uint32_t first, uint32_t t)
+STK_PIC_FN void stk_pic_loss_fill(stk_pic_loss_room *m, const stk_pic_stage *g, uint32_t first,
+                                  uint32_t t)
 {
     const uint16_t *q = stk_pic_weights(g->rec, g->act + g->s.head - 1);
 

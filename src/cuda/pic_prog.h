@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_prog.h - the program of a record: where its parts are, what it takes of scratch memory, and the
- * check of it that the kernels stand on.
+/* pic_prog.h - the program of a record: where its parts are, what it takes of scratch memory, and
+ * the check of it that the kernels stand on.
  *
- * The tile's memory is figures first, then areas of as many pixels as the largest step has.  A tile is in
- * area 0 or 2, so that the other two are side by side: a blur's sums, four of 16 bits a pixel, take both. */
+ * The tile's memory is figures first, then areas of as many pixels as the largest step has.  A tile
+ * is in area 0 or 2, so that the other two are side by side: a blur's sums, four of 16 bits a
+ * pixel, take both. */
 #ifndef STOKER_PIC_PROG_H
 #define STOKER_PIC_PROG_H
 
@@ -111,7 +112,8 @@ STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, cons
 }
 
 /* Inputs of an output are looked at when they are used. */
-STK_PROG_FN int stk_pic_view_step_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
+STK_PROG_FN int stk_pic_view_step_sound(const stk_pic *r, const stk_pic_step *s,
+                                        const stk_action *a)
 {
     uint64_t n = s->half == STK_PIC_HALF_DOWN ? s->h : s->w;
 

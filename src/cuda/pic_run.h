@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Everything after the copies of slab and lists, in order, on `stream`; nothing waits.  l is copied.
- * The status words are zeroed before, on the same stream.  Returns a cudaError_t. */
+/* Everything after the copies of slab and lists, in order, on `stream`; nothing waits.  l is
+ * copied.  The status words are zeroed before, on the same stream.  Returns a cudaError_t. */
 int stk_pic_run(const stk_pic_launch *l, cudaStream_t stream);
 
 /* One phase alone, for benches: taps, sync, decode, across, down, the steps of programs. */

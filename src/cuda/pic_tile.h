@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_tile.h - one step of a record's program, pixel by pixel, for the kernel and the host alike.
  *
- * The arithmetic is the CPU's (kern/point.h, near.h, stats.h, erase.h, warp.h).  What all pixels of a step share
- * (stk_pic_known) is made first, by a block of threads together.  Figures are sums and maxima of whole
- * numbers, so the order in which threads add to them does not matter. */
+ * The arithmetic is the CPU's (kern/point.h, near.h, stats.h, erase.h, warp.h).  What all pixels of
+ * a step share (stk_pic_known) is made first, by a block of threads together.  Figures are sums and
+ * maxima of whole numbers, so the order in which threads add to them does not matter. */
 #ifndef STOKER_PIC_TILE_H
 #define STOKER_PIC_TILE_H
 
@@ -57,15 +57,16 @@ STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic
 }
 
 /* The tile of a job, where the pass down writes it: area 0. */
-STK_PIC_FN uint32_t *stk_pic_tile_at(const stk_pic_launch *l, const stk_pic_job *j, const stk_pic *r)
+STK_PIC_FN uint32_t *stk_pic_tile_at(const stk_pic_launch *l, const stk_pic_job *j,
+                                     const stk_pic *r)
 {
     return (uint32_t *)(void *)(l->scratch + j->tile) + (uint64_t)r->n_slots * STK_PIC_FIGURES;
 }
 
 /* ---- figures ---- */
 
-/* Of contrast: a sum of 64 bits.  Of autocontrast: the largest of 255 - value and of value, R, G, B.
- * Of equalize: counts.  Zero is empty. */
+/* Of contrast: a sum of 64 bits.  Of autocontrast: the largest of 255 - value and of value, R, G,
+ * B.  Of equalize: counts.  Zero is empty. */
 STK_PIC_FN uint64_t stk_pic_gray_sum(const uint32_t *figures)
 {
     return figures[0] | (uint64_t)figures[1] << 32;
@@ -73,9 +74,9 @@ STK_PIC_FN uint64_t stk_pic_gray_sum(const uint32_t *figures)
 
 typedef struct stk_pic_known { /* what the pixels of a step share */
     stk_warp warp;
-    float add;                 /* contrast */
-    uint8_t table[3][256];     /* autocontrast, equalize */
-    uint64_t before[3][257];   /* equalize: pixels of lower values; the last: a step */
+    float add;               /* contrast */
+    uint8_t table[3][256];   /* autocontrast, equalize */
+    uint64_t before[3][257]; /* equalize: pixels of lower values; the last: a step */
 } stk_pic_known;
 
 /* Thread t of n, before all wait for each other; then stk_pic_know(). */
@@ -132,7 +133,8 @@ STK_PIC_FN uint32_t stk_pic_solarize3(uint32_t px, uint32_t from)
                   stk_pt_solarize(px >> 16 & 255, from));
 }
 
-/* Pixel i of a step's output is it in the action's rectangle?  Which of it; UINT32_MAX: it is not. */
+/* Pixel i of a step's output is it in the action's rectangle?  Which of it; UINT32_MAX: it is
+ * not. */
 STK_PIC_FN uint32_t stk_pic_inside(const stk_action *a, uint32_t w, uint32_t i)
 {
     uint32_t x = i % w - a->v.u[0], y = i / w - a->v.u[1];
@@ -159,24 +161,24 @@ typedef struct stk_pic_four {
 } stk_pic_four;
 
 /* px of all four, side by side ... */
-#define STK_PIC_EACH(expr)                                                                             \
-    for (uint32_t j = 0; j < 4; j++) {                                                                 \
-        uint32_t px = f->px[j];                                                                        \
-                                                                                                       \
-        f->px[j] = (expr);                                                                             \
-    }                                                                                                  \
+#define STK_PIC_EACH(expr)                                                                         \
+    for (uint32_t j = 0; j < 4; j++) {                                                             \
+        uint32_t px = f->px[j];                                                                    \
+                                                                                                   \
+        f->px[j] = (expr);                                                                         \
+    }                                                                                              \
     break
 
 /* ... and one after the other, where four copies of the code would take too many registers: pixels
  * change places, so that none is looked up by number. */
-#define STK_PIC_IN_TURN(expr)                                                                          \
-    STK_PIC_ONE_COPY                                                                                   \
-    for (uint32_t j = 0; j < 4; j++) {                                                                 \
-        uint32_t px = f->px[0];                                                                        \
-                                                                                                       \
-        px = (expr);                                                                                   \
-        stk_pic_turn(f, px);                                                                           \
-    }                                                                                                  \
+#define STK_PIC_IN_TURN(expr)                                                                      \
+    STK_PIC_ONE_COPY                                                                               \
+    for (uint32_t j = 0; j < 4; j++) {                                                             \
+        uint32_t px = f->px[0];                                                                    \
+                                                                                                   \
+        px = (expr);                                                                               \
+        stk_pic_turn(f, px);                                                                       \
+    }                                                                                              \
     break
 
 STK_PIC_FN void stk_pic_turn(stk_pic_four *f, uint32_t last)
@@ -188,7 +190,8 @@ STK_PIC_FN void stk_pic_turn(stk_pic_four *f, uint32_t last)
 }
 
 /* The code is looked at once for all four. */
-STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic_four *f, uint32_t w)
+STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic_four *f,
+                            uint32_t w)
 {
     switch (a->code) {
     case STK_ACT_BRIGHTNESS: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], 0));
@@ -243,7 +246,8 @@ STK_PIC_FN stk_pic_v2 stk_pic_blur_across(const stk_pic_stage *g, const stk_acti
         uint32_t q = row[stk_pic_mirror((int32_t)(x + k), w)];
 
         for (int c = 0; c < 3; c++)
-            sum[c] = (uint16_t)(sum[c] + stk_blur_pair(p >> 8 * c & 255, q >> 8 * c & 255, weight[k]));
+            sum[c] = (uint16_t)(sum[c] +
+                                stk_blur_pair(p >> 8 * c & 255, q >> 8 * c & 255, weight[k]));
     }
     return stk_pic_sums(sum);
 }
@@ -262,8 +266,8 @@ STK_PIC_FN uint32_t stk_pic_blur_down(const stk_pic_stage *g, const stk_action *
         stk_pic_v2 q = at[(uint64_t)stk_pic_mirror((int32_t)(y + k), h) * w];
 
         sum[0] = (uint16_t)(sum[0] + stk_blur_pair_down((uint16_t)p.x, (uint16_t)q.x, weight[k]));
-        sum[1] = (uint16_t)(sum[1] + stk_blur_pair_down((uint16_t)(p.x >> 16), (uint16_t)(q.x >> 16),
-                                                        weight[k]));
+        sum[1] = (uint16_t)(sum[1] + stk_blur_pair_down((uint16_t)(p.x >> 16),
+                                                        (uint16_t)(q.x >> 16), weight[k]));
         sum[2] = (uint16_t)(sum[2] + stk_blur_pair_down((uint16_t)p.y, (uint16_t)q.y, weight[k]));
     }
     return stk_px(stk_blur_end(sum[0]), stk_blur_end(sum[1]), stk_blur_end(sum[2]));
@@ -288,8 +292,8 @@ STK_PIC_FN uint32_t stk_pic_sharpened(const stk_pic_stage *g, const stk_action *
     return out;
 }
 
-/* Output j of an axis of a view: its inputs are `step` apart, `in` of them; across: from the first on
- * that any output sees, down: all there are. */
+/* Output j of an axis of a view: its inputs are `step` apart, `in` of them; across: from the first
+ * on that any output sees, down: all there are. */
 STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a, uint32_t j,
                                      const uint32_t *from, uint32_t step, uint32_t in)
 {
@@ -341,7 +345,8 @@ STK_PIC_FN uint32_t stk_pic_quad(const stk_pic_stage *g, uint32_t x, uint32_t y)
     return g->from[(uint64_t)y * 2 * g->s.w + (uint64_t)x * 2];
 }
 
-/* The second step of pic_loss.h: Cb and Cr at full size, as libjpeg brings them there, and colors. */
+/* The second step of pic_loss.h: Cb and Cr at full size, as libjpeg brings them there, and
+ * colors. */
 STK_PIC_FN uint32_t stk_pic_colored(const stk_pic_stage *g, uint32_t i)
 {
     uint32_t w = g->s.w, h = g->s.h, x = i % w, y = i / w, n = (w + 1) / 2, rows = (h + 1) / 2;
@@ -353,7 +358,8 @@ STK_PIC_FN uint32_t stk_pic_colored(const stk_pic_stage *g, uint32_t i)
 
     for (int k = 0; k < 2; k++) {
         int at = 8 + 8 * k;
-        uint32_t near = 3 * (a >> at & 255) + (b >> at & 255), far = 3 * (d >> at & 255) + (e >> at & 255);
+        uint32_t near = 3 * (a >> at & 255) + (b >> at & 255),
+                 far = 3 * (d >> at & 255) + (e >> at & 255);
 
         c[k] = n > 2 ? stk_jpeg_grown(near, far, x & 1) : a >> at & 255;
     }
@@ -383,8 +389,8 @@ STK_PIC_FN stk_pic_four stk_pic_four_at(const stk_pic_stage *g, uint32_t i, uint
 }
 
 /* ... as the step's head makes them. */
-STK_PIC_FN stk_pic_four stk_pic_four_made(const stk_pic_stage *g, const stk_pic_known *k, uint32_t i,
-                                          uint32_t end)
+STK_PIC_FN stk_pic_four stk_pic_four_made(const stk_pic_stage *g, const stk_pic_known *k,
+                                          uint32_t i, uint32_t end)
 {
     stk_pic_four f = { { 0, 0, 0, 0 }, i, 1, end - i < 4 ? end - i : 4 };
 
@@ -419,7 +425,10 @@ STK_PIC_FN void stk_pic_put_tile(const stk_pic_stage *g, const stk_pic_four *f)
 /* An element of an erased rectangle of the output: a u8 is cut down, as the host does. */
 STK_PIC_FN uint32_t stk_pic_erased_as(uint32_t dtype, float v)
 {
-    return dtype == STK_PIC_AS_U8 ? (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v) : stk_pic_as(dtype, v);
+    return dtype == STK_PIC_AS_U8 ? (uint32_t)(v < 0     ? 0
+                                               : v > 255 ? 255
+                                                         : v)
+                                  : stk_pic_as(dtype, v);
 }
 
 /* Elements of pixel i, after color: v; 1: an action in the row says what they are. */
@@ -438,7 +447,8 @@ STK_PIC_FN int stk_pic_row_acts(const stk_pic_stage *g, uint32_t i, float v[3])
 }
 
 /* Elements of one pixel, as stk_pic_as() gives them. */
-STK_PIC_FN void stk_pic_elements(const stk_pic_launch *l, uint32_t dtype, uint32_t px, uint32_t bits[3])
+STK_PIC_FN void stk_pic_elements(const stk_pic_launch *l, uint32_t dtype, uint32_t px,
+                                 uint32_t bits[3])
 {
     for (uint32_t c = 0; c < 3; c++)
         bits[c] = stk_pic_as(
@@ -499,7 +509,8 @@ STK_PIC_FN void stk_pic_tile4(const stk_pic_pass *p, uint32_t y, uint32_t x, uin
     stk_pic_channels4(p, y, x, px);
     tile += (uint64_t)y * w + x;
     if (w % 4 == 0) { /* rows begin at multiples of 16 bytes */
-        stk_pic_v4 four = { stk_px(px[0][0], px[0][1], px[0][2]), stk_px(px[1][0], px[1][1], px[1][2]),
+        stk_pic_v4 four = { stk_px(px[0][0], px[0][1], px[0][2]),
+                            stk_px(px[1][0], px[1][1], px[1][2]),
                             stk_px(px[2][0], px[2][1], px[2][2]),
                             stk_px(px[3][0], px[3][1], px[3][2]) };
 

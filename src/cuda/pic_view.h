@@ -509,8 +509,8 @@ STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, c
     stk_pic_channels4(p, j, x, px);
     for (int i = 0; i < 4; i++)
         for (int c = 0; c < 3; c++)
-            v[i][c] = stk_pic_as(
-                p->dtype, stk_pic_add(stk_pic_mul((float)px[i][c], p->mul[c]), p->add[c]));
+            v[i][c] = stk_pic_as(p->dtype,
+                                 stk_pic_add(stk_pic_mul((float)px[i][c], p->mul[c]), p->add[c]));
     stk_pic_store4(d, p->dtype, x, w - x < 4 ? w - x : 4, v);
 }
 

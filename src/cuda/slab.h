@@ -3,33 +3,35 @@
  *
  * A worker draws a picture's view and writes one record (stk_pic) into its row of the batch's slab:
  * the geometry, the tables, where decoding may begin (units), and only those bytes of the file that
- * the view needs.  A slab is one pinned buffer and goes over in one copy.  The worker that does the batch's
- * last row lays out scratch memory and lists the work (stk_pic_plan); then a handful of kernels, each
- * over all pictures of the batch:
+ * the view needs.  A slab is one pinned buffer and goes over in one copy.  The worker that does the
+ * batch's last row lays out scratch memory and lists the work (stk_pic_plan); then a handful of
+ * kernels, each over all pictures of the batch:
  *
  *     taps     filter weights of both axes, as kern/taps.c makes them
  *     sync     pictures without seek points: units are found (pic_sync.h)
- *     decode   units -> samples: entropy decoding and inverse DCT, a thread a unit; planes of u8 that
- *              cover the MCUs that the view sees
+ *     decode   units -> samples: entropy decoding and inverse DCT, a thread a unit; planes of u8
+ *              that cover the MCUs that the view sees
  *     across   planes -> rows of output width, RGBX, u8: chroma brought to size, color, filter
  *     down     rows -> the output: filter, color, type, layout
  *
- * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the pass
- * down makes an 8-bit tile in scratch memory, and steps are done in rounds: a launch does the next step of
- * all pictures for which that is of one sort (STK_PIC_PLAIN..., pic_tile.h), whatever their programs are:
+ * A record may have a program: what ops drew for its pixels, as steps (stk_pic_step).  Then the
+ * pass down makes an 8-bit tile in scratch memory, and steps are done in rounds: a launch does the
+ * next step of all pictures for which that is of one sort (STK_PIC_PLAIN..., pic_tile.h), whatever
+ * their programs are:
  *
  *     step     tile -> tile; a picture's last one -> the output
  *
- * Records that see the same picture (views, other outputs) share one decode: the first of them has the
- * bytes and decodes what any of them sees, the others have geometry alone and read its planes.
+ * Records that see the same picture (views, other outputs) share one decode: the first of them has
+ * the bytes and decodes what any of them sees, the others have geometry alone and read its planes.
  *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels and outputs are (stk_pic_source).
  *
  * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
- * Everything here is read by device code too: fixed widths, no pointers in records, offsets from the
- * record's begin, 16-byte aligned parts.  A record from a damaged or hostile file can make a picture
- * wrong and its status not 0, nothing else: device code checks every offset against what it has. */
+ * Everything here is read by device code too: fixed widths, no pointers in records, offsets from
+ * the record's begin, 16-byte aligned parts.  A record from a damaged or hostile file can make a
+ * picture wrong and its status not 0, nothing else: device code checks every offset against what it
+ * has. */
 #ifndef STOKER_SLAB_H
 #define STOKER_SLAB_H
 
@@ -76,17 +78,18 @@ typedef struct stk_pic_huff { /* one table; symbols as stk_jpeg_huff has them */
     uint16_t n, zero[7];
 } stk_pic_huff;
 
-/* One launch of a program: pixels are read from an area of the tile's memory, each by itself or by an
- * action that sees others (head), go through actions on single pixels, and are written to an area; those
- * of the last step are the output's. */
+/* One launch of a program: pixels are read from an area of the tile's memory, each by itself or by
+ * an action that sees others (head), go through actions on single pixels, and are written to an
+ * area; those of the last step are the output's. */
 typedef struct stk_pic_step {
     uint16_t head;     /* that action, + 1; 0: none */
     uint16_t half;     /* of it: STK_PIC_HALF_* */
     uint16_t first, n; /* actions on single pixels */
     uint16_t slot;     /* figures that action `first` needs, + 1; 0: none */
-    uint16_t wants;    /* code of the action whose figures are gathered of what is written; 0: none */
-    uint16_t into;     /* ... and their slot */
-    uint16_t from_to;  /* areas: from | to << 8 */
+    /* code of the action whose figures are gathered of what is written; 0: none */
+    uint16_t wants;
+    uint16_t into;    /* ... and their slot */
+    uint16_t from_to; /* areas: from | to << 8 */
     uint16_t in_w, in_h, w, h;
 } stk_pic_step;
 
@@ -102,25 +105,28 @@ enum {
     STK_PIC_SORTS
 };
 
-#define STK_PIC_MAX_ROUNDS (STK_PIC_MAX_STEPS * STK_PIC_SORTS) /* all sorts in turn get through all programs */
+/* all sorts in turn get through all programs */
+#define STK_PIC_MAX_ROUNDS (STK_PIC_MAX_STEPS * STK_PIC_SORTS)
 
-/* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where `first |
- * count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]: the first input
- * that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row that is made. */
+/* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where
+ * `first | count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]:
+ * the first input that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row
+ * that is made. */
 #define STK_PIC_ACT_VIEW 128
 
 typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
-    uint8_t n_comps;   /* 1 or 3 */
+    uint8_t n_comps; /* 1 or 3 */
     uint8_t zero8;
     stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
     uint32_t clip_x, clip_y;
     uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
     /* JPEG; FAR: only its size */
     uint32_t width, height;
-    uint32_t cols, rows;     /* MCUs of the picture */
-    uint32_t x0, y0, x1, y1; /* MCUs that are seen, by any record that shares them: what planes cover */
+    uint32_t cols, rows; /* MCUs of the picture */
+    /* MCUs that are seen, by any record that shares them: what planes cover */
+    uint32_t x0, y0, x1, y1;
     uint8_t max_h, max_v;
     uint8_t h[3], v[3];             /* sampling factors */
     uint8_t quant[3], dc[3], ac[3]; /* which of the record's tables, 0..2 */
@@ -128,7 +134,8 @@ typedef struct stk_pic {
     uint32_t quants_at;             /* uint16_t[64] each, natural order */
     uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
     uint32_t units_at, n_units;     /* stk_pic_unit each; WHOLE: none */
-    uint32_t data_at, data_len; /* bytes of the scan, stuffing as it is stored; 16 more may be read */
+    /* bytes of the scan, stuffing as it is stored; 16 more may be read */
+    uint32_t data_at, data_len;
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
     uint32_t fill;     /* a pixel outside of the picture */
@@ -136,27 +143,27 @@ typedef struct stk_pic {
     uint32_t prog_at;
     uint32_t table_bytes;
     uint16_t n_steps, n_acts;
-    uint16_t n_row;     /* of the actions, the last: in the output, after color */
-    uint16_t n_slots;   /* figures */
-    uint16_t areas;     /* of the tile's memory: 1, or 3 where some step has a head */
-    uint32_t area;      /* pixels of each: as many as the largest step has, rounded up to four */
+    uint16_t n_row;   /* of the actions, the last: in the output, after color */
+    uint16_t n_slots; /* figures */
+    uint16_t areas;   /* of the tile's memory: 1, or 3 where some step has a head */
+    uint32_t area;    /* pixels of each: as many as the largest step has, rounded up to four */
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */
 typedef struct stk_pic_job {
-    uint64_t rec;     /* of its record in the slab */
-    uint64_t planes;  /* in scratch: a component's plane after the other (stk_pic_plane) */
+    uint64_t rec;        /* of its record in the slab */
+    uint64_t planes;     /* in scratch: a component's plane after the other (stk_pic_plane) */
     uint64_t planes_end; /* of them; SHARED: both are those of the record that decodes */
-    uint64_t rows;    /* in scratch: need.h rows of x.n pixels, 4 bytes each */
-    uint64_t taps;    /* in scratch: stk_pic_taps, both axes */
-    uint64_t units;   /* in scratch, WHOLE: units that sync finds */
-    uint64_t tile;    /* in scratch, with a program: figures, then areas */
-    uint64_t end;     /* of it */
-    uint64_t keep;    /* in the arena: where the data is to be kept; 0: it is not */
-    uint32_t n_units; /* of the record; WHOLE: how many there may be */
-    uint32_t row;     /* of the output */
-    uint32_t kind;    /* of the record when scratch was laid out */
-    uint32_t batch;   /* whose output: below STK_PIC_BATCHES */
+    uint64_t rows;       /* in scratch: need.h rows of x.n pixels, 4 bytes each */
+    uint64_t taps;       /* in scratch: stk_pic_taps, both axes */
+    uint64_t units;      /* in scratch, WHOLE: units that sync finds */
+    uint64_t tile;       /* in scratch, with a program: figures, then areas */
+    uint64_t end;        /* of it */
+    uint64_t keep;       /* in the arena: where the data is to be kept; 0: it is not */
+    uint32_t n_units;    /* of the record; WHOLE: how many there may be */
+    uint32_t row;        /* of the output */
+    uint32_t kind;       /* of the record when scratch was laid out */
+    uint32_t batch;      /* whose output: below STK_PIC_BATCHES */
 } stk_pic_job;
 
 typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
@@ -187,10 +194,11 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
-    const stk_pic_work *tile; /* pixels of pictures with a program, round by round; `first` | which step */
+    /* pixels of pictures with a program, round by round; `first` | which step */
+    const stk_pic_work *tile;
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile;
-    uint32_t n_rounds;                     /* launches of steps ... */
-    uint32_t round_n[STK_PIC_MAX_ROUNDS];  /* ... entries of `tile` for each ... */
+    uint32_t n_rounds;                      /* launches of steps ... */
+    uint32_t round_n[STK_PIC_MAX_ROUNDS];   /* ... entries of `tile` for each ... */
     uint8_t round_sort[STK_PIC_MAX_ROUNDS]; /* ... and their sort */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */

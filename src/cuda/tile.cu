@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.cu - the steps of programs: one launch a round, over all pictures of a batch that take part in it; what a
- * pixel becomes is in pic_tile.h and pic_blur.h.  A thread takes four pixels at a time.
+/* tile.cu - the steps of programs: one launch a round, over all pictures of a batch that take part
+ * in it; what a pixel becomes is in pic_tile.h and pic_blur.h.  A thread takes four pixels at a
+ * time.
  *
- * A block of threads takes pixels of one picture, so all its threads run the same program; rounds are planned
- * in gpu/pic_plan.c.  Figures are
+ * A block of threads takes pixels of one picture, so all its threads run the same program; rounds
+ * are planned in gpu/pic_plan.c.  Figures are
  * gathered in a block first: a warp's sums, or counts in shared memory, then one atomic each. */
 #include "cuda/pic_blur.h"
 #include "cuda/pic_loss.h"
@@ -13,8 +14,7 @@
 #define WARPS (THREADS / 32)
 #define ALL 0xFFFFFFFFu
 
-static_assert(STK_PIC_BLUR_THREADS == THREADS &&
-                  STK_PIC_BLUR_W * STK_PIC_BLUR_H == 2 * 4 * THREADS,
+static_assert(STK_PIC_BLUR_THREADS == THREADS && STK_PIC_BLUR_W * STK_PIC_BLUR_H == 2 * 4 * THREADS,
               "a block makes a rectangle in two rounds");
 
 struct list { /* of one launch */
@@ -122,7 +122,8 @@ static __device__ __forceinline__ void finish(const stk_pic_launch &l, block *b,
                 see(b, g, s, f->px[j]);
 }
 
-/* A step of a picture, where a block's share of its pixels begins, and ends; 0: there is nothing to do. */
+/* A step of a picture, where a block's share of its pixels begins, and ends; 0: there is nothing to
+ * do. */
 static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic_work work,
                                                 stk_pic_stage *g, uint32_t *first)
 {
@@ -145,7 +146,8 @@ static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
     seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
 
     for (uint32_t i = from + threadIdx.x * 4; i < to; i += THREADS * 4) {
-        stk_pic_four f = HEAD ? stk_pic_four_made(&g, &b->known, i, to) : stk_pic_four_at(&g, i, to);
+        stk_pic_four f = HEAD ? stk_pic_four_made(&g, &b->known, i, to)
+                              : stk_pic_four_at(&g, i, to);
 
         finish<DTYPE>(l, b, g, &f, &s);
     }
@@ -174,8 +176,7 @@ static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
 /* ---- blurs: kernels of their own, which leave registers and shared memory to the others ---- */
 
 /* Passes across of those that are two steps. */
-static __global__ void __launch_bounds__(THREADS)
-    across_kernel(const stk_pic_launch l, list of)
+static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_launch l, list of)
 {
     for (uint32_t w = blockIdx.x; w < of.n; w += gridDim.x) {
         stk_pic_stage g;
@@ -211,8 +212,7 @@ static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_b
 
 /* A block takes as large a share of the rectangles as of the pixels. */
 template <uint32_t DTYPE>
-static __global__ void __launch_bounds__(THREADS, 4)
-    near_kernel(const stk_pic_launch l, list of)
+static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_launch l, list of)
 {
     __shared__ near_block b;
 
@@ -237,8 +237,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
 
 static_assert(STK_PIC_LOSS_THREADS == THREADS, "rounds of a block");
 
-static __global__ void __launch_bounds__(THREADS)
-    loss_kernel(const stk_pic_launch l, list of)
+static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_launch l, list of)
 {
     __shared__ stk_pic_loss_room m;
 

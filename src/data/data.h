@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
- * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with a
- * stk_data_ops, and one line of dataset/kinds.c that says which names it opens.  No code
+ * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with
+ * a stk_data_ops, and one line of dataset/kinds.c that says which names it opens.  No code
  * asks which kind a data set is: what differs is a function, or a flag of `can`.
  *
  * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
@@ -35,20 +35,23 @@ struct stk_array;   /* array/arrays.h */
 struct stk_cache;   /* fetch/cache.h */
 struct stk_request; /* fetch/request.h */
 
-enum {                      /* stk_dataset.can */
-    STK_DATA_IMMEDIATE = 1, /* array() and read() in place of requests; nothing has to be waited for */
-    STK_DATA_INDEXED = 2,   /* shards with an index on disk: stk_shard_data_of() */
-    STK_DATA_KEYS = 4,      /* samples have keys of their own; else a sample's number is its key */
-    STK_DATA_RANGES = 8,    /* every field is the range that field() says: locate() is not asked */
-    STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name: `open` in chains */
-    STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
-    STK_DATA_HINTS = 64,       /* hint() knows of some fields */
-    STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
-    STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
-    STK_DATA_STREAM = 512,     /* samples come in order and go again: acquire() waits for one (stream.h) */
+enum { /* stk_dataset.can */
+       /* array() and read() in place of requests; nothing has to be waited for */
+       STK_DATA_IMMEDIATE = 1,
+       STK_DATA_INDEXED = 2, /* shards with an index on disk: stk_shard_data_of() */
+       STK_DATA_KEYS = 4,    /* samples have keys of their own; else a sample's number is its key */
+       STK_DATA_RANGES = 8,  /* every field is the range that field() says: locate() is not asked */
+       STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name: `open` in chains */
+       STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
+       STK_DATA_HINTS = 64,       /* hint() knows of some fields */
+       STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
+       STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
+       /* samples come in order and go again: acquire() waits for one (stream.h) */
+       STK_DATA_STREAM = 512,
 };
 
-#define STK_STREAM_NEAR 64u /* what stands in for a bad sample of a stream is so near, or of its batch */
+/* what stands in for a bad sample of a stream is so near, or of its batch */
+#define STK_STREAM_NEAR 64u
 
 typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */
     uint64_t shard;
@@ -59,18 +62,22 @@ typedef struct stk_unpack_job { /* what was read of a place, and room for what i
 } stk_unpack_job;
 
 typedef struct stk_value_span { /* rows of a block, one after another; none is null */
-    stk_bytes block; /* given: unpacked, or what locate() said is here */
-    uint64_t n;      /* given: so many rows are wanted, from the place on; then: so many are there */
-    const uint8_t *data;   /* values of the first row; those of the others follow without a gap ... */
-    uint32_t width;        /* ... of so many bytes each */
-    const uint32_t *first; /* n + 1: row i has values [first[i], first[i + 1]), first[0] is at `data`; NULL: one each */
+    stk_bytes block;            /* given: unpacked, or what locate() said is here */
+    /* given: so many rows are wanted, from the place on; then: so many are there */
+    uint64_t n;
+    /* values of the first row; those of the others follow without a gap ... */
+    const uint8_t *data;
+    uint32_t width; /* ... of so many bytes each */
+    /* n + 1: row i has values [first[i], first[i + 1]), first[0] is at `data`; NULL: one each */
+    const uint32_t *first;
 } stk_value_span;
 
 typedef struct stk_gather_ask { /* columns that are taken together as one field */
     const char *const *names;   /* or patterns */
     uint32_t n;
-    const char *fill_text; /* what stands for a null; NULL: NaN for floats, else the sample is bad */
-    double fill;           /* the same as a number */
+    /* what stands for a null; NULL: NaN for floats, else the sample is bad */
+    const char *fill_text;
+    double fill; /* the same as a number */
 } stk_gather_ask;
 
 typedef struct stk_data_ops {
@@ -78,25 +85,28 @@ typedef struct stk_data_ops {
     const char *plural; /* in errors: "%s is for shards with an index, not for <plural>" */
 
     /* ---- what there is ---- */
-    uint64_t (*len)(const stk_dataset *d); /* samples */
+    uint64_t (*len)(const stk_dataset *d);     /* samples */
     const char *(*kind)(const stk_dataset *d); /* for people: "tar", "npy", "parquet" */
     uint64_t (*shards)(const stk_dataset *d);  /* files */
-    const char *(*shard_name)(const stk_dataset *d, uint64_t shard); /* absolute; NULL past the last */
-    /* Its size, mtime, and samples [first, first + samples), which follow those of the shard before.
-     * NULL: immediate kinds. */
+    /* absolute; NULL past the last */
+    const char *(*shard_name)(const stk_dataset *d, uint64_t shard);
+    /* Its size, mtime, and samples [first, first + samples), which follow those of the shard
+     * before.  NULL: immediate kinds. */
     int (*shard)(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err);
     /* The schema: fields 0, 1, ... of the whole data set, by name.  Returns 0 past the last. */
     int (*type)(const stk_dataset *d, uint32_t field, stk_field_type *out);
-    /* These columns are a field from now on, which find() finds by the name that *out says, and type()
-     * by its number.  NULL: columns are not taken together here. */
-    int (*gather)(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
+    /* These columns are a field from now on, which find() finds by the name that *out says, and
+     * type() by its number.  NULL: columns are not taken together here. */
+    int (*gather)(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                  stk_error *err);
     int (*fingerprint)(const stk_dataset *d, stk_fingerprint *p, stk_error *err); /* adds to *p */
 
     /* ---- a sample ---- */
     uint32_t (*schemas)(const stk_dataset *d);
     /* The number of the field with this name in samples of this schema; -1: they have none. */
     int (*find)(const stk_dataset *d, uint32_t schema, const char *name);
-    void (*prefetch)(const stk_dataset *d, uint64_t sample); /* what entry() will read; NULL: nothing */
+    /* what entry() will read; NULL: nothing */
+    void (*prefetch)(const stk_dataset *d, uint64_t sample);
     /* key.data is never NULL; a kind without keys points to "". */
     int (*entry)(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err);
     /* An error of these two is one of the data set; an error of the others is one of the sample. */
@@ -108,7 +118,8 @@ typedef struct stk_data_ops {
      * opens nothing.  NULL with STK_DATA_RANGES.  Of the place:
      *     here       MEMORY: these bytes
      *     absent     NONE: null; a chain's default stands in
-     *     shared     BLOCK: read once, unpack() once, kept in the block cache; pick() for each sample
+     *     shared     BLOCK: read once, unpack() once, kept in the block cache; pick() for each
+     *                sample
      *     else       RANGE; `unpacked` not 0: unpack() for this sample, into memory of its own
      * `row` is for unpack() and pick(), who get the place: what they need to know of the sample. */
     int (*locate)(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
@@ -118,15 +129,17 @@ typedef struct stk_data_ops {
     void (*release)(const stk_dataset *d, uint64_t shard);
     /* For places with `unpacked`, in a block or not. */
     int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
-    /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as `absent`. */
+    /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as
+     * `absent`. */
     int (*pick)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
                 stk_bytes *bytes, stk_error *err);
-    /* Of a block that was unpacked: how many samples after this one are in it too, in order, with a place whose row is one more.
-     * NULL: not known. */
+    /* Of a block that was unpacked: how many samples after this one are in it too, in order, with a
+     * place whose row is one more.  NULL: not known. */
     uint64_t (*rest)(const stk_dataset *d, uint64_t shard, const stk_place *p, stk_bytes block);
-    /* Values of this sample and those after it, of a place that is in memory or whose block was unpacked.  n 0: this one
-     * has none, or goes by pick().  NULL: each is picked. */
-    void (*span)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p, stk_value_span *s);
+    /* Values of this sample and those after it, of a place that is in memory or whose block was
+     * unpacked.  n 0: this one has none, or goes by pick().  NULL: each is picked. */
+    void (*span)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
+                 stk_value_span *s);
     /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
     stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
 
@@ -142,11 +155,11 @@ typedef struct stk_data_ops {
     int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
                  stk_error *err);
 
-    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it has not;
-     * STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
+    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it
+     * has not; STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
     int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
     const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
-    void (*close)(stk_dataset *d); /* frees it; no one holds it */
+    void (*close)(stk_dataset *d);                               /* frees it; no one holds it */
 } stk_data_ops;
 
 struct stk_dataset { /* the first member of each kind */
@@ -155,7 +168,7 @@ struct stk_dataset { /* the first member of each kind */
     _Atomic uint32_t refs;
     _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
     _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
-    stk_store *store; /* held; NULL: the process's own settings */
+    stk_store *store;                   /* held; NULL: the process's own settings */
     stk_log log;
     char index_path[1280]; /* "": there is none, or it is in memory */
     uint64_t index_bytes;  /* of that file, where the kind is not indexed shards */
@@ -172,11 +185,13 @@ static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, ui
 
 /* Its key; of data without keys its number in its file, in `text`. */
 #define STK_ROW_KEY 24
-static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e, char text[STK_ROW_KEY])
+static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e,
+                                      char text[STK_ROW_KEY])
 {
     if (ds->can & STK_DATA_KEYS || !e->key.data)
         return e->key;
-    return (stk_bytes){ (const uint8_t *)text, (size_t)snprintf(text, STK_ROW_KEY, "%" PRIu64, e->row) };
+    return (stk_bytes){ (const uint8_t *)text,
+                        (size_t)snprintf(text, STK_ROW_KEY, "%" PRIu64, e->row) };
 }
 
 /* Open a URL with the source of its scheme; errors carry its name. */
@@ -190,14 +205,14 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
 /* STK_ENOTSUP for a data set without an index: `what` is done with shards and their index. */
 static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)
 {
-    return ds->can & STK_DATA_INDEXED ? 0
-                                      : stk_fail(err, STK_ENOTSUP,
-                                                 "%s is for shards with an index, not for %s", what,
-                                                 ds->ops->plural);
+    return ds->can & STK_DATA_INDEXED
+               ? 0
+               : stk_fail(err, STK_ENOTSUP, "%s is for shards with an index, not for %s", what,
+                          ds->ops->plural);
 }
 
-/* stream_data.c: of a stream, bytes of samples that are in memory, about.  It reads ahead of the block that is wanted
- * while less is kept; a window that is larger is STK_ELIMIT. */
+/* stream_data.c: of a stream, bytes of samples that are in memory, about.  It reads ahead of the
+ * block that is wanted while less is kept; a window that is larger is STK_ELIMIT. */
 void stk_stream_limit(stk_dataset *ds, uint64_t bytes);
 
 #endif

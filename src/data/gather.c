@@ -17,7 +17,8 @@ static int is_float(stk_dtype t)
     return t == STK_F16 || t == STK_F32 || t == STK_F64;
 }
 
-/* The type that holds the values of both, as NumPy has it but for whole numbers: those become i64. */
+/* The type that holds the values of both, as NumPy has it but for whole numbers: those become
+ * i64. */
 static stk_dtype wider(stk_dtype a, stk_dtype b)
 {
     if (!a || a == b)
@@ -34,7 +35,8 @@ static int add_column(stk_gather *g, uint32_t field, const stk_field_type *t, st
     if (!t->dtype || t->ndim)
         return stk_fail(err, STK_EINVAL, "columns(): %.60s is not a column of numbers", t->name);
     if (!(g->n & (g->n - 1))) { /* a power of two: full */
-        size_t had = g->n * sizeof *g->column, room = (g->n ? 2 * (size_t)g->n : 1) * sizeof *g->column;
+        size_t had = g->n * sizeof *g->column,
+               room = (g->n ? 2 * (size_t)g->n : 1) * sizeof *g->column;
         stk_gather_column *grown = stk_grow(g->column, had, room);
 
         if (!grown)
@@ -53,20 +55,23 @@ static int type_of(const stk_dataset *d, uint32_t field, int wild, stk_field_typ
 }
 
 /* Columns that one name or pattern means.  A pattern passes over columns that are not numbers. */
-static int add_pattern(stk_gather *g, const stk_dataset *d, stk_gather_type_fn type, const char *pattern, stk_error *err)
+static int add_pattern(stk_gather *g, const stk_dataset *d, stk_gather_type_fn type,
+                       const char *pattern, stk_error *err)
 {
     int wild = strpbrk(pattern, "*?[") != NULL;
     uint32_t had = g->n;
     stk_field_type t;
 
     for (uint32_t i = 0; type(d, i, wild, &t); i++) {
-        if (wild ? fnmatch(pattern, t.name, 0) != 0 || !t.dtype || t.ndim : strcmp(pattern, t.name) != 0)
+        if (wild ? fnmatch(pattern, t.name, 0) != 0 || !t.dtype || t.ndim
+                 : strcmp(pattern, t.name) != 0)
             continue;
         STK_TRY(add_column(g, i, &t, err));
     }
     return g->n > had ? 0
-                      : stk_fail(err, STK_EINVAL, "columns(): no column%s is called %.80s: `stoker ls "
-                                                  "--schema` lists them",
+                      : stk_fail(err, STK_EINVAL,
+                                 "columns(): no column%s is called %.80s: `stoker ls "
+                                 "--schema` lists them",
                                  wild ? " of numbers" : "", pattern);
 }
 
@@ -114,7 +119,8 @@ static int settle_empty(stk_gather *g, const stk_gather_ask *ask, stk_error *err
     f = g->dtype == STK_I64 ? NULL : stk_convert_c(STK_I64, g->dtype);
     memcpy(g->empty, &whole, g->dtype == STK_I64 ? sizeof whole : 0);
     if ((double)whole != v || (f && f(g->empty, &whole, 1)))
-        return stk_fail(err, STK_EINVAL, "columns(): the default %s is not a %s, which the columns are",
+        return stk_fail(err, STK_EINVAL,
+                        "columns(): the default %s is not a %s, which the columns are",
                         ask->fill_text, stk_dtype_name(g->dtype));
     return 0;
 }
@@ -125,10 +131,11 @@ static int settle(stk_gather *g, const stk_gather_ask *ask, stk_error *err)
     for (uint32_t i = 0; i < g->n; i++) {
         stk_gather_column *c = &g->column[i];
 
-        c->convert = c->dtype == g->dtype ? NULL : stk_convert_find(stk_cpu_level(), c->dtype, g->dtype);
+        c->convert = c->dtype == g->dtype ? NULL
+                                          : stk_convert_find(stk_cpu_level(), c->dtype, g->dtype);
         if (c->dtype != g->dtype && !c->convert)
-            return stk_fail(err, STK_ENOTSUP, "columns(): %s is not made of %s", stk_dtype_name(g->dtype),
-                            stk_dtype_name(c->dtype));
+            return stk_fail(err, STK_ENOTSUP, "columns(): %s is not made of %s",
+                            stk_dtype_name(g->dtype), stk_dtype_name(c->dtype));
     }
     return settle_empty(g, ask, err);
 }
@@ -172,14 +179,15 @@ static int add_schemas(stk_gather *g, const stk_dataset *d, stk_error *err)
     return g->by_schema ? 0 : stk_fail_nomem(err, n * sizeof *g->by_schema);
 }
 
-int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type, const stk_gather_ask *ask,
-                   stk_field_type *out, stk_error *err)
+int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type,
+                   const stk_gather_ask *ask, stk_field_type *out, stk_error *err)
 {
     stk_gather *g = STK_NEW(stk_gather), *head = atomic_load_explicit(all, memory_order_acquire);
     int rc = !g ? stk_fail_nomem(err, sizeof *g) : 0;
 
     if (rc == 0 && head && head->number >= UINT16_MAX - 1)
-        rc = stk_fail(err, STK_ELIMIT, "columns(): this data set has too many of them: open it again");
+        rc = stk_fail(err, STK_ELIMIT,
+                      "columns(): this data set has too many of them: open it again");
     for (uint32_t i = 0; rc == 0 && i < ask->n; i++)
         rc = add_pattern(g, d, type ? type : type_of, ask->names[i], err);
     if (rc == 0)

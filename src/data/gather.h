@@ -29,19 +29,22 @@ typedef struct stk_gather { /* read-only once published */
     uint32_t size;    /* bytes of one */
     uint8_t empty[8]; /* what stands for a null: the default, or NaN ... */
     int strict;       /* ... or nothing does: the sample is bad */
-    _Atomic(uint16_t *) *by_schema; /* shard_columns.c: column c is the sample's field so and so; NULL: not asked yet */
+    /* shard_columns.c: column c is the sample's field so and so; NULL: not asked yet */
+    _Atomic(uint16_t *) *by_schema;
     uint32_t n_schemas;
 } stk_gather;
 
 typedef _Atomic(stk_gather *) stk_gathers;
 
-/* The type of a column that may be taken, of which a pattern (`wild`) passes over those that are not numbers.  0: past the last. */
-typedef int (*stk_gather_type_fn)(const stk_dataset *d, uint32_t field, int wild, stk_field_type *out);
+/* The type of a column that may be taken, of which a pattern (`wild`) passes over those that are
+ * not numbers.  0: past the last. */
+typedef int (*stk_gather_type_fn)(const stk_dataset *d, uint32_t field, int wild,
+                                  stk_field_type *out);
 
 /* For stk_data_ops.gather.  type NULL: the data set's own types count. */
-int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type, const stk_gather_ask *ask,
-                   stk_field_type *out, stk_error *err);
-const stk_gather *stk_gather_find(const stk_gathers *all, const char *name);   /* NULL: none */
+int stk_gather_add(stk_gathers *all, const stk_dataset *d, stk_gather_type_fn type,
+                   const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
+const stk_gather *stk_gather_find(const stk_gathers *all, const char *name);  /* NULL: none */
 const stk_gather *stk_gather_number(const stk_gathers *all, uint32_t number); /* NULL: none */
 void stk_gather_type(const stk_gather *g, stk_field_type *out);
 void stk_gathers_fini(stk_gathers *all);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seekable.c - shards in Zstandard's seekable format, read in place where there is no cache to unpack them into.
+/* seekable.c - shards in Zstandard's seekable format, read in place where there is no cache to
+ * unpack them into.
  *
- * At the end of such a file is a table with the sizes of its frames.  A read unpacks the frames that it touches; the
- * last few are kept, because samples of a frame are asked for together.  The format: zstd's
- * contrib/seekable_format/zstd_seekable_compression_format.md.  The table is anyone's: it must add up to the file. */
+ * At the end of such a file is a table with the sizes of its frames.  A read unpacks the frames
+ * that it touches; the last few are kept, because samples of a frame are asked for together.  The
+ * format: zstd's contrib/seekable_format/zstd_seekable_compression_format.md.  The table is
+ * anyone's: it must add up to the file. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -73,8 +75,10 @@ static int read_table(seekable *f, uint64_t size, const uint8_t foot[FOOT], stk_
         return STK_END;
     table = stk_alloc((size_t)len);
     f->frame = stk_zalloc((size_t)f->n + 1, sizeof *f->frame);
-    rc = table && f->frame ? stk_file_read(f->from, size - len, table, (size_t)len, err) : stk_fail_nomem(err, (size_t)len);
-    if (rc == 0 && (word(table) != TABLE_MAGIC || word(table + 4) != len - HEAD || !add_up(f, table + HEAD, each, size - len)))
+    rc = table && f->frame ? stk_file_read(f->from, size - len, table, (size_t)len, err)
+                           : stk_fail_nomem(err, (size_t)len);
+    if (rc == 0 && (word(table) != TABLE_MAGIC || word(table + 4) != len - HEAD ||
+                    !add_up(f, table + HEAD, each, size - len)))
         rc = STK_END;
     stk_free(table);
     return rc;
@@ -132,7 +136,8 @@ static int unpack_frame(seekable *f, uint64_t number, stk_buffer **out, stk_erro
     size_t packed = (size_t)(b->packed - a->packed), len = (size_t)(b->at - a->at);
     stk_buffer *to = stk_buffer_new(len ? len : 1);
     uint8_t *in = stk_alloc(packed ? packed : 1);
-    int rc = to && in ? stk_file_read(f->from, a->packed, in, packed, err) : stk_fail_nomem(err, len);
+    int rc = to && in ? stk_file_read(f->from, a->packed, in, packed, err)
+                      : stk_fail_nomem(err, len);
 
     if (rc == 0)
         rc = stk_unzstd_page((stk_bytes){ in, packed }, to->data, len, err);
@@ -244,7 +249,8 @@ static const stk_source source_seekable = {
     .can = STK_SOURCE_RETRIES,
 };
 
-int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out, stk_error *err)
+int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out,
+                      stk_error *err)
 {
     seekable *f = STK_NEW(seekable);
     int rc;

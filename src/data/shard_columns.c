@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_columns.c - columns('x*') of shards whose fields are texts: cells of CSV, members of JSON lines, features of TFRecord.
+/* shard_columns.c - columns('x*') of shards whose fields are texts: cells of CSV, members of JSON
+ * lines, features of TFRecord.
  *
- * A row's fields are close together, so the range from the first to the last that is asked for is read, and each text in it
- * becomes a float64.  Where they are is the index's to say, field by field; which field of a sample a column is, is found
- * once per schema. */
+ * A row's fields are close together, so the range from the first to the last that is asked for is
+ * read, and each text in it becomes a float64.  Where they are is the index's to say, field by
+ * field; which field of a sample a column is, is found once per schema. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/numeral.h"
 #include "data/shard_data.h"
 
-#define TEXT_MAX 1024u      /* bytes that a number is unpacked to */
+#define TEXT_MAX 1024u       /* bytes that a number is unpacked to */
 #define SPAN_MAX (64u << 20) /* bytes from the first to the last */
-#define LOOK 64u            /* samples that say whether a column has numbers */
+#define LOOK 64u             /* samples that say whether a column has numbers */
 #define NO_FIELD UINT16_MAX
 
 enum { OTHER, NUMBER, NOTHING }; /* what a text is */
@@ -38,7 +39,8 @@ static int parse(stk_bytes text, double *out)
 }
 
 /* Where field k is. */
-static int place_of(const stk_shard_data *s, const stk_entry *e, uint32_t k, stk_place *out, stk_error *err)
+static int place_of(const stk_shard_data *s, const stk_entry *e, uint32_t k, stk_place *out,
+                    stk_error *err)
 {
     stk_entry with = *e;
     stk_field f;
@@ -50,7 +52,8 @@ static int place_of(const stk_shard_data *s, const stk_entry *e, uint32_t k, stk
 }
 
 /* As parse(); the place's bytes are in `in`. */
-static int value_of(const stk_shard_data *s, const stk_place *p, const piece *in, double *out, stk_error *err)
+static int value_of(const stk_shard_data *s, const stk_place *p, const piece *in, double *out,
+                    stk_error *err)
 {
     uint8_t text[TEXT_MAX];
     size_t len = sizeof text;
@@ -61,7 +64,9 @@ static int value_of(const stk_shard_data *s, const stk_place *p, const piece *in
     if (p->name.data || p->shared || p->unpacked > sizeof text)
         return OTHER;
     if (p->offset < in->at || p->len > in->bytes.len || p->offset - in->at > in->bytes.len - p->len)
-        return stk_fail(err, STK_ECORRUPT, "the index says that a column is outside its row; run: stoker index --force ...");
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "the index says that a column is outside its row; run: stoker index --force ...");
     raw = (stk_bytes){ in->bytes.data + (p->offset - in->at), (size_t)p->len };
     if (!p->unpacked)
         return parse(raw, out);
@@ -112,22 +117,28 @@ static int type_of(const stk_dataset *d, uint32_t field, int wild, stk_field_typ
     return out->name != NULL;
 }
 
-int stk_shard_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err)
+int stk_shard_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                     stk_error *err)
 {
     stk_shard_data *s = (stk_shard_data *)(uintptr_t)d;
 
     if (!s->format->locate || !s->format->unpack)
-        return stk_fail(err, STK_ENOTSUP, "columns() takes columns of tables and of lines (CSV, JSON) together, not fields of %s shards",
+        return stk_fail(err, STK_ENOTSUP,
+                        "columns() takes columns of tables and of lines (CSV, JSON) together, not "
+                        "fields of %s shards",
                         s->format->name);
     if (stk_index_names(s->index) >= STK_GATHER_FIRST)
-        return stk_fail(err, STK_ELIMIT, "columns() takes columns of data with fewer than %u fields", STK_GATHER_FIRST);
+        return stk_fail(err, STK_ELIMIT,
+                        "columns() takes columns of data with fewer than %u fields",
+                        STK_GATHER_FIRST);
     return stk_gather_add(&s->gathers, d, type_of, ask, out, err);
 }
 
 /* ---- a row ---- */
 
 /* By column: the number of the field in samples of this schema. */
-static int fields_of(const stk_shard_data *s, const stk_gather *g, uint32_t schema, const uint16_t **out, stk_error *err)
+static int fields_of(const stk_shard_data *s, const stk_gather *g, uint32_t schema,
+                     const uint16_t **out, stk_error *err)
 {
     uint16_t *have = atomic_load_explicit(&g->by_schema[schema], memory_order_acquire), *mine;
 
@@ -138,11 +149,13 @@ static int fields_of(const stk_shard_data *s, const stk_gather *g, uint32_t sche
     if (!mine)
         return stk_fail_nomem(err, g->n * sizeof *mine);
     for (uint32_t c = 0; c < g->n; c++) {
-        int k = stk_index_schema_find(s->index, schema, stk_index_name(s->index, g->column[c].field));
+        int k = stk_index_schema_find(s->index, schema,
+                                      stk_index_name(s->index, g->column[c].field));
 
         mine[c] = k < 0 ? NO_FIELD : (uint16_t)k;
     }
-    if (atomic_compare_exchange_strong_explicit(&g->by_schema[schema], &have, mine, memory_order_acq_rel, memory_order_acquire))
+    if (atomic_compare_exchange_strong_explicit(&g->by_schema[schema], &have, mine,
+                                                memory_order_acq_rel, memory_order_acquire))
         have = mine;
     else
         stk_free(mine);
@@ -150,7 +163,8 @@ static int fields_of(const stk_shard_data *s, const stk_gather *g, uint32_t sche
     return 0;
 }
 
-int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const stk_entry *e, stk_place *out, stk_error *err)
+int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const stk_entry *e,
+                            stk_place *out, stk_error *err)
 {
     uint64_t first = UINT64_MAX, end = 0;
     const uint16_t *field;
@@ -172,7 +186,9 @@ int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const 
         end = first + 1;
     }
     if (end - first > SPAN_MAX)
-        return stk_fail(err, STK_ELIMIT, "columns(): its columns are %" PRIu64 " bytes apart in the file", end - first);
+        return stk_fail(err, STK_ELIMIT,
+                        "columns(): its columns are %" PRIu64 " bytes apart in the file",
+                        end - first);
     out->offset = first;
     out->len = end - first;
     out->unpacked = (uint64_t)g->n * g->size;
@@ -203,8 +219,10 @@ int stk_shard_gather_unpack(const stk_shard_data *s, stk_unpack_job *job, stk_er
         if (what < 0)
             return what;
         if (what == OTHER)
-            return stk_fail(err, STK_ECORRUPT, "its column %.60s is not a number", stk_index_name(s->index, g->column[c].field));
-        memcpy((uint8_t *)job->dst + (size_t)c * sizeof v, what == NUMBER ? (const void *)&v : g->empty, sizeof v);
+            return stk_fail(err, STK_ECORRUPT, "its column %.60s is not a number",
+                            stk_index_name(s->index, g->column[c].field));
+        memcpy((uint8_t *)job->dst + (size_t)c * sizeof v,
+               what == NUMBER ? (const void *)&v : g->empty, sizeof v);
     }
     job->len = (size_t)g->n * g->size;
     return 0;

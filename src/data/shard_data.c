@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_data.c - shards with an index, as a loader reads them.
  *
- * The index says what a sample is and where its fields are, the format what a range of a shard means,
- * and shards.c has the open files. */
+ * The index says what a sample is and where its fields are, the format what a range of a shard
+ * means, and shards.c has the open files. */
 #include "data/shard_data.h"
 
 #include <stdio.h>
@@ -47,7 +47,8 @@ static int data_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out,
 
 static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
 {
-    const stk_gather *g = field >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, field) : NULL;
+    const stk_gather *g = field >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, field)
+                                                    : NULL;
 
     *out = (stk_field_type){ .name = stk_index_name(of(d)->index, field) };
     if (g)
@@ -55,9 +56,10 @@ static int data_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
     return out->name != NULL;
 }
 
-/* Of a fingerprint: names relative to the data's folder, sizes, counts and keys, and the content of a
- * few samples that was looked at when the index was built; never absolute paths, times or buckets, so
- * that a copy elsewhere has the same.  Reads no shard, and of the index its tables and KEYS samples. */
+/* Of a fingerprint: names relative to the data's folder, sizes, counts and keys, and the content of
+ * a few samples that was looked at when the index was built; never absolute paths, times or
+ * buckets, so that a copy elsewhere has the same.  Reads no shard, and of the index its tables and
+ * KEYS samples. */
 static int add_shards(const stk_index *ix, stk_fingerprint *p, stk_error *err)
 {
     for (uint64_t i = 0; i < stk_index_shards(ix); i++) {
@@ -124,7 +126,8 @@ static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk
 static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
                       stk_error *err)
 {
-    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, number) : NULL;
+    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&of(d)->gathers, number)
+                                                     : NULL;
 
     if (!g)
         return stk_index_field(of(d)->index, e, number, out, err);
@@ -152,8 +155,9 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    return stk_shard_gathered(job->place) ? stk_shard_gather_unpack(of(d), job, err)
-                                          : of(d)->format->unpack(job->raw, job->dst, &job->len, err);
+    return stk_shard_gathered(job->place)
+               ? stk_shard_gather_unpack(of(d), job, err)
+               : of(d)->format->unpack(job->raw, job->dst, &job->len, err);
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,

@@ -34,8 +34,10 @@ typedef struct stk_shard_data {
 } stk_shard_data;
 
 /* shard_columns.c: fields whose text is a number, taken together (CSV, JSON lines, TFRecord). */
-int stk_shard_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
-int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const stk_entry *e, stk_place *out, stk_error *err);
+int stk_shard_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                     stk_error *err);
+int stk_shard_gather_locate(const stk_shard_data *s, const stk_gather *g, const stk_entry *e,
+                            stk_place *out, stk_error *err);
 int stk_shard_gather_unpack(const stk_shard_data *s, stk_unpack_job *job, stk_error *err);
 
 /* The columns that this field of data_field() is; NULL: it is one of the index. */
@@ -76,11 +78,13 @@ static inline stk_shard_data *stk_shard_data_of(const stk_dataset *ds)
 /* Where the seek points of the data set with this index are stored; "" for an index in memory. */
 void stk_seek_path(const char *index_path, char *out, size_t size);
 
-/* unpacked.c: shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz), through the host cache. */
+/* unpacked.c: shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz), through the
+ * host cache. */
 int stk_is_packed(const char *url);
 int stk_unpacked_open(const stk_open_info *o, stk_file **out, stk_error *err);
-/* seekable.c: a file of `size` bytes in Zstandard's seekable format as what it unpacks to; *from is taken over and
- * nulled.  STK_END: it is not in that format. */
-int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out, stk_error *err);
+/* seekable.c: a file of `size` bytes in Zstandard's seekable format as what it unpacks to; *from is
+ * taken over and nulled.  STK_END: it is not in that format. */
+int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out,
+                      stk_error *err);
 
 #endif

@@ -53,8 +53,8 @@ int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err)
 
     *out = NULL;
     rc = stk_is_packed(o->url) ? stk_unpacked_open(o, out, err)
-         : s ? stk_source_open(s, o, out, err)
-           : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
+         : s                   ? stk_source_open(s, o, out, err)
+             : stk_fail(err, STK_ENOTSUP, "no source reads addresses like this one");
     if (rc < 0)
         stk_error_at(err, o->url, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h - shards that are read from the first byte on: what lanes fill and rows take from.
  *
- * A rank's samples are numbered as they come in: sample k of lane s is number k * lanes + s.  Numbers are cut
- * into blocks of whole windows.  A lane writes its samples to their places in the blocks, at most one block
- * past the one that is wanted; a row takes number n from the place that the window's permutation says,
- * waiting until it is there.  A block goes when all of it was taken, or when rows are far past it.
+ * A rank's samples are numbered as they come in: sample k of lane s is number k * lanes + s.
+ * Numbers are cut into blocks of whole windows.  A lane writes its samples to their places in the
+ * blocks, at most one block past the one that is wanted; a row takes number n from the place that
+ * the window's permutation says, waiting until it is there.  A block goes when all of it was taken,
+ * or when rows are far past it.
  *
- * Where each lane stood at the beginning of a block is noted (marks).  A row that asks for a block that is
- * gone, or was never near, makes all lanes begin again at the last mark before it. */
+ * Where each lane stood at the beginning of a block is noted (marks).  A row that asks for a block
+ * that is gone, or was never near, makes all lanes begin again at the last mark before it. */
 #ifndef STOKER_STREAM_DATA_H
 #define STOKER_STREAM_DATA_H
 
@@ -38,9 +39,9 @@ typedef struct stk_stream_block {
     uint64_t number;
     uint32_t pins; /* rows that use it */
     uint64_t taken;
-    uint64_t filled, len; /* samples that are in it, their bytes */
-    uint32_t *order;           /* of its samples: the one for each number */
-    stk_stream_part *part;     /* by sample and field */
+    uint64_t filled, len;  /* samples that are in it, their bytes */
+    uint32_t *order;       /* of its samples: the one for each number */
+    stk_stream_part *part; /* by sample and field */
     stk_stream_sample sample[];
 } stk_stream_block;
 
@@ -60,7 +61,7 @@ typedef struct stk_stream_lane { /* Thread: its own. */
     uint64_t turn;          /* of the run, when it began */
     uint64_t next;          /* of its samples */
     stk_stream_place at;    /* ... and where that is */
-    uint64_t *order; /* of its shards in this pass */
+    uint64_t *order;        /* of its shards in this pass */
 } stk_stream_lane;
 
 typedef struct stk_stream { /* Thread: any. */
@@ -69,9 +70,10 @@ typedef struct stk_stream { /* Thread: any. */
     uint32_t rank, world, lanes, batch;
     int shuffle;
     uint64_t window, block, seed; /* block: samples of one, whole windows */
-    uint64_t keep, lag; /* samples past a block's end after which it goes: when it was taken, in any case */
-    stk_store *store; /* held: lanes may read after the data set is closed */
-    _Atomic uint64_t memory; /* bytes of samples that are kept, about: stk_stream_limit() */
+    /* samples past a block's end after which it goes: when it was taken, in any case */
+    uint64_t keep, lag;
+    stk_store *store;              /* held: lanes may read after the data set is closed */
+    _Atomic uint64_t memory;       /* bytes of samples that are kept, about: stk_stream_limit() */
     _Atomic(stk_stream_run *) run; /* of this process; NULL: none yet */
 } stk_stream;
 
@@ -83,10 +85,11 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     int stop;                  /* lock, and all below */
     stk_halt halt;             /* of lanes, with stop */
     uint32_t started, live;    /* lanes: begun; not over */
-    uint64_t turn;         /* how often lanes began again */
-    uint64_t wanted, last; /* the highest block asked for; the highest number */
-    uint64_t low;          /* blocks below are gone */
-    uint32_t went_back;    /* rows for which lanes went back: the others wait until these are served */
+    uint64_t turn;             /* how often lanes began again */
+    uint64_t wanted, last;     /* the highest block asked for; the highest number */
+    uint64_t low;              /* blocks below are gone */
+    /* rows for which lanes went back: the others wait until these are served */
+    uint32_t went_back;
     stk_stream_block *blocks;
     uint64_t filled, len; /* of all of them */
     stk_stream_mark *mark;
@@ -115,11 +118,13 @@ void stk_stream_release(stk_stream *s, uint64_t number);
 stk_bytes stk_stream_bytes(stk_stream *s, uint64_t number, uint32_t field);
 /* The shard of a sample, while it is there; UINT64_MAX: it is not. */
 uint64_t stk_stream_shard(stk_stream *s, uint64_t number);
-/* A lane's next sample, waiting for room.  `part` by field.  STK_ECLOSED: the lane is to begin again, or to end. */
-int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part, stk_error *err);
+/* A lane's next sample, waiting for room.  `part` by field.  STK_ECLOSED: the lane is to begin
+ * again, or to end. */
+int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part,
+                   stk_error *err);
 /* Where the lane begins; STK_ECLOSED: it ends. */
 int stk_stream_begin(stk_stream_lane *l);
-int stk_stream_is_over(stk_stream_lane *l); /* it is to begin again, or to end */
+int stk_stream_is_over(stk_stream_lane *l);  /* it is to begin again, or to end */
 void stk_stream_give_up(stk_stream_lane *l); /* out of memory: rows get that error */
 
 /* stream_data.c */

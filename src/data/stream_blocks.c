@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_blocks.c - blocks of a stream: lanes fill them, rows wait for samples, marks remember where lanes stood.
+/* stream_blocks.c - blocks of a stream: lanes fill them, rows wait for samples, marks remember
+ * where lanes stood.
  *
  * One lock covers all of it: it is taken a few times per sample, for a few instructions. */
 #include <assert.h>
@@ -31,7 +32,8 @@ static void make_order(const stk_stream *s, stk_stream_block *b)
         b->order[i] = (uint32_t)i;
     for (uint64_t from = 0; s->shuffle && from < s->block; from += s->window) {
         uint64_t window = (b->number * s->block + from) / s->window;
-        uint64_t h = stk_mix64(stk_mix64(s->seed ^ 0x9E6C63D0876A9A47u) + window * s->world + s->rank);
+        uint64_t h = stk_mix64(stk_mix64(s->seed ^ 0x9E6C63D0876A9A47u) + window * s->world +
+                               s->rank);
 
         for (uint64_t i = s->window - 1; i; i--) {
             uint64_t j = (uint64_t)((unsigned __int128)(h = stk_mix64(h + i)) * (i + 1) >> 64);
@@ -43,13 +45,14 @@ static void make_order(const stk_stream *s, stk_stream_block *b)
     }
 }
 
-static int block_new_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out, stk_error *err)
-    STK_REQUIRES(r->lock)
+static int block_new_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out,
+                            stk_error *err) STK_REQUIRES(r->lock)
 {
     const stk_stream *s = r->s;
     size_t parts = (size_t)s->block * s->fields.n;
     size_t head = sizeof **out + (size_t)s->block * sizeof(stk_stream_sample);
-    stk_stream_block *b = stk_zalloc(1, head + parts * sizeof(stk_stream_part) + (size_t)s->block * sizeof(uint32_t));
+    stk_stream_block *b = stk_zalloc(1, head + parts * sizeof(stk_stream_part) +
+                                            (size_t)s->block * sizeof(uint32_t));
 
     *out = b;
     if (!b)
@@ -83,7 +86,8 @@ static int is_over_locked(const stk_stream_run *r, const stk_stream_block *b) ST
     const stk_stream *s = r->s;
     uint64_t end = (b->number + 1) * s->block;
 
-    return !b->pins && ((b->taken == s->block && end + s->keep <= r->last) || end + s->lag <= r->last);
+    return !b->pins &&
+           ((b->taken == s->block && end + s->keep <= r->last) || end + s->lag <= r->last);
 }
 
 static void drop_locked(stk_stream_run *r, int all) STK_REQUIRES(r->lock)
@@ -121,7 +125,8 @@ static void thin_locked(stk_stream_run *r) STK_REQUIRES(r->lock)
     r->n_marks = n;
 }
 
-/* The mark of this block, made where there is none; marks are in order.  NULL: no memory, so it is done without. */
+/* The mark of this block, made where there is none; marks are in order.  NULL: no memory, so it is
+ * done without. */
 static stk_stream_mark *mark_of_locked(stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
 {
     uint32_t i = r->n_marks, lanes = r->s->lanes;
@@ -144,7 +149,8 @@ static stk_stream_mark *mark_of_locked(stk_stream_run *r, uint64_t block) STK_RE
     return &r->mark[i];
 }
 
-static void note_locked(stk_stream_run *r, const stk_stream_lane *l, uint64_t block) STK_REQUIRES(r->lock)
+static void note_locked(stk_stream_run *r, const stk_stream_lane *l, uint64_t block)
+    STK_REQUIRES(r->lock)
 {
     stk_stream_mark *m = block % r->stride ? NULL : mark_of_locked(r, block);
 
@@ -155,7 +161,8 @@ static void note_locked(stk_stream_run *r, const stk_stream_lane *l, uint64_t bl
 }
 
 /* The last whole mark at or before a block; the beginning has none. */
-static const stk_stream_mark *mark_before_locked(const stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
+static const stk_stream_mark *mark_before_locked(const stk_stream_run *r, uint64_t block)
+    STK_REQUIRES(r->lock)
 {
     const stk_stream_mark *found = &r->begin;
 
@@ -216,7 +223,8 @@ int stk_stream_begin(stk_stream_lane *l)
     return rc;
 }
 
-static int is_over_lane_locked(const stk_stream_run *r, const stk_stream_lane *l) STK_REQUIRES(r->lock)
+static int is_over_lane_locked(const stk_stream_run *r, const stk_stream_lane *l)
+    STK_REQUIRES(r->lock)
 {
     return r->stop || l->turn != r->turn;
 }
@@ -255,8 +263,8 @@ static void too_large_locked(stk_stream_run *r) STK_REQUIRES(r->lock)
              s->block, memory_of(s) >> 20, s->window);
 }
 
-/* May the lane go on?  What is wanted comes in any case, and the block after it while that leaves room for the rest
- * of the wanted one. */
+/* May the lane go on?  What is wanted comes in any case, and the block after it while that leaves
+ * room for the rest of the wanted one. */
 static int has_room_locked(stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lock)
 {
     uint64_t memory = memory_of(r->s), each = r->filled ? r->len / r->filled : 0;
@@ -269,8 +277,8 @@ static int has_room_locked(stk_stream_run *r, uint64_t block) STK_REQUIRES(r->lo
 }
 
 /* 1: the sample is in its block now; 0: it is not wanted. */
-static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sample *x, const stk_stream_part *part)
-    STK_REQUIRES(r->lock)
+static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sample *x,
+                        const stk_stream_part *part) STK_REQUIRES(r->lock)
 {
     const stk_stream *s = r->s;
     uint64_t block = number / s->block, i = number % s->block;
@@ -292,7 +300,8 @@ static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sam
     r->filled++;
     b->len += x->len;
     r->len += x->len;
-    if (b->len > memory_of(s) && s->block == s->window && !r->failed.code) /* a smaller window would help */
+    /* a smaller window would help */
+    if (b->len > memory_of(s) && s->block == s->window && !r->failed.code)
         too_large_locked(r);
     if (part)
         memcpy(b->part + i * s->fields.n, part, s->fields.n * sizeof *part);
@@ -300,7 +309,8 @@ static int store_locked(stk_stream_run *r, uint64_t number, const stk_stream_sam
     return 1;
 }
 
-int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part, stk_error *err)
+int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part,
+                   stk_error *err)
 {
     stk_stream_run *r = l->run;
     const stk_stream *s = r->s;
@@ -348,7 +358,8 @@ static void want_locked(stk_stream_run *r, uint64_t number) STK_REQUIRES(r->lock
 }
 
 /* Lanes go back for one row at a time: two that want far places would never be served. */
-static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out) STK_REQUIRES(r->lock)
+static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out)
+    STK_REQUIRES(r->lock)
 {
     const stk_stream *s = r->s;
     uint64_t block = number / s->block;
@@ -380,8 +391,8 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
     return rc;
 }
 
-static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out, stk_error *err)
-    STK_REQUIRES(r->lock)
+static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out,
+                               stk_error *err) STK_REQUIRES(r->lock)
 {
     int rc;
 
@@ -529,14 +540,16 @@ stk_stream_run *stk_stream_run_of(stk_stream *s, stk_error *err)
             run_free(r);
         return NULL;
     }
-    if (!atomic_compare_exchange_strong_explicit(&s->run, &had, r, memory_order_acq_rel, memory_order_acquire)) {
+    if (!atomic_compare_exchange_strong_explicit(&s->run, &had, r, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
         run_free(r); /* another thread was quicker */
         r = had;
     }
     return r;
 }
 
-/* The last one of the lanes and the closer frees all: closing waits for no read, and ends those in flight. */
+/* The last one of the lanes and the closer frees all: closing waits for no read, and ends those in
+ * flight. */
 static void leave(stk_stream *s, stk_stream_run *r, int lane)
 {
     int last;
@@ -580,7 +593,8 @@ static uint64_t block_at(const stk_stream *s, uint64_t sample)
     return number / s->block;
 }
 
-int stk_stream_tell(stk_dataset *ds, uint64_t sample, uint64_t *block, stk_stream_place *out, stk_error *err)
+int stk_stream_tell(stk_dataset *ds, uint64_t sample, uint64_t *block, stk_stream_place *out,
+                    stk_error *err)
 {
     stk_stream *s = (stk_stream *)ds;
     stk_stream_run *r;
@@ -600,17 +614,20 @@ int stk_stream_tell(stk_dataset *ds, uint64_t sample, uint64_t *block, stk_strea
     return 0;
 }
 
-int stk_stream_seek(stk_dataset *ds, uint64_t block, const stk_stream_place *from, uint32_t n, stk_error *err)
+int stk_stream_seek(stk_dataset *ds, uint64_t block, const stk_stream_place *from, uint32_t n,
+                    stk_error *err)
 {
     stk_stream *s = (stk_stream *)ds;
     stk_stream_run *r;
     stk_stream_mark *m;
 
     if (!stk_stream_count(ds) || n != s->lanes)
-        return stk_fail(err, STK_EINVAL, "the place is one of %u streams, these are %u", n, stk_stream_count(ds));
+        return stk_fail(err, STK_EINVAL, "the place is one of %u streams, these are %u", n,
+                        stk_stream_count(ds));
     for (uint32_t i = 0; i < n; i++)
         if (from[i].shard >= stk_stream_shards_of(s, i) || from[i].pass == UNKNOWN)
-            return stk_fail(err, STK_EINVAL, "the place is in shard %" PRIu64 " of stream %u, which has %" PRIu64,
+            return stk_fail(err, STK_EINVAL,
+                            "the place is in shard %" PRIu64 " of stream %u, which has %" PRIu64,
                             from[i].shard, i, stk_stream_shards_of(s, i));
     r = stk_stream_run_of(s, err);
     if (!r)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_data.c - streams as a kind of data: a loader asks for samples by number, and acquire() waits for them.
+/* stream_data.c - streams as a kind of data: a loader asks for samples by number, and acquire()
+ * waits for them.
  *
- * To the reader of fetch/ each sample is a shard of its own, whose fields are in memory once it is acquired.
- * The first numbers of shards are the real ones, for those who list them. */
+ * To the reader of fetch/ each sample is a shard of its own, whose fields are in memory once it is
+ * acquired.  The first numbers of shards are the real ones, for those who list them. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -107,8 +108,8 @@ static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
     return -1;
 }
 
-/* Number of a global sample among this rank's.  One of another rank's batch, which stands in for a bad one,
- * is the sample at its place in this rank's. */
+/* Number of a global sample among this rank's.  One of another rank's batch, which stands in for a
+ * bad one, is the sample at its place in this rank's. */
 static uint64_t number_of(const stk_stream *s, uint64_t sample)
 {
     uint64_t all = (uint64_t)s->batch * s->world;
@@ -129,7 +130,8 @@ static int data_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk
     return 0;
 }
 
-static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err)
+static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
+                      stk_error *err)
 {
     const stk_stream *s = of(d);
 
@@ -142,8 +144,8 @@ static int data_field(const stk_dataset *d, const stk_entry *e, uint32_t number,
 
 /* ---- its bytes ---- */
 
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
-                       stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     stk_stream *s = of(d);
 
@@ -206,7 +208,9 @@ static const stk_data_ops stream_ops = {
 
 static int settle(stk_stream *s, const stk_stream_options *o, stk_error *err)
 {
-    uint64_t shards = s->names.n, lanes = o->streams ? o->streams : o->shuffle == STK_YES ? LANES : 1;
+    uint64_t shards = s->names.n, lanes = o->streams              ? o->streams
+                                          : o->shuffle == STK_YES ? LANES
+                                                                  : 1;
     uint64_t ahead = o->ahead ? o->ahead : AHEAD;
 
     s->world = o->world ? o->world : 1;
@@ -216,13 +220,17 @@ static int settle(stk_stream *s, const stk_stream_options *o, stk_error *err)
     s->shuffle = o->shuffle == STK_YES;
     s->window = !s->shuffle ? 1 : o->window ? o->window : WINDOW;
     if (s->rank >= s->world || lanes > LANES_MAX || s->window > WINDOW_MAX)
-        return stk_fail(err, STK_EINVAL, "rank %u of %u, %" PRIu64 " streams (at most %u), window %" PRIu64 " (at most 2^24)",
+        return stk_fail(err, STK_EINVAL,
+                        "rank %u of %u, %" PRIu64 " streams (at most %u), window %" PRIu64
+                        " (at most 2^24)",
                         s->rank, s->world, lanes, LANES_MAX, s->window);
     if (shards < s->world)
-        return stk_fail(err, STK_EINVAL,
-                        "%" PRIu64 " shard%s for %u ranks: a stream gives each rank shards of its own; pack the data into "
-                        "at least %u, or index it (stoker index) and load it without stoker.stream()",
-                        shards, shards == 1 ? "" : "s", s->world, s->world);
+        return stk_fail(
+            err, STK_EINVAL,
+            "%" PRIu64
+            " shard%s for %u ranks: a stream gives each rank shards of its own; pack the data into "
+            "at least %u, or index it (stoker index) and load it without stoker.stream()",
+            shards, shards == 1 ? "" : "s", s->world, s->world);
     s->lanes = (uint32_t)(lanes < shards / s->world ? lanes : shards / s->world);
     s->block = (BLOCK_MIN + s->window - 1) / s->window * s->window;
     s->keep = o->replaces == STK_YES ? 2 * ((uint64_t)s->batch + STK_STREAM_NEAR) : 0;
@@ -231,7 +239,8 @@ static int settle(stk_stream *s, const stk_stream_options *o, stk_error *err)
     return 0;
 }
 
-static int open_stream(stk_stream *s, const char *const *urls, size_t n, const stk_stream_options *o, stk_error *err)
+static int open_stream(stk_stream *s, const char *const *urls, size_t n,
+                       const stk_stream_options *o, stk_error *err)
 {
     s->store = o->store ? stk_store_ref(o->store) : NULL;
     s->names.store = s->store;
@@ -240,8 +249,8 @@ static int open_stream(stk_stream *s, const char *const *urls, size_t n, const s
     return stk_stream_look(s, err);
 }
 
-int stk_stream_open(stk_dataset **out, const char *const *urls, size_t n, const stk_stream_options *opt,
-                    stk_error *err)
+int stk_stream_open(stk_dataset **out, const char *const *urls, size_t n,
+                    const stk_stream_options *opt, stk_error *err)
 {
     stk_stream *s = STK_NEW(stk_stream);
     stk_stream_options o;

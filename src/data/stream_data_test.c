@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_data_test.c - blocks of streams under many rows: all samples in their order, whoever asks when, and places. */
+/* stream_data_test.c - blocks of streams under many rows: all samples in their order, whoever asks
+ * when, and places. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ static void shard_write(uint32_t s, uint32_t first)
         size_t len = (size_t)snprintf(text, sizeof text, "%u", first + i);
 
         assert_int_equal(stk_tar_writer_add(w, (stk_bytes){ (const uint8_t *)name, n },
-                                            (stk_bytes){ (const uint8_t *)text, len }, 0, &err), 0);
+                                            (stk_bytes){ (const uint8_t *)text, len }, 0, &err),
+                         0);
     }
     assert_int_equal(stk_tar_writer_finish(w, NULL, &err), 0);
     assert_int_equal(stk_tar_writer_publish(w, &err), 0);
@@ -35,8 +37,12 @@ static void shard_write(uint32_t s, uint32_t first)
 
 static stk_dataset *open_all(uint32_t streams, uint64_t window, uint32_t batch)
 {
-    stk_stream_options o = { .size = sizeof o, .streams = streams, .window = window, .batch = batch,
-                             .shuffle = window ? STK_YES : STK_NO, .seed = 3 };
+    stk_stream_options o = { .size = sizeof o,
+                             .streams = streams,
+                             .window = window,
+                             .batch = batch,
+                             .shuffle = window ? STK_YES : STK_NO,
+                             .seed = 3 };
     char pattern[600];
     const char *url = pattern;
     stk_dataset *ds = NULL;
@@ -156,7 +162,8 @@ static void places(void **state)
     stk_dataset_unref(&ds);
 }
 
-/* What is kept stays below the limit, but for a sample of each lane; a block alone that is larger is an error. */
+/* What is kept stays below the limit, but for a sample of each lane; a block alone that is larger
+ * is an error. */
 static void a_limit_of_memory(void **state)
 {
     static uint32_t got[ROWS];
@@ -215,7 +222,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(many_rows_see_one_order),
-                                        cmocka_unit_test(any_order_of_asking), cmocka_unit_test(places),
+                                        cmocka_unit_test(any_order_of_asking),
+                                        cmocka_unit_test(places),
                                         cmocka_unit_test(a_limit_of_memory) };
 
     return cmocka_run_group_tests(tests, setup, teardown);

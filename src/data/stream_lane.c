@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_lane.c - one of the streams: a thread that reads its shards from the first byte to the last.
+/* stream_lane.c - one of the streams: a thread that reads its shards from the first byte to the
+ * last.
  *
- * The tar walk of the index is used as it is, over a file whose bytes are read in order, a large piece at a
- * time.  A piece is memory that its samples share.  What was begun in one piece is copied to the next, so
- * that a sample is in one of them.  A shard that is torn, or not there, gives one bad sample; the stream
- * then goes on with the next shard. */
+ * The tar walk of the index is used as it is, over a file whose bytes are read in order, a large
+ * piece at a time.  A piece is memory that its samples share.  What was begun in one piece is
+ * copied to the next, so that a sample is in one of them.  A shard that is torn, or not there,
+ * gives one bad sample; the stream then goes on with the next shard. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -56,7 +57,8 @@ static int read_on(ordered *f, uint64_t end, stk_error *err)
         return stk_fail_nomem(err, len);
     if (carry)
         memcpy(next->data, (uint8_t *)f->piece->data + (f->keep - f->at), carry);
-    rc = stk_file_read(f->from, f->origin + f->keep + carry, (uint8_t *)next->data + carry, len - carry, err);
+    rc = stk_file_read(f->from, f->origin + f->keep + carry, (uint8_t *)next->data + carry,
+                       len - carry, err);
     if (rc < 0) {
         stk_buffer_unref(next);
         return rc;
@@ -108,7 +110,8 @@ static const stk_source source_ordered = {
     .can = STK_SOURCE_RETRIES,
 };
 
-static int ordered_open(ordered *f, const stk_stream *s, uint64_t shard, uint64_t origin, stk_error *err)
+static int ordered_open(ordered *f, const stk_stream *s, uint64_t shard, uint64_t origin,
+                        stk_error *err)
 {
     stk_file_info info;
     const stk_source *source;
@@ -117,12 +120,14 @@ static int ordered_open(ordered *f, const stk_stream *s, uint64_t shard, uint64_
     STK_TRY(stk_url_open(STK_URL(s->names.name[shard], s->store), &f->from, err));
     STK_TRY(stk_file_stat(f->from, &info, err));
     if (origin > info.size)
-        return stk_fail(err, STK_ECORRUPT, "the shard has %" PRIu64 " bytes and is to go on at %" PRIu64, info.size,
+        return stk_fail(err, STK_ECORRUPT,
+                        "the shard has %" PRIu64 " bytes and is to go on at %" PRIu64, info.size,
                         origin);
     source = f->from->source;
     f->size = info.size - origin;
     f->most = source->can & STK_SOURCE_REMOTE ? PIECE_REMOTE : PIECE_LOCAL;
-    while (f->most > PIECE_FIRST && f->most > atomic_load_explicit(&s->memory, memory_order_relaxed) / s->lanes / 4)
+    while (f->most > PIECE_FIRST &&
+           f->most > atomic_load_explicit(&s->memory, memory_order_relaxed) / s->lanes / 4)
         f->most /= 2;
     return 0;
 }
@@ -141,14 +146,15 @@ static int field_number(const stk_names *fields, const stk_field *f, uint32_t ex
     for (size_t i = 0; i < fields->n; i++) { /* as a rule the first one it is compared with */
         size_t k = (expected + i) % fields->n;
 
-        if (strlen(fields->name[k]) == f->name_len && !memcmp(fields->name[k], f->name, f->name_len))
+        if (strlen(fields->name[k]) == f->name_len &&
+            !memcmp(fields->name[k], f->name, f->name_len))
             return (int)k;
     }
     return -1;
 }
 
-static int put_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields, uint32_t n,
-                      stk_error *err)
+static int put_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                      uint32_t n, stk_error *err)
 {
     walk *w = (walk *)scan;
     ordered *f = w->file;
@@ -169,20 +175,19 @@ static int put_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_
     }
     w->lane->at.offset = f->origin + offset;
     stk_buffer_ref(f->piece);
-    STK_TRY(stk_stream_put(w->lane,
-                           &(stk_stream_sample){ .state = STK_STREAM_READY,
-                                                 .shard = w->shard,
-                                                 .len = end - offset,
-                                                 .bytes = f->piece },
-                           w->part, err));
+    STK_TRY(stk_stream_put(
+        w->lane,
+        &(stk_stream_sample){
+            .state = STK_STREAM_READY, .shard = w->shard, .len = end - offset, .bytes = f->piece },
+        w->part, err));
     f->keep = end;
     w->lane->at.offset = f->origin + end;
     w->seen++;
     return 0;
 }
 
-static int put_names(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields, uint32_t n,
-                     stk_error *err)
+static int put_names(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field *fields,
+                     uint32_t n, stk_error *err)
 {
     walk *w = (walk *)scan;
 
@@ -235,9 +240,11 @@ int stk_stream_look(stk_stream *s, stk_error *err)
     }
     if (s->fields.n)
         return 0;
-    return rc < 0 ? rc
-                  : stk_fail(err, STK_ECORRUPT, "the first shards have no samples: they are to be tar files with members "
-                                                "KEY.FIELD");
+    return rc < 0
+               ? rc
+               : stk_fail(err, STK_ECORRUPT,
+                          "the first shards have no samples: they are to be tar files with members "
+                          "KEY.FIELD");
 }
 
 /* ---- shards in turn ---- */
@@ -259,13 +266,16 @@ static int put_bad(stk_stream_lane *l, uint64_t shard, const stk_error *why)
 static void make_order(const stk_stream_lane *l)
 {
     const stk_stream *s = l->run->s;
-    uint64_t n = stk_stream_shards_of(s, l->number), first = (uint64_t)l->number * s->world + s->rank;
-    uint64_t h = stk_mix64(stk_mix64(s->seed ^ 0xA24BAED4963EE407u) + l->at.pass) ^ stk_mix64(first);
+    uint64_t n = stk_stream_shards_of(s, l->number),
+             first = (uint64_t)l->number * s->world + s->rank;
+    uint64_t h = stk_mix64(stk_mix64(s->seed ^ 0xA24BAED4963EE407u) + l->at.pass) ^
+                 stk_mix64(first);
 
     for (uint64_t i = 0; i < n; i++)
         l->order[i] = first + i * s->world * s->lanes;
     for (uint64_t i = n - 1; s->shuffle && i; i--) {
-        uint64_t j = (uint64_t)((unsigned __int128)(h = stk_mix64(h + i)) * (i + 1) >> 64), was = l->order[i];
+        uint64_t j = (uint64_t)((unsigned __int128)(h = stk_mix64(h + i)) * (i + 1) >> 64),
+                 was = l->order[i];
 
         l->order[i] = l->order[j];
         l->order[j] = was;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpacked.c - shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz): unpacked once into the host
- * cache, and read from there as a plain file is.
+/* unpacked.c - shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz): unpacked once
+ * into the host cache, and read from there as a plain file is.
  *
- * Nothing in such a file can be found without unpacking all before it.  The unpacked file is an object of
- * the cache; its version is made of the packed file's size, time and version, so that a file that
- * changed is another object.  One process of the host unpacks a shard, the others wait for it. */
+ * Nothing in such a file can be found without unpacking all before it.  The unpacked file is an
+ * object of the cache; its version is made of the packed file's size, time and version, so that a
+ * file that changed is another object.  One process of the host unpacks a shard, the others wait
+ * for it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,10 +98,12 @@ static const stk_source source_unpacked = {
 
 typedef int (*unpack_fn)(const stk_unpack_io *io, stk_error *err);
 
-/* Is the name, without its last suffix, one of shards?  TFRecord's may have a number after it: a.tfrecord-00000-of-00002.gz. */
+/* Is the name, without its last suffix, one of shards?  TFRecord's may have a number after it:
+ * a.tfrecord-00000-of-00002.gz. */
 static int is_shard(const char *url, size_t len)
 {
-    static const char *const all[] = { ".tar", ".jsonl", ".ndjson", ".csv", ".tsv", ".tfrecord", ".tfrecords" };
+    static const char *const all[] = { ".tar", ".jsonl",    ".ndjson",   ".csv",
+                                       ".tsv", ".tfrecord", ".tfrecords" };
     const char *base = memrchr(url, '/', len);
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -118,7 +121,10 @@ static unpack_fn unpacker_of(const char *url)
     static const struct {
         const char *end;
         unpack_fn fn;
-    } all[] = { { ".gz", stk_gunzip_all }, { ".zst", stk_unzstd_all }, { ".zstd", stk_unzstd_all }, { ".lz4", stk_unlz4_all } };
+    } all[] = { { ".gz", stk_gunzip_all },
+                { ".zst", stk_unzstd_all },
+                { ".zstd", stk_unzstd_all },
+                { ".lz4", stk_unlz4_all } };
     size_t len = strlen(url);
 
     if (len > 4 && !strcmp(url + len - 4, ".tgz"))
@@ -239,8 +245,8 @@ static void version_of(const stk_file_info *file, char out[64])
 }
 
 /* *size: of the packed file. */
-static int open_packed(const stk_open_info *o, const stk_store *store, stk_file **out, char etag[64], uint64_t *size,
-                       stk_error *err)
+static int open_packed(const stk_open_info *o, const stk_store *store, stk_file **out,
+                       char etag[64], uint64_t *size, stk_error *err)
 {
     const stk_source *s = stk_registry_source(o->url);
     stk_open_info plain = { .url = o->url, .size = UINT64_MAX, .store = store, .uncached = 1 };
@@ -261,7 +267,9 @@ static int open_in_place(const stk_open_info *o, stk_file **out, stk_error *err)
     stk_file *from = NULL;
     char etag[64];
     uint64_t size = 0;
-    int rc = unpacker_of(o->url) == stk_unzstd_all ? open_packed(o, o->store, &from, etag, &size, err) : STK_END;
+    int rc = unpacker_of(o->url) == stk_unzstd_all
+                 ? open_packed(o, o->store, &from, etag, &size, err)
+                 : STK_END;
 
     if (rc == 0)
         rc = stk_seekable_take(&from, size, etag, out, err);
@@ -279,9 +287,10 @@ static int obtain(unpacked *f, const stk_open_info *o, stk_error *err)
     int rc = STK_END;
 
     if (!f->store->cache)
-        return stk_fail(err, STK_EINVAL,
-                        "packed shards are unpacked into a cache on a local disk: name its folder, "
-                        "stoker.Store(cache=...) or STOKER_STORE_CACHE; zstd's seekable format needs none");
+        return stk_fail(
+            err, STK_EINVAL,
+            "packed shards are unpacked into a cache on a local disk: name its folder, "
+            "stoker.Store(cache=...) or STOKER_STORE_CACHE; zstd's seekable format needs none");
     if (s && s->can & STK_SOURCE_REMOTE && o->etag && o->etag[0] && strlen(o->etag) < 64) {
         memcpy(f->info.etag, o->etag, strlen(o->etag) + 1);
         rc = find(f->store->cache, &id, &f->object, err);

@@ -25,8 +25,8 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 }
 
 /* Rows in memory are there; those of files are copied by unpack(), which may wait for the disk. */
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
-                       stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     const array_table *t = of(d);
     const stk_array *a = t->column[f->offset];
@@ -90,9 +90,11 @@ static int add_columns(array_table *t, stk_error *err)
         t->column[i] = d->ops->array(d, t->base.column[i].name);
         if (t->column[i]->rows != t->column[0]->rows)
             return stk_fail(err, STK_EINVAL,
-                            "%s has %" PRIu64 " rows and %s has %" PRIu64 ": beside shards and tables, arrays of one "
+                            "%s has %" PRIu64 " rows and %s has %" PRIu64
+                            ": beside shards and tables, arrays of one "
                             "data set have a row for every sample",
-                            t->column[0]->name, t->column[0]->rows, t->column[i]->name, t->column[i]->rows);
+                            t->column[0]->name, t->column[0]->rows, t->column[i]->name,
+                            t->column[i]->rows);
     }
     if (n == 1)
         t->base.data.can |= STK_DATA_ONE_FIELD;
@@ -123,7 +125,9 @@ int stk_array_table_open(stk_dataset **out, stk_dataset *arrays, stk_error *err)
     *out = NULL;
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
-    stk_table_init(&t->base, &ops, 0, &(stk_dataset_options){ .log = arrays->log.fn, .log_cookie = arrays->log.cookie });
+    stk_table_init(
+        &t->base, &ops, 0,
+        &(stk_dataset_options){ .log = arrays->log.fn, .log_cookie = arrays->log.cookie });
     t->arrays = stk_dataset_ref(arrays);
     rc = add_columns(t, err);
     if (rc == 0)

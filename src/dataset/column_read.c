@@ -78,11 +78,12 @@ static int find_type(const stk_dataset *ds, const char *name, stk_dtype *out, st
     for (uint32_t i = 0; ds->ops->type(ds, i, &t); i++)
         if (!strcmp(t.name, name)) {
             *out = t.dtype;
-            return !t.ndim ? 0
-                           : stk_fail(err, STK_EINVAL,
-                                      "the field %.60s has several numbers for each sample: a column "
-                                      "has one",
-                                      name);
+            return !t.ndim
+                       ? 0
+                       : stk_fail(err, STK_EINVAL,
+                                  "the field %.60s has several numbers for each sample: a column "
+                                  "has one",
+                                  name);
         }
     return 0;
 }

@@ -34,7 +34,8 @@ static void seek_find(stk_shard_data *ds)
     stk_error_clear(&err);
     if (stk_seekfile_open(&ds->seek, path, ds->index, &err) < 0) {
         if (err.code != STK_ENOTFOUND)
-            stk_log_line(&ds->base.log, STK_LOG_WARN, "going on without seek points: %s", err.message);
+            stk_log_line(&ds->base.log, STK_LOG_WARN, "going on without seek points: %s",
+                         err.message);
         return;
     }
     stk_seekfile_tell(ds->seek, &ds->base.log);
@@ -287,7 +288,8 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
 }
 
 /* The fields want[0..n) of r->entry; those that are not among them have a name. */
-static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample **out, stk_error *err)
+static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample **out,
+                       stk_error *err)
 {
     uint8_t *bytes = NULL;
     stk_sample *s;
@@ -591,9 +593,11 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
     x.part = o.part;
     x.parts = o.parts;
     if (o.parts && (o.part >= o.parts || o.jpeg == STK_YES))
-        return stk_fail(err, STK_EINVAL, o.part >= o.parts
-                            ? "parts are numbered from 0 to how many there are, less 1"
-                            : "seek points are made of the whole: give jpeg to the merge, not to a part");
+        return stk_fail(
+            err, STK_EINVAL,
+            o.part >= o.parts
+                ? "parts are numbered from 0 to how many there are, less 1"
+                : "seek points are made of the whole: give jpeg to the merge, not to a part");
     rc = stk_indexer_repair(&x, urls, n, err);
     if (rc == 0 && o.jpeg == STK_YES)
         rc = index_jpegs(&jpegs, urls, n, &o, err);

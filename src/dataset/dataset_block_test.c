@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_block_test.c - single samples of a format with blocks: kept, short of memory, from several
- * threads and in forked children. */
+/* dataset_block_test.c - single samples of a format with blocks: kept, short of memory, from
+ * several threads and in forked children. */
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -145,7 +145,8 @@ static int rot_read(stk_dataset *ds, uint64_t i)
     return wrong;
 }
 
-/* Blocks are dropped now and then, so that they are also read and unpacked while others want them. */
+/* Blocks are dropped now and then, so that they are also read and unpacked while others want
+ * them. */
 static void *rot_thread(void *arg)
 {
     for (uint64_t i = 0; !rot_stop; i++) {

@@ -71,14 +71,17 @@ static void name_part(const stk_indexer *x, char *path, size_t size)
         snprintf(path + len - 4, size - len + 4, ".part-%u-of-%u.idx", x->part, x->parts);
 }
 
-/* Of the names every parts-th one.  Its index is beside that of the whole, which is then made of it. */
+/* Of the names every parts-th one.  Its index is beside that of the whole, which is then made of
+ * it. */
 static int take_part(stk_indexer *x, stk_error *err)
 {
     stk_names all = x->names;
     int rc = 0;
 
     if (stk_is_folder(all.name[0]))
-        return stk_fail(err, STK_EINVAL, "folders of pictures are not indexed in parts: their classes are numbered as a whole");
+        return stk_fail(
+            err, STK_EINVAL,
+            "folders of pictures are not indexed in parts: their classes are numbered as a whole");
     x->names = (stk_names){ .store = all.store };
     for (size_t i = x->part; rc == 0 && i < all.n; i += x->parts) {
         rc = stk_names_add(&x->names, all.name[i], strlen(all.name[i]), err);
@@ -86,8 +89,9 @@ static int take_part(stk_indexer *x, stk_error *err)
             rc = stk_names_promise(&x->names, all.samples[i], err);
     }
     if (rc == 0 && !x->names.n)
-        rc = stk_fail(err, STK_EINVAL, "part %u of %u has no shard: there are %zu, take fewer parts", x->part, x->parts,
-                      all.n);
+        rc = stk_fail(err, STK_EINVAL,
+                      "part %u of %u has no shard: there are %zu, take fewer parts", x->part,
+                      x->parts, all.n);
     stk_names_fini(&all);
     name_part(x, x->home.beside, sizeof x->home.beside);
     name_part(x, x->home.cache, sizeof x->home.cache);
@@ -340,7 +344,8 @@ static int lock_take(stk_lock_file *l, const char *index, int parents, const stk
 
 static int may_build(int rc, int repair)
 {
-    return rc == STK_END || (repair && (rc == STK_ESTALE || rc == STK_ECORRUPT || rc == STK_ENOTSUP));
+    return rc == STK_END ||
+           (repair && (rc == STK_ESTALE || rc == STK_ECORRUPT || rc == STK_ENOTSUP));
 }
 
 /* Under the lock of `path`: look again, then build.  STK_END: this home cannot be written. */
@@ -464,7 +469,8 @@ static int columns_ensure(stk_indexer *x, int repair, stk_error *err)
     return stk_indexer_add_columns(x, NULL, err);
 }
 
-/* Another tool's index lists the shards (source/shard_list.h): has each as many samples as it says? */
+/* Another tool's index lists the shards (source/shard_list.h): has each as many samples as it
+ * says? */
 static int check_promised(const stk_indexer *x, stk_error *err)
 {
     stk_shard_info s;
@@ -492,7 +498,8 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
     rc = find_or_build(x, 0, err);
     if (x->salvage && (rc == STK_ECORRUPT || rc == STK_ESTALE)) {
         x->torn = 1;
-        rc = stk_indexer_build(x, NULL, err); /* on disk it would be taken for the index of whole shards */
+        /* on disk it would be taken for the index of whole shards */
+        rc = stk_indexer_build(x, NULL, err);
     }
     STK_TRY(rc);
     STK_TRY(check_promised(x, err));

@@ -12,13 +12,14 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     const char *const *columns;          /* typed columns that it shall have */
     uint32_t n_columns;
     uint32_t workers;
-    int force;    /* build again, carry nothing over */
-    int thorough; /* check an index that is found to its last byte */
+    int force;         /* build again, carry nothing over */
+    int thorough;      /* check an index that is found to its last byte */
     int classes_fixed; /* by the user: class folders don't number them */
-    int keep_numbers; /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
+    /* stk_indexer_repair(): refuse class folders that renumber labels all the same */
+    int keep_numbers;
     uint32_t part, parts; /* only every parts-th shard; 0: all */
     int salvage; /* stk_indexer_open(): shards that are torn have the samples before the tear */
-    int grow; /* stk_indexer_open(): build again where files were only added to folders */
+    int grow;    /* stk_indexer_open(): build again where files were only added to folders */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
@@ -29,9 +30,9 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     stk_index *index;
     char path[1280]; /* "" when the index is in memory */
     int built;
-    int torn; /* some are: they are scanned up to the tear, the index stays in memory */
+    int torn;  /* some are: they are scanned up to the tear, the index stays in memory */
     int grown; /* an index was found, and files were only added since */
-    int sys; /* why the last place that was tried can't be written; 0: it can */
+    int sys;   /* why the last place that was tried can't be written; 0: it can */
     uint64_t reused, data_bytes;
 } stk_indexer;
 
@@ -39,7 +40,8 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
 int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
 /* The same, and a stale or damaged one is built again; damage is looked for. */
 int stk_indexer_repair(stk_indexer *x, const char *const *urls, size_t n, stk_error *err);
-void stk_indexer_drop_parts(const stk_indexer *x); /* remove the indexes of parts that this one was made of */
+/* remove the indexes of parts that this one was made of */
+void stk_indexer_drop_parts(const stk_indexer *x);
 void stk_indexer_fini(stk_indexer *x);
 
 /* class_list.c: would the class folders renumber labels that were given out before?  STK_ESTALE
@@ -53,8 +55,8 @@ int stk_indexer_build(stk_indexer *x, const char *path, stk_error *err);
 /* A writer for x's shards; x->sys says why it can't be had. */
 int stk_indexer_writer(stk_indexer *x, const char *path, stk_index_writer **out, stk_error *err);
 
-/* indexer_publish.c: take the index that is beside remote shards into the cache.  0, or STK_END: there
- * is none. */
+/* indexer_publish.c: take the index that is beside remote shards into the cache.  0, or STK_END:
+ * there is none. */
 int stk_indexer_fetch(stk_indexer *x);
 /* Put it there, if it has changed or there is none; where that fails it is logged. */
 void stk_indexer_publish(const stk_indexer *x, int changed);

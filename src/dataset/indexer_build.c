@@ -49,8 +49,8 @@ typedef struct build {
     uint64_t total;
     _Atomic uint64_t done, reused;
     _Atomic int stopped;
-    pthread_t caller; /* the only one that calls progress() */
-    uint64_t told_ns; /* caller */
+    pthread_t caller;                    /* the only one that calls progress() */
+    uint64_t told_ns;                    /* caller */
     uint64_t begun_ns, logged_ns, quiet; /* caller, without progress() */
 } build;
 
@@ -80,11 +80,12 @@ static void tell_log(build *b, uint64_t now)
     if (now < b->logged_ns + LOG_EVERY_NS || !b->total)
         return;
     b->logged_ns = now;
-    stk_log_line(&b->x->log, STK_LOG_WARN,
-                 "opening takes %.0f s so far: the index of %zu shards is built, %.0f %% of %.1f GB; "
-                 "`stoker index` does it beforehand",
-                 (double)(now - b->begun_ns) * 1e-9, b->x->names.n,
-                 100 * (double)done / (double)b->total, (double)b->total * 1e-9);
+    stk_log_line(
+        &b->x->log, STK_LOG_WARN,
+        "opening takes %.0f s so far: the index of %zu shards is built, %.0f %% of %.1f GB; "
+        "`stoker index` does it beforehand",
+        (double)(now - b->begun_ns) * 1e-9, b->x->names.n, 100 * (double)done / (double)b->total,
+        (double)b->total * 1e-9);
 }
 
 static int tell(build *b, int always)

@@ -16,7 +16,7 @@
 typedef struct adding {
     stk_indexer *x;
     stk_index_writer *writer;
-    stk_shard_data data; /* the index that is there, and its files */
+    stk_shard_data data;               /* the index that is there, and its files */
     const char *name[STK_MAX_COLUMNS]; /* all that the new index shall know */
     uint32_t n, asked;                 /* the first `asked` must have a value somewhere */
     _Atomic int has_value[STK_MAX_COLUMNS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* indexer_publish.c - the index of remote shards beside them: FOLDER/.stoker/HASH.idx and .seek.
  *
- * stoker index puts it there where it may; every host takes it from there into its cache, once, under the
- * lock of the cache's index, so that the ranks of a host ask once together. */
+ * stoker index puts it there where it may; every host takes it from there into its cache, once,
+ * under the lock of the cache's index, so that the ranks of a host ask once together. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -125,7 +125,8 @@ static int is_there(const stk_indexer *x)
 {
     stk_file_info info;
     stk_file *f = NULL;
-    int yes = stk_url_open(STK_URL(x->home.remote, x->names.store), &f, NULL) == 0 && stk_file_stat(f, &info, NULL) == 0;
+    int yes = stk_url_open(STK_URL(x->home.remote, x->names.store), &f, NULL) == 0 &&
+              stk_file_stat(f, &info, NULL) == 0;
 
     stk_file_close(&f);
     return yes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kinds.h - which kind of data some names mean.  Names that none of these kinds opens are indexed shards. */
+/* kinds.h - which kind of data some names mean.  Names that none of these kinds opens are indexed
+ * shards. */
 #ifndef STOKER_KINDS_H
 #define STOKER_KINDS_H
 
@@ -10,10 +11,12 @@ typedef struct stk_data_kind {
     int (*meant)(const char *const *urls, size_t n, const stk_dataset_options *o);
     int (*open)(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
                 stk_error *err);
-    int rows; /* samples that are read one by one: check goes through them; `index` opens the data set */
+    /* samples that are read one by one: check goes through them; `index` opens the data set */
+    int rows;
 } stk_data_kind;
 
 /* The first kind that is meant; NULL: indexed shards.  A format in the options is one of shards. */
-const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
+const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n,
+                                    const stk_dataset_options *o);
 
 #endif

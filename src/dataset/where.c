@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* where.c - which samples of a data set satisfy a condition.
  *
- * Columns of tables are decoded a row group at a time.  Those of other data sets are the index's typed columns,
- * or are read now (stk_column_open). */
+ * Columns of tables are decoded a row group at a time.  Those of other data sets are the index's
+ * typed columns, or are read now (stk_column_open). */
 #include "dataset/where.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "kern/half.h"
 #include "table/parquet_data.h"
 
-#define COLUMN_MAX 512 /* bytes of a column's name */
+#define COLUMN_MAX 512                /* bytes of a column's name */
 #define GROUP_MAX ((uint64_t)4 << 30) /* bytes of a column's values in one row group */
 
 typedef struct source { /* where one column's values come from */
@@ -59,7 +59,9 @@ static stk_where_type partition_type(const stk_parquet *p, int partition)
 
 static stk_where_type number_type(stk_dtype t)
 {
-    return t == STK_F64 ? STK_WHERE_F64 : t == STK_F32 || t == STK_F16 ? STK_WHERE_F32 : STK_WHERE_I64;
+    return t == STK_F64                   ? STK_WHERE_F64
+           : t == STK_F32 || t == STK_F16 ? STK_WHERE_F32
+                                          : STK_WHERE_I64;
 }
 
 static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
@@ -232,7 +234,8 @@ static int fill_rows(source *s, uint64_t first, uint32_t n, stk_error *err)
 
 /* ---- columns of tables in memory ---- */
 
-static int plain_column(const search *x, source *s, const char *name, stk_where_type *type, stk_error *err)
+static int plain_column(const search *x, source *s, const char *name, stk_where_type *type,
+                        stk_error *err)
 {
     int at = x->ds->ops->find(x->ds, 0, name);
     stk_field_type t;
@@ -241,9 +244,11 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
         if (!strcasecmp(t.name, name))
             at = (int)i;
     if (at < 0 || !x->ds->ops->type(x->ds, (uint32_t)at, &t))
-        return stk_fail(err, STK_EINVAL, "where: there is no column %.60s: `stoker ls --schema` lists them", name);
+        return stk_fail(err, STK_EINVAL,
+                        "where: there is no column %.60s: `stoker ls --schema` lists them", name);
     if (t.ndim)
-        return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because it is a list", name);
+        return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because it is a list",
+                        name);
     s->field = (uint32_t)at;
     s->dtype = t.dtype;
     *type = t.dtype ? number_type(t.dtype) : STK_WHERE_TEXT;
@@ -251,7 +256,8 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
 }
 
 /* A number that is made for its row, of a decimal. */
-static int make_number(const stk_dataset *ds, uint64_t shard, stk_place *place, uint64_t *out, stk_error *err)
+static int make_number(const stk_dataset *ds, uint64_t shard, stk_place *place, uint64_t *out,
+                       stk_error *err)
 {
     stk_unpack_job job = { .shard = shard, .place = place, .dst = out, .len = sizeof *out };
 
@@ -304,11 +310,12 @@ static int is_field(const stk_dataset *ds, const char *name, size_t len)
     return 0;
 }
 
-/* Shards as most tools write them say what a sample is in its field `json`: a name that is not a field's is one of
- * its members. */
+/* Shards as most tools write them say what a sample is in its field `json`: a name that is not a
+ * field's is one of its members. */
 static const char *full_name(const stk_dataset *ds, const char *name, char *room, size_t size)
 {
-    if (is_field(ds, name, strlen(name)) || is_field(ds, name, strcspn(name, ".")) || !is_field(ds, "json", 4))
+    if (is_field(ds, name, strlen(name)) || is_field(ds, name, strcspn(name, ".")) ||
+        !is_field(ds, "json", 4))
         return name;
     snprintf(room, size, "json.%s", name);
     return room;
@@ -331,7 +338,8 @@ static int shard_column(search *x, source *s, const char *name, stk_where_type *
     stk_column_options o = { .size = sizeof o, .read = STK_YES };
     char room[COLUMN_MAX];
     int rc = !(x->ds->can & STK_DATA_IMMEDIATE)
-                 ? stk_column_open(&s->column, x->ds, full_name(x->ds, name, room, sizeof room), &o, err)
+                 ? stk_column_open(&s->column, x->ds, full_name(x->ds, name, room, sizeof room), &o,
+                                   err)
                  : stk_fail(err, STK_ENOTSUP, "tables and indexed shards have columns, %s don't",
                             x->ds->ops->plural);
 

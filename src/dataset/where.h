@@ -3,9 +3,9 @@
  *
  *     width >= 300 AND (label IN (1, 2) OR split = 'train') AND note IS NOT NULL
  *
- * Comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, with the three values of SQL: a comparison with
- * NULL is neither true nor false, and only what is true is taken.  Rows are looked at 1,024 at a time,
- * a node of the condition after the other. */
+ * Comparisons, IN, BETWEEN, LIKE, IS NULL, AND, OR, NOT, with the three values of SQL: a comparison
+ * with NULL is neither true nor false, and only what is true is taken.  Rows are looked at 1,024 at
+ * a time, a node of the condition after the other. */
 #ifndef STOKER_WHERE_H
 #define STOKER_WHERE_H
 
@@ -19,7 +19,8 @@ typedef enum stk_where_type {
     STK_WHERE_I64 = 1,
     STK_WHERE_F64,
     STK_WHERE_TEXT,
-    STK_WHERE_F32, /* of a column, for stk_condition_settle(): its values are F64 that a float holds */
+    /* of a column, for stk_condition_settle(): its values are F64 that a float holds */
+    STK_WHERE_F32,
 } stk_where_type;
 
 typedef struct stk_where_values { /* of one column, for up to STK_WHERE_ROWS rows */

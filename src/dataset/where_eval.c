@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* where_eval.c - a condition over batches of rows.
  *
- * A node's truth is a byte per row: no, yes or unknown (NULL).  Numbers compare as in DuckDB: beside a column of floats both are
- * floats of its width, so that x = 0.1 finds 0.1 in 32 bits too, else exactly; NaN equals itself and is larger than all others.  Texts
- * compare byte by byte. */
+ * A node's truth is a byte per row: no, yes or unknown (NULL).  Numbers compare as in DuckDB:
+ * beside a column of floats both are floats of its width, so that x = 0.1 finds 0.1 in 32 bits too,
+ * else exactly; NaN equals itself and is larger than all others.  Texts compare byte by byte. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -151,7 +151,8 @@ static int number(parser *x, uint32_t *out)
     if (end_f > end) {
         n.type = STK_WHERE_F64;
         n.huge = 0;
-        n.is_double = memchr(x->p, 'e', (size_t)(end_f - x->p)) || memchr(x->p, 'E', (size_t)(end_f - x->p));
+        n.is_double = memchr(x->p, 'e', (size_t)(end_f - x->p)) ||
+                      memchr(x->p, 'E', (size_t)(end_f - x->p));
     }
     end = end_f > end ? end_f : end;
     if (end == x->p || is_word(*end))

@@ -2,10 +2,10 @@
 /* cache.c - a chained hash table of blocks under one lock; each block has a lock of its own for
  * its bytes.
  *
- * NEW -> READING -> RAW -> UNPACKING -> READY, or FAILED.  Neither lock is held while a block is read
- * or unpacked: a request that wants it meanwhile is told when that is over.  Memory for both is taken before
- * the block is made.  A failed block stays until its users let go, then it is forgotten, so that a
- * later epoch may try again. */
+ * NEW -> READING -> RAW -> UNPACKING -> READY, or FAILED.  Neither lock is held while a block is
+ * read or unpacked: a request that wants it meanwhile is told when that is over.  Memory for both
+ * is taken before the block is made.  A failed block stays until its users let go, then it is
+ * forgotten, so that a later epoch may try again. */
 #include "fetch/cache.h"
 
 #include <string.h>
@@ -15,8 +15,9 @@
 #include "base/lock.h"
 
 #define BUCKETS 4096
-#define BRIEF ((size_t)4 << 20) /* what is read, up to so many bytes, comes from the heap: it is needed for a moment only, and the
-                                 * heap has such memory soon, where the system would fill it with zeros each time */
+/* what is read, up to so many bytes, comes from the heap: it is needed for a moment only, and the
+ * heap has such memory soon, where the system would fill it with zeros each time */
+#define BRIEF ((size_t)4 << 20)
 
 enum state { NEW, READING, RAW, UNPACKING, READY, FAILED };
 
@@ -207,7 +208,8 @@ static void list_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
     c->idle_bytes += block_bytes(b);
 }
 
-static stk_block *find_locked(stk_cache *c, const stk_dataset *data, uint64_t shard, uint64_t number) STK_REQUIRES(c->lock)
+static stk_block *find_locked(stk_cache *c, const stk_dataset *data, uint64_t shard,
+                              uint64_t number) STK_REQUIRES(c->lock)
 {
     stk_block *b = *slot_of(c, data, shard, number);
 
@@ -292,7 +294,8 @@ void stk_block_put(stk_cache *c, stk_block *b)
 }
 
 /* The block, held, if it is in that state; else NULL. */
-static stk_block *hold_in(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, enum state state)
+static stk_block *hold_in(stk_cache *c, const stk_dataset *data, uint64_t shard,
+                          const stk_place *place, enum state state)
 {
     stk_block *b;
     int is;
@@ -313,7 +316,8 @@ static stk_block *hold_in(stk_cache *c, const stk_dataset *data, uint64_t shard,
     return NULL;
 }
 
-stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place, stk_bytes *out)
+stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard,
+                          const stk_place *place, stk_bytes *out)
 {
     stk_block *b = hold_in(c, data, shard, place, READY);
 
@@ -322,7 +326,8 @@ stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard,
     return b;
 }
 
-stk_block *stk_cache_unpacking(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place)
+stk_block *stk_cache_unpacking(stk_cache *c, const stk_dataset *data, uint64_t shard,
+                               const stk_place *place)
 {
     return hold_in(c, data, shard, place, UNPACKING);
 }
@@ -407,7 +412,8 @@ static enum state unpack(stk_block *b)
     return FAILED;
 }
 
-stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place)
+stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard,
+                           const stk_place *place)
 {
     stk_block *b;
     int mine;

@@ -188,8 +188,8 @@ static void failures_are_told_and_forgotten(void **state)
         }
         for (int i = 0; i < 2; i++) {
             assert_int_equal(stk_block_open(b, NULL, &out, &err), k == 0   ? STK_ESTALE
-                                                                     : k == 1 ? STK_EIO
-                                                                              : STK_ECORRUPT);
+                                                                  : k == 1 ? STK_EIO
+                                                                           : STK_ECORRUPT);
             assert_int_equal(err.offset, 4000);
             assert_true(err.message[0]);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* field_cache.c - a pointer a sample, in groups that are made when one of theirs is first put, to a record
- * cut off a block: the length of each field (NONE: it is not there), then their bytes. */
+/* field_cache.c - a pointer a sample, in groups that are made when one of theirs is first put, to a
+ * record cut off a block: the length of each field (NONE: it is not there), then their bytes. */
 #include "fetch/field_cache.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* field_cache.h - small fields of samples whose large ones need no reading any more: labels, captions, kept
- * in memory as they were read, so that such a sample costs no read at all.
+/* field_cache.h - small fields of samples whose large ones need no reading any more: labels,
+ * captions, kept in memory as they were read, so that such a sample costs no read at all.
  *
- * What was put stays where it is until the end: a caller that finds it may borrow it.  A lookup takes no
- * lock. */
+ * What was put stays where it is until the end: a caller that finds it may borrow it.  A lookup
+ * takes no lock. */
 #ifndef STOKER_SMALL_H
 #define STOKER_SMALL_H
 

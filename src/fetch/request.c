@@ -12,7 +12,7 @@
 
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
 #define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
-#define KEPT_FIELDS 256 /* of a request that a data set keeps */
+#define KEPT_FIELDS 256     /* of a request that a data set keeps */
 #define ALIGN 64u           /* of what ranges unpack to */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 
@@ -92,10 +92,10 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
             cap = 0;
     }
     if (need > SIZE_MAX / 4 || !cap)
-        return stk_fail(
-            err, need > SIZE_MAX / 4 ? STK_ENOMEM : STK_ELIMIT,
-            "its fields are %" PRIu64 " bytes, more than memory_limit leaves: raise memory_limit",
-            need);
+        return stk_fail(err, need > SIZE_MAX / 4 ? STK_ENOMEM : STK_ELIMIT,
+                        "its fields are %" PRIu64
+                        " bytes, more than memory_limit leaves: raise memory_limit",
+                        need);
     r->buf = stk_large_alloc(cap);
     if (!r->buf) {
         stk_account_give(r->account, cap);
@@ -156,9 +156,10 @@ static int take_absent(const stk_request *r, stk_wanted *w, stk_error *err)
     if (!fallback) /* the caller is told */
         return 0;
     if (!fallback->data)
-        return stk_fail(err, STK_ECORRUPT,
-                        "it has no value in field %s: say what stands in, as in from(%s, default=0)",
-                        w->field.name, w->field.name);
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "it has no value in field %s: say what stands in, as in from(%s, default=0)",
+            w->field.name, w->field.name);
     w->place.here = *fallback;
     return 0;
 }
@@ -543,7 +544,8 @@ static int plug_add(stk_plug *p, stk_io *io)
     for (i = p->n++; i; i--) {
         const stk_io *o = p->io[i - 1];
 
-        if (o->file == io->file ? o->offset <= io->offset : (uintptr_t)o->file < (uintptr_t)io->file)
+        if (o->file == io->file ? o->offset <= io->offset
+                                : (uintptr_t)o->file < (uintptr_t)io->file)
             break;
         p->io[i] = p->io[i - 1];
     }
@@ -656,8 +658,8 @@ static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
         STK_TRY(r->data->ops->unpack(r->data, &job, err));
         if (job.len > w->place.unpacked)
             return stk_fail(err, STK_ECORRUPT,
-                            "field %s unpacks to %zu bytes, and %" PRIu64 " were said", w->field.name,
-                            job.len, w->place.unpacked);
+                            "field %s unpacks to %zu bytes, and %" PRIu64 " were said",
+                            w->field.name, job.len, w->place.unpacked);
         w->made = job.len;
     }
     w->bytes = (stk_bytes){ job.dst, (size_t)w->made };

@@ -20,31 +20,34 @@ typedef struct stk_wanted { /* one field */
     stk_file *file;   /* else: where the range is; NULL: the bytes are here */
     int own;          /* file was opened for this request */
     stk_waiter waiter;
-    uint32_t io;     /* else: which read has it */
-    uint64_t room;   /* place.unpacked of a range: where in the request's bytes it is unpacked to ... */
+    uint32_t io; /* else: which read has it */
+    /* place.unpacked of a range: where in the request's bytes it is unpacked to ... */
+    uint64_t room;
     uint64_t made;   /* ... and how many bytes that made; UINT64_MAX: not yet */
     stk_bytes bytes; /* the answer */
     uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
     stk_bytes
-        cached_bytes; /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
-    stk_bytes hint; /* the engine's: what the index keeps of it for decoders; or none */
-    int learn;      /* the engine's: a hint is worth finding */
-    int direct;     /* the engine's: it is read to where it is wanted */
-    uint32_t width, height; /* the engine's: of the picture that it is, upright; for followers */
-    unsigned turn;          /* ... and EXIF's turn of it */
-    const stk_codec *unpack; /* the engine's: what it goes through before its chain; or NULL ... */
+        /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
+        cached_bytes;
+    stk_bytes hint;           /* the engine's: what the index keeps of it for decoders; or none */
+    int learn;                /* the engine's: a hint is worth finding */
+    int direct;               /* the engine's: it is read to where it is wanted */
+    uint32_t width, height;   /* the engine's: of the picture that it is, upright; for followers */
+    unsigned turn;            /* ... and EXIF's turn of it */
+    const stk_codec *unpack;  /* the engine's: what it goes through before its chain; or NULL ... */
     const void *unpack_state; /* ... and its state */
 } stk_wanted;
 
 #define STK_PLUG_MAX 128
-typedef struct stk_plug { /* reads that are begun together, so that neighbours become one.  Thread: worker. */
+/* reads that are begun together, so that neighbours become one.  Thread: worker. */
+typedef struct stk_plug {
     uint32_t n;
     stk_io *io[STK_PLUG_MAX]; /* by file and offset */
 } stk_plug;
 
-typedef struct stk_async { /* what requests and the threads of async sources share */
-    _Atomic uint32_t in_flight;         /* reads that sources have */
-    void (*wake)(struct stk_async *a);  /* the first of them: there is something to drive */
+typedef struct stk_async {             /* what requests and the threads of async sources share */
+    _Atomic uint32_t in_flight;        /* reads that sources have */
+    void (*wake)(struct stk_async *a); /* the first of them: there is something to drive */
     /* stk_io_again(io) after the pause for the failed-th failure.  0: do it now, without. */
     int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
 } stk_async;
@@ -52,10 +55,10 @@ typedef struct stk_async { /* what requests and the threads of async sources sha
 struct stk_request {
     uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
-    uint32_t attempt; /* substitutes tried */
-    int late;         /* its bytes had to be waited for: rows come in any order */
+    uint32_t attempt;  /* substitutes tried */
+    int late;          /* its bytes had to be waited for: rows come in any order */
     const void *table; /* the engine's: how its row is made */
-    int index_failed; /* the index is bad, not the sample: nothing to skip */
+    int index_failed;  /* the index is bad, not the sample: nothing to skip */
     stk_where where;
     const stk_dataset *data;
     /* The engine's, by output: where files are that the field names ("": in the shard's folder);
@@ -63,11 +66,11 @@ struct stk_request {
     const char *const *open_root;
     const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
     stk_cache *cache;
-    stk_async *async; /* NULL: failed reads of async sources are tried again without a pause */
+    stk_async *async;     /* NULL: failed reads of async sources are tried again without a pause */
     stk_account *account; /* NULL: for stk_request_wait() */
     stk_entry entry;
     uint32_t cap_want, n;
-    stk_wanted *want; /* cap_want of each of these */
+    stk_wanted *want;         /* cap_want of each of these */
     stk_seek_room *hint_room; /* what hints were read into */
     stk_io *io;
     uint32_t *order;    /* fields by file and offset, while reads are planned */
@@ -109,7 +112,8 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
  * and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
  * have let go). */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
-/* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares one. */
+/* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares
+ * one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
 /* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
 int stk_request_try(stk_request *r, stk_error *err);
@@ -117,12 +121,13 @@ int stk_request_try(stk_request *r, stk_error *err);
  * STK_PENDING. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
                        stk_error *err);
-/* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it, so
- * that r->arrived() comes, then finish() again; only with r->blocks. */
+/* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it,
+ * so that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* For one sample outside an engine, after begin(): read to dst[0..r->total), waiting, then finish.
- * The request has no account: nothing is charged, and begin() checks ranges against the shard's size.
- * Fields in blocks (r->blocks) are valid until end(), all others as long as dst and the data set. */
+ * The request has no account: nothing is charged, and begin() checks ranges against the shard's
+ * size.  Fields in blocks (r->blocks) are valid until end(), all others as long as dst and the data
+ * set. */
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);

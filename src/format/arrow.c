@@ -11,7 +11,9 @@
 #include "base/text.h"
 
 #define MAX_FIELDS 20000u
-#define REFUSED_NEST "only lists of integers (not uint64) and floats are read: cast it, or write it as Parquet, whose lists may have booleans and decimals too"
+#define REFUSED_NEST                                                                               \
+    "only lists of integers (not uint64) and floats are read: cast it, or write it as Parquet, "   \
+    "whose lists may have booleans and decimals too"
 
 /* ---- the schema ---- */
 
@@ -22,8 +24,8 @@ typedef struct numbering {
 static int number(stk_arrow_field *f, numbering *n, uint32_t depth, stk_error *err)
 {
     if (depth >= STK_ARROW_DEPTH || ++n->fields > MAX_FIELDS)
-        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep", MAX_FIELDS,
-                        STK_ARROW_DEPTH);
+        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep",
+                        MAX_FIELDS, STK_ARROW_DEPTH);
     f->node = n->node++;
     f->buffer = n->buffer;
     f->views = n->views;
@@ -48,7 +50,8 @@ static void settle_list(stk_arrow_leaf *l, const stk_arrow_field *f)
     l->list = 1;
     l->dtype = of ? of->dtype : 0;
     l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
-    if (!of || f->encoded || of->type != STK_ARROW_NUMBER || of->encoded || of->refused || of->unsigned64)
+    if (!of || f->encoded || of->type != STK_ARROW_NUMBER || of->encoded || of->refused ||
+        of->unsigned64)
         l->refused = REFUSED_NEST;
 }
 
@@ -81,7 +84,8 @@ static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *n
 }
 
 /* A map is two lists: of keys and of values. */
-static int add_map(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix, stk_error *err)
+static int add_map(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix,
+                   stk_error *err)
 {
     const stk_arrow_field *f = up->path[up->depth - 1];
     int rc = 0;
@@ -105,13 +109,15 @@ static int add_map(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *pr
     return rc;
 }
 
-static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix, stk_error *err)
+static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix,
+                      stk_error *err)
 {
     const stk_arrow_field *f = up->path[up->depth - 1];
     int rc = 0;
 
     if (f->map && !f->encoded && !f->refused && f->n == 1 && f->child[0].n == 2 &&
-        f->child[0].type == STK_ARROW_STRUCT && !f->child[0].encoded && up->depth + 2 <= STK_ARROW_DEPTH)
+        f->child[0].type == STK_ARROW_STRUCT && !f->child[0].encoded &&
+        up->depth + 2 <= STK_ARROW_DEPTH)
         return add_map(s, up, prefix, err);
     if (f->type != STK_ARROW_STRUCT || f->encoded || f->refused)
         return add_leaf(s, up, prefix, err);
@@ -168,7 +174,8 @@ static int names_differ(const stk_arrow_schema *s, stk_error *err)
         qsort(name, s->n, sizeof *name, by_name);
     for (uint32_t i = 1; rc == 0 && i < s->n; i++)
         if (!strcmp(name[i - 1], name[i]))
-            rc = stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names", name[i]);
+            rc = stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names",
+                          name[i]);
     stk_free(name);
     return rc;
 }
@@ -199,7 +206,8 @@ const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema 
     for (uint32_t i = 0; i < n; i++)
         if (strcmp(a->leaf[i].name, b->leaf[i].name) || a->leaf[i].dtype != b->leaf[i].dtype ||
             a->leaf[i].list != b->leaf[i].list || a->leaf[i].fixed != b->leaf[i].fixed ||
-            !a->leaf[i].refused != !b->leaf[i].refused || strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))
+            !a->leaf[i].refused != !b->leaf[i].refused ||
+            strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))
             return b->leaf[i].name;
     return a->n > n ? a->leaf[n].name : b->n > n ? b->leaf[n].name : NULL;
 }
@@ -225,16 +233,18 @@ void stk_arrow_schema_fini(stk_arrow_schema *s)
 
 static int outside(const char *what, uint64_t row, stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of its batch: %s outside its buffer", row, what);
+    return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of its batch: %s outside its buffer", row,
+                    what);
 }
 
 /* n values of `width` bytes from `at` on. */
-static int range(const uint8_t *p, uint64_t len, uint64_t at, uint64_t n, uint64_t width, stk_bytes *out)
+static int range(const uint8_t *p, uint64_t len, uint64_t at, uint64_t n, uint64_t width,
+                 stk_bytes *out)
 {
     uint64_t from, bytes;
 
-    if (__builtin_mul_overflow(at, width, &from) || __builtin_mul_overflow(n, width, &bytes) || from > len ||
-        bytes > len - from || (bytes && !p) || bytes > PTRDIFF_MAX)
+    if (__builtin_mul_overflow(at, width, &from) || __builtin_mul_overflow(n, width, &bytes) ||
+        from > len || bytes > len - from || (bytes && !p) || bytes > PTRDIFF_MAX)
         return -1;
     *out = (stk_bytes){ bytes ? p + from : (const uint8_t *)"", (size_t)bytes };
     return 0;
@@ -250,7 +260,8 @@ static int is_valid(const stk_arrow_column *c, uint64_t i)
     return c->valid[i / 8] >> (i % 8) & 1;
 }
 
-static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i, uint64_t *from, uint64_t *to)
+static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i, uint64_t *from,
+                   uint64_t *to)
 {
     stk_bytes two;
 
@@ -272,7 +283,8 @@ static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t
     return *from <= *to ? 0 : -1;
 }
 
-static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint64_t i, stk_bytes *out)
+static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint64_t i,
+                      stk_bytes *out)
 {
     stk_bytes one, far;
     int32_t head[4];
@@ -307,7 +319,10 @@ static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const s
     to += values.offset;
     for (uint64_t k = from; values.valid && k < to; k++)
         if (is_valid(&values, k) != 1)
-            return stk_fail(err, STK_ENOTSUP, "column %.60s: the list has a null in it, which is not read from Arrow: fill it, or write it as Parquet, whose floats are NaN then", l->name);
+            return stk_fail(err, STK_ENOTSUP,
+                            "column %.60s: the list has a null in it, which is not read from "
+                            "Arrow: fill it, or write it as Parquet, whose floats are NaN then",
+                            l->name);
     if (range(values.a, values.n_a, from, to - from, of->width, out) < 0)
         return outside("values are", i, err);
     return 0;
@@ -338,8 +353,7 @@ static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const 
         if (offsets(f, c, i, &from, &to) < 0 || range(c->b, c->n_b, from, to - from, 1, out) < 0)
             return outside("offsets are", i, err);
         return 0;
-    case STK_ARROW_VIEW:
-        return view_value(b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
+    case STK_ARROW_VIEW: return view_value(b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
     default: return list_value(b, l, f, c, i, out, err);
     }
 }
@@ -373,19 +387,22 @@ static int index_of(stk_dtype t, stk_bytes in, uint64_t *out)
     return v < 0 ? -1 : 0;
 }
 
-static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
-                         const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                         const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i,
+                         stk_bytes *out, stk_error *err)
 {
     stk_arrow_column values;
     stk_bytes number;
     uint64_t at;
     int ok;
 
-    if (range(c->a, c->n_a, i, 1, stk_dtype_size(f->index), &number) < 0 || index_of(f->index, number, &at) < 0)
+    if (range(c->a, c->n_a, i, 1, stk_dtype_size(f->index), &number) < 0 ||
+        index_of(f->index, number, &at) < 0)
         return outside("it is", i, err);
     STK_TRY(b->reach->dictionary(b, l, f, &at, &values, err));
     if (at >= values.rows)
-        return stk_fail(err, STK_ECORRUPT, "entry %" PRIu64 " of a dictionary of %" PRIu64, at, values.rows);
+        return stk_fail(err, STK_ECORRUPT, "entry %" PRIu64 " of a dictionary of %" PRIu64, at,
+                        values.rows);
     ok = is_valid(&values, at + values.offset);
     if (ok != 1)
         return ok ? outside("a null is", i, err) : STK_ENOTFOUND;
@@ -417,7 +434,7 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
-    assert(!b->packed); /* stk_arrow_column_open() comes first */
+    assert(!b->packed);                       /* stk_arrow_column_open() comes first */
     for (uint32_t d = 1; d < l->depth; d++) { /* structs have the rows of their batch */
         const stk_arrow_field *f = l->path[d];
         int ok;
@@ -444,14 +461,16 @@ static int is_plain(const stk_arrow_field *f)
     return f->type == STK_ARROW_NUMBER && !f->unsigned64 && !f->encoded;
 }
 
-/* Lists of one length: how many, at most n, from place `at` on.  Each offset is read once, since a file's map may change:
- * what follows is checked against the buffer and needs no offset again. */
-static uint64_t even_lists(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t at, uint64_t n, uint64_t *from, uint64_t *each)
+/* Lists of one length: how many, at most n, from place `at` on.  Each offset is read once, since a
+ * file's map may change: what follows is checked against the buffer and needs no offset again. */
+static uint64_t even_lists(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t at,
+                           uint64_t n, uint64_t *from, uint64_t *each)
 {
     uint64_t begin, end, last, k = 0;
 
     for (last = 0; k < n; k++, last = end) {
-        if (offsets(f, c, at + k, &begin, &end) < 0 || (k && (begin != last || end - begin != *each)))
+        if (offsets(f, c, at + k, &begin, &end) < 0 ||
+            (k && (begin != last || end - begin != *each)))
             break;
         if (!k) {
             *from = begin;
@@ -461,13 +480,15 @@ static uint64_t even_lists(const stk_arrow_field *f, const stk_arrow_column *c, 
     return k;
 }
 
-uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n, stk_bytes *out)
+uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n,
+                        stk_bytes *out)
 {
     const stk_arrow_field *f = l->depth == 2 ? l->path[1] : NULL, *of = f;
     stk_arrow_column c, values;
     uint64_t at, from, each = 1, k = 0;
 
-    if (!f || f->type == STK_ARROW_NULL || b->refused || l->refused || f->encoded || b->reach->column(b, l, 2, f, &c, NULL) < 0 || row >= c.rows)
+    if (!f || f->type == STK_ARROW_NULL || b->refused || l->refused || f->encoded ||
+        b->reach->column(b, l, 2, f, &c, NULL) < 0 || row >= c.rows)
         return 0;
     values = c;
     at = row + c.offset;
@@ -486,7 +507,8 @@ uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     from = at * each;
     if (f->type == STK_ARROW_LIST)
         k = even_lists(f, &c, at, k, &from, &each);
-    if (!k || range(values.a, values.n_a, from + (f == of ? 0 : values.offset), k * each, of->width, out) < 0)
+    if (!k || range(values.a, values.n_a, from + (f == of ? 0 : values.offset), k * each, of->width,
+                    out) < 0)
         return 0;
     return k;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow.h - Arrow's columnar memory: what a schema says, and one value of one row.
  *
- * Record batches come from IPC messages (arrow_ipc.c), where every length is checked because input is hostile,
- * or from another library in this process by the C data interface (table/arrow_memory.c), whose lengths are not
- * known and are taken on trust, as the interface has it.  Formats: arrow.apache.org/docs/format. */
+ * Record batches come from IPC messages (arrow_ipc.c), where every length is checked because input
+ * is hostile, or from another library in this process by the C data interface
+ * (table/arrow_memory.c), whose lengths are not known and are taken on trust, as the interface has
+ * it.  Formats: arrow.apache.org/docs/format. */
 #ifndef STOKER_FORMAT_ARROW_H
 #define STOKER_FORMAT_ARROW_H
 
 #include "base/err.h"
 
-enum { /* how values are in memory */
+enum {                  /* how values are in memory */
        STK_ARROW_OTHER, /* refused */
        STK_ARROW_NULL,  /* of all rows, and no buffers */
        STK_ARROW_NUMBER,
@@ -17,7 +18,8 @@ enum { /* how values are in memory */
        STK_ARROW_BYTES, /* offsets of 32 or 64 bits */
        STK_ARROW_VIEW,
        STK_ARROW_FIXED, /* bytes of one length */
-       STK_ARROW_DECIMAL, /* whole numbers of 4 to 32 bytes, `scale` digits of which are after the point */
+       /* whole numbers of 4 to 32 bytes, `scale` digits of which are after the point */
+       STK_ARROW_DECIMAL,
        STK_ARROW_LIST,
        STK_ARROW_FIXED_LIST,
        STK_ARROW_STRUCT,
@@ -28,30 +30,34 @@ enum { /* how values are in memory */
 typedef struct stk_arrow_field {
     char *name;
     uint8_t type;
-    uint8_t wide;     /* BYTES, LIST: offsets of 64 bits */
+    uint8_t wide; /* BYTES, LIST: offsets of 64 bits */
     uint8_t nullable;
-    uint8_t map;      /* LIST: of structs of a key and a value */
+    uint8_t map;        /* LIST: of structs of a key and a value */
     uint8_t unsigned64; /* handed out as i64 where it fits */
-    uint8_t text;     /* BYTES, VIEW: UTF-8 */
-    char unit[4];     /* NUMBER: of times: "tss" to "tsn", "tDm", "tdD", "ttu", ..., as the C interface calls them; "": none */
-    stk_dtype dtype;  /* NUMBER, BOOL */
-    uint32_t width;   /* bytes of a value; FIXED_LIST: values of a list */
-    int32_t scale;    /* DECIMAL */
+    uint8_t text;       /* BYTES, VIEW: UTF-8 */
+    /* NUMBER: of times: "tss" to "tsn", "tDm", "tdD", "ttu", ..., as the C interface calls them;
+     * "": none */
+    char unit[4];
+    stk_dtype dtype; /* NUMBER, BOOL */
+    uint32_t width;  /* bytes of a value; FIXED_LIST: values of a list */
+    int32_t scale;   /* DECIMAL */
     const char *refused;
     int encoded;        /* values are in a dictionary ... */
     int64_t dictionary; /* ... of this id, by numbers of type `index` */
     stk_dtype index;
     uint32_t n;
     struct stk_arrow_field *child;
-    uint32_t node, buffer, views; /* numbers in a record batch, of this field's first; views before it */
+    /* numbers in a record batch, of this field's first; views before it */
+    uint32_t node, buffer, views;
     uint32_t n_buffers;
 } stk_arrow_field;
 
 typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes" */
     char *name;
-    const stk_arrow_field *path[STK_ARROW_DEPTH]; /* structs, then the field, then what its lists have */
-    uint32_t at[STK_ARROW_DEPTH];                 /* which child each is */
-    uint32_t depth, item; /* of the field; of what its lists have */
+    /* structs, then the field, then what its lists have */
+    const stk_arrow_field *path[STK_ARROW_DEPTH];
+    uint32_t at[STK_ARROW_DEPTH]; /* which child each is */
+    uint32_t depth, item;         /* of the field; of what its lists have */
     const char *refused;
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
@@ -73,22 +79,24 @@ const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema 
 void stk_arrow_schema_fini(stk_arrow_schema *s);
 
 typedef struct stk_arrow_column { /* buffers of a field in one batch */
-    const uint8_t *valid, *a, *b;  /* bits, NULL: all; values, or offsets; bytes */
-    uint64_t n_valid, n_a, n_b;    /* bytes of each; UINT64_MAX: not known */
-    uint64_t offset, rows;         /* where its rows begin; rows UINT64_MAX: not known */
-    const void *const *view;       /* VIEW: memory of another library ... */
-    const void *ipc;               /* ... or the batch that has them */
+    const uint8_t *valid, *a, *b; /* bits, NULL: all; values, or offsets; bytes */
+    uint64_t n_valid, n_a, n_b;   /* bytes of each; UINT64_MAX: not known */
+    uint64_t offset, rows;        /* where its rows begin; rows UINT64_MAX: not known */
+    const void *const *view;      /* VIEW: memory of another library ... */
+    const void *ipc;              /* ... or the batch that has them */
     uint32_t view_at, n_views;
 } stk_arrow_column;
 
 struct stk_arrow_batch;
-/* How a batch finds buffers: of `field` below `up` (a child's number by its parent's column), or of a dictionary. */
+/* How a batch finds buffers: of `field` below `up` (a child's number by its parent's column), or of
+ * a dictionary. */
 typedef struct stk_arrow_reach {
     int (*column)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth,
                   const stk_arrow_field *f, stk_arrow_column *out, stk_error *err);
     /* The values that have entry *at, which then is its place among them. */
-    int (*dictionary)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
-                      stk_arrow_column *out, stk_error *err);
+    int (*dictionary)(const struct stk_arrow_batch *b, const stk_arrow_leaf *l,
+                      const stk_arrow_field *f, uint64_t *at, stk_arrow_column *out,
+                      stk_error *err);
     int (*view)(const stk_arrow_column *c, uint32_t i, stk_bytes *out);
 } stk_arrow_reach;
 
@@ -102,7 +110,8 @@ typedef struct stk_arrow_batch {
     uint32_t n_nodes, n_buffers, n_variadic;
     uint32_t first_buffer; /* number of the first in `buffer` */
     uint64_t body_len;
-    int packed; /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
+    /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
+    int packed;
     const char *refused;
 } stk_arrow_batch;
 
@@ -113,9 +122,10 @@ typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t le
 /* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
-/* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.  0: they are to be asked for one
- * by one. */
-uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n, stk_bytes *out);
+/* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.
+ * 0: they are to be asked for one by one. */
+uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n,
+                        stk_bytes *out);
 /* A decimal as stk_arrow_value() gives it. */
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
 
@@ -139,19 +149,22 @@ typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
 int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err);
 void stk_arrow_ipc_close(stk_arrow_ipc **x);
 
-/* Buffers of views that a batch has before this field's own; data buffers of this field, which holds views. */
+/* Buffers of views that a batch has before this field's own; data buffers of this field, which
+ * holds views. */
 uint32_t stk_arrow_shift(const stk_arrow_batch *b, const stk_arrow_field *f);
 uint32_t stk_arrow_views(const stk_arrow_batch *b, const stk_arrow_field *f);
 
 /* ---- packed batches: arrow_packed.c ---- */
 
 /* Bytes that the buffers of a column take when they are unpacked, with a table of them. */
-int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out, stk_error *err);
+int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out,
+                          stk_error *err);
 /* Unpack them into as many bytes. */
-int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_arrow_unpack unpack, stk_bytes room,
-                            stk_error *err);
+int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                            stk_arrow_unpack unpack, stk_bytes room, stk_error *err);
 /* The batch as it is with that column's buffers unpacked. */
-void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room, stk_arrow_batch *out);
+void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
+                           stk_arrow_batch *out);
 /* All packed dictionaries of a file; their memory is the file's. */
 int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which has marks around it and a list of its messages at the end.  A file
- * without that list (it was not closed) is read as a stream.
+/* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which has marks around it and a list of
+ * its messages at the end.  A file without that list (it was not closed) is read as a stream.
  *
- * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every place is
- * checked before it is read.  Messages are walked once; of a record batch only the places of its two
- * tables (nodes, buffers) are kept, and these are looked into when a value is asked for. */
+ * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every
+ * place is checked before it is read.  Messages are walked once; of a record batch only the places
+ * of its two tables (nodes, buffers) are kept, and these are looked into when a value is asked
+ * for. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -223,8 +224,14 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
         f->dtype = STK_U8;
         break;
     case 7: read_decimal(f, t); break;
-    case 8: set_time(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64, 'd', number_of(t, 0, 2, 1) == 0 ? 'D' : 'm'); break;
-    case 9: set_time(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32, 't', "smun"[number_of(t, 0, 2, 1) & 3]); break;
+    case 8:
+        set_time(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64, 'd',
+                 number_of(t, 0, 2, 1) == 0 ? 'D' : 'm');
+        break;
+    case 9:
+        set_time(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32, 't',
+                 "smun"[number_of(t, 0, 2, 1) & 3]);
+        break;
     case 10: set_time(f, STK_I64, 's', "smun"[number_of(t, 0, 2, 0) & 3]); break;
     case 11: refuse(f, 2, "intervals are not read"); break;
     case 18: set_time(f, STK_I64, 'D', "smun"[number_of(t, 0, 2, 1) & 3]); break;
@@ -263,27 +270,31 @@ static int read_dictionary(stk_arrow_field *f, const table *t)
     f->dictionary = number_of(t, 0, 8, 0);
     if (table_in(t, 1, &index) < 0)
         return -1;
-    f->index = index.at ? whole(number_of(&index, 0, 4, 0), number_of(&index, 1, 1, 0) != 0) : STK_I32;
+    f->index = index.at ? whole(number_of(&index, 0, 4, 0), number_of(&index, 1, 1, 0) != 0)
+                        : STK_I32;
     if (!f->index)
         f->refused = "its dictionary is numbered by no known type";
-    else if (f->type == STK_ARROW_STRUCT || f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST)
+    else if (f->type == STK_ARROW_STRUCT || f->type == STK_ARROW_LIST ||
+             f->type == STK_ARROW_FIXED_LIST)
         f->refused = "its dictionary has nested values";
     return 0;
 }
 
-static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, uint32_t *total,
-                         stk_error *err);
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth,
+                         uint32_t *total, stk_error *err);
 
-static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32_t *total, stk_error *err)
+static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32_t *total,
+                      stk_error *err)
 {
     const uint8_t *name;
     table type, dictionary;
     uint32_t len;
 
     if (depth >= STK_ARROW_DEPTH || ++*total > MAX_CHILDREN)
-        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep", MAX_CHILDREN,
-                        STK_ARROW_DEPTH);
-    if (vector_in(t, 0, 1, &name, &len) < 0 || table_in(t, 3, &type) < 0 || table_in(t, 4, &dictionary) < 0)
+        return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep",
+                        MAX_CHILDREN, STK_ARROW_DEPTH);
+    if (vector_in(t, 0, 1, &name, &len) < 0 || table_in(t, 3, &type) < 0 ||
+        table_in(t, 4, &dictionary) < 0)
         return bad(err);
     f->name = stk_strndup(name ? (const char *)name : "", name ? len : 0);
     if (!f->name)
@@ -295,8 +306,8 @@ static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32
     return read_children(f, t, 5, depth, total, err);
 }
 
-static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, uint32_t *total,
-                         stk_error *err)
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth,
+                         uint32_t *total, stk_error *err)
 {
     const uint8_t *list;
     uint32_t n;
@@ -375,8 +386,8 @@ uint32_t stk_arrow_views(const stk_arrow_batch *b, const stk_arrow_field *f)
                : 0;
 }
 
-static int column_at(const stk_arrow_batch *b, const stk_arrow_field *f, uint32_t node, uint32_t first,
-                     stk_arrow_column *out, stk_error *err)
+static int column_at(const stk_arrow_batch *b, const stk_arrow_field *f, uint32_t node,
+                     uint32_t first, stk_arrow_column *out, stk_error *err)
 {
     uint64_t nulls;
 
@@ -401,16 +412,18 @@ static int column_at(const stk_arrow_batch *b, const stk_arrow_field *f, uint32_
     return 0;
 }
 
-static int ipc_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth, const stk_arrow_field *f,
-                      stk_arrow_column *out, stk_error *err)
+static int ipc_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth,
+                      const stk_arrow_field *f, stk_arrow_column *out, stk_error *err)
 {
     (void)l, (void)depth;
     return column_at(b, f, f->node, f->buffer, out, err);
 }
 
-/* The dictionary as it was when the batch was written, else the first; *at may be in a piece that came later. */
-static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
-                          stk_arrow_column *out, stk_error *err)
+/* The dictionary as it was when the batch was written, else the first; *at may be in a piece that
+ * came later. */
+static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                          const stk_arrow_field *f, uint64_t *at, stk_arrow_column *out,
+                          stk_error *err)
 {
     const stk_arrow_ipc *x = b->from;
     const stk_arrow_dictionary *found = NULL, *end = x->dictionary + x->n_dictionaries;
@@ -430,7 +443,8 @@ static int ipc_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, con
         found = d;
     }
     if (found->batch.refused)
-        return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name, found->batch.refused);
+        return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
+                        found->batch.refused);
     values.encoded = 0;
     return column_at(&found->batch, &values, 0, 0, out, err);
 }
@@ -454,7 +468,8 @@ static void read_packing(const table *t, stk_arrow_batch *out)
 
     out->packed = codec == 0 ? STK_ARROW_LZ4 : codec == 1 ? STK_ARROW_ZSTD : 0;
     if (!out->packed || number_of(t, 1, 1, 0) != 0)
-        out->refused = "the file is compressed in a way that is not known: write it with compression=None";
+        out->refused =
+            "the file is compressed in a way that is not known: write it with compression=None";
 }
 
 static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_error *err)
@@ -472,7 +487,8 @@ static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_
     return 0;
 }
 
-static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order, stk_error *err)
+static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order,
+                     stk_error *err)
 {
     stk_arrow_batch b;
 
@@ -496,7 +512,8 @@ static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t 
     return 0;
 }
 
-static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order, stk_error *err)
+static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order,
+                          stk_error *err)
 {
     stk_arrow_dictionary d = { .id = number_of(t, 0, 8, 0) };
     table data;
@@ -508,7 +525,8 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint
     d.more = number_of(t, 2, 1, 0) != 0;
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
-        stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d, cap * sizeof d);
+        stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d,
+                                               cap * sizeof d);
 
         if (!grown)
             return stk_fail_nomem(err, cap * sizeof d);
@@ -542,14 +560,17 @@ static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_
     if (!head)
         return 0;
     if (head > INT32_MAX || head > in.len - p)
-        return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes of metadata is cut off", head);
+        return stk_fail(err, STK_ECORRUPT,
+                        "an Arrow message of %" PRIu64 " bytes of metadata is cut off", head);
     meta = (stk_bytes){ in.data + p, (size_t)head };
     p += head;
-    if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &message) < 0 || table_in(&message, 2, &header) < 0)
+    if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &message) < 0 ||
+        table_in(&message, 2, &header) < 0)
         return bad(err);
     body = (uint64_t)number_of(&message, 3, 8, 0);
     if (body > in.len - p)
-        return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes is cut off", body);
+        return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes is cut off",
+                        body);
     rest = (stk_bytes){ in.data + p, (size_t)body };
     *at = p + body;
     switch (number_of(&message, 1, 1, 0)) {
@@ -587,7 +608,8 @@ static int footer_of(stk_bytes file, table *out)
     stk_bytes all;
     uint64_t n;
 
-    if (file.len < 8 + 10 || memcmp(file.data, MARK, 6) != 0 || memcmp(file.data + file.len - 6, MARK, 6) != 0)
+    if (file.len < 8 + 10 || memcmp(file.data, MARK, 6) != 0 ||
+        memcmp(file.data + file.len - 6, MARK, 6) != 0)
         return 0;
     n = little(file.data + file.len - 10, 4);
     if (n < 4 || n > file.len - 18)
@@ -597,7 +619,8 @@ static int footer_of(stk_bytes file, table *out)
 }
 
 /* The messages of list i of the footer. */
-static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, uint32_t i, uint32_t *order, stk_error *err)
+static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, uint32_t i,
+                       uint32_t *order, stk_error *err)
 {
     const uint8_t *block;
     uint32_t n;
@@ -619,8 +642,8 @@ static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, ui
     return 0;
 }
 
-/* Dictionaries first, since batches may come before pieces of them.  What comes after the first mark is not looked at: Polars
- * writes its schema there without a length. */
+/* Dictionaries first, since batches may come before pieces of them.  What comes after the first
+ * mark is not looked at: Polars writes its schema there without a length. */
 static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, stk_error *err)
 {
     uint32_t order = 0;
@@ -637,7 +660,7 @@ int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err)
 {
     stk_arrow_ipc *x = STK_NEW(stk_arrow_ipc);
     table footer;
-    int rc = !x                        ? stk_fail_nomem(err, sizeof *x)
+    int rc = !x                         ? stk_fail_nomem(err, sizeof *x)
              : footer_of(file, &footer) ? read_footer(x, file, &footer, err)
                                         : walk(x, file, err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_packed.c - record batches whose buffers are compressed one by one, as Feather's default is.
  *
- * A packed buffer is a length (i64; -1: it is stored as it is) and its bytes.  The buffers of one column are unpacked
- * together into one piece of memory, which begins with a table of them as a batch has: the batch with that table in
- * place of its own is then read as any other. */
+ * A packed buffer is a length (i64; -1: it is stored as it is) and its bytes.  The buffers of one
+ * column are unpacked together into one piece of memory, which begins with a table of them as a
+ * batch has: the batch with that table in place of its own is then read as any other. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -26,7 +26,8 @@ typedef struct spans { /* those of a column, in order */
 
 static int corrupt(stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "a record batch whose packed buffers are outside it, or damaged");
+    return stk_fail(err, STK_ECORRUPT,
+                    "a record batch whose packed buffers are outside it, or damaged");
 }
 
 static void add_span(spans *s, const stk_arrow_batch *b, const stk_arrow_field *f, uint64_t n)
@@ -42,9 +43,13 @@ static spans spans_of(const stk_arrow_batch *b, const stk_arrow_leaf *l)
 
     for (uint32_t d = 1; d < last; d++) {
         const stk_arrow_field *f = l->path[d];
-        int whole = d + 1 == l->depth || d + 1 == last; /* of a struct only which rows have a value */
+        /* of a struct only which rows have a value */
+        int whole = d + 1 == l->depth || d + 1 == last;
 
-        add_span(&s, b, f, !whole ? 1 : f->encoded ? 2 : f->n_buffers + (uint64_t)stk_arrow_views(b, f));
+        add_span(&s, b, f,
+                 !whole       ? 1
+                 : f->encoded ? 2
+                              : f->n_buffers + (uint64_t)stk_arrow_views(b, f));
     }
     s.first = s.at[0].first;
     return s;
@@ -103,8 +108,8 @@ static int room_of(const stk_arrow_batch *b, const spans *s, uint64_t *out, stk_
     return 0;
 }
 
-static int unpack_one(const stk_arrow_batch *b, stk_bytes in, uint8_t *dst, uint64_t makes, stk_arrow_unpack unpack,
-                      stk_error *err)
+static int unpack_one(const stk_arrow_batch *b, stk_bytes in, uint8_t *dst, uint64_t makes,
+                      stk_arrow_unpack unpack, stk_error *err)
 {
     stk_bytes rest = { in.data + 8, in.len - 8 };
 
@@ -116,7 +121,8 @@ static int unpack_one(const stk_arrow_batch *b, stk_bytes in, uint8_t *dst, uint
     return 0;
 }
 
-static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpack unpack, stk_bytes room, stk_error *err)
+static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpack unpack,
+                        stk_bytes room, stk_error *err)
 {
     uint8_t *to = (uint8_t *)(uintptr_t)room.data;
     uint64_t table = table_len(s), at = 0, makes;
@@ -137,7 +143,8 @@ static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpa
     return 0;
 }
 
-static void take_spans(const stk_arrow_batch *b, const spans *s, stk_bytes room, stk_arrow_batch *out)
+static void take_spans(const stk_arrow_batch *b, const spans *s, stk_bytes room,
+                       stk_arrow_batch *out)
 {
     *out = *b;
     out->packed = 0;
@@ -148,22 +155,24 @@ static void take_spans(const stk_arrow_batch *b, const spans *s, stk_bytes room,
     out->body_len = room.len - table_len(s);
 }
 
-int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out, stk_error *err)
+int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out,
+                          stk_error *err)
 {
     spans s = spans_of(b, l);
 
     return room_of(b, &s, out, err);
 }
 
-int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_arrow_unpack unpack, stk_bytes room,
-                            stk_error *err)
+int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                            stk_arrow_unpack unpack, stk_bytes room, stk_error *err)
 {
     spans s = spans_of(b, l);
 
     return unpack_spans(b, &s, unpack, room, err);
 }
 
-void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room, stk_arrow_batch *out)
+void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
+                           stk_arrow_batch *out)
 {
     spans s = spans_of(b, l);
 
@@ -179,7 +188,8 @@ int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk
 
         if (!d->batch.packed || d->batch.refused)
             continue;
-        d->batch.refused = "its dictionary is damaged, or packed in a way that is not in this build";
+        d->batch
+            .refused = "its dictionary is damaged, or packed in a way that is not in this build";
         if (room_of(&d->batch, &s, &room, err) < 0 || room > DICTIONARY_MAX)
             continue; /* other columns are read */
         d->unpacked = stk_alloc((size_t)room + 1);

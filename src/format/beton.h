@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beton.h - FFCV's files (.beton, version 2): fields, rows, and where their bytes are.
  *
- * A file is: header of 24 bytes | 1041 bytes a field: u8 type, 16 of its name, 1024 of arguments | a row for each sample | pages
- * with what rows point to | a table of all that is in pages: u64 sample, u64 offset, u64 bytes.  A row is laid out as NumPy does
- * it with align=True: numbers and pointers at multiples of 8, structs anywhere. */
+ * A file is: header of 24 bytes | 1041 bytes a field: u8 type, 16 of its name, 1024 of arguments |
+ * a row for each sample | pages with what rows point to | a table of all that is in pages: u64
+ * sample, u64 offset, u64 bytes.  A row is laid out as NumPy does it with align=True: numbers and
+ * pointers at multiples of 8, structs anywhere. */
 #ifndef STOKER_BETON_H
 #define STOKER_BETON_H
 
@@ -13,16 +14,24 @@
 #define STK_BETON_FIELD 1041u
 #define STK_BETON_ALLOC 24u
 
-typedef enum stk_beton_type { STK_BETON_FLOAT, STK_BETON_INT, STK_BETON_RGB, STK_BETON_BYTES, STK_BETON_ARRAY, STK_BETON_JSON, STK_BETON_TENSOR } stk_beton_type;
+typedef enum stk_beton_type {
+    STK_BETON_FLOAT,
+    STK_BETON_INT,
+    STK_BETON_RGB,
+    STK_BETON_BYTES,
+    STK_BETON_ARRAY,
+    STK_BETON_JSON,
+    STK_BETON_TENSOR
+} stk_beton_type;
 
 typedef struct stk_beton_field {
     char name[17];
     stk_beton_type type;
-    uint32_t at;      /* in a row */
-    stk_dtype dtype;  /* 0: bytes */
+    uint32_t at;     /* in a row */
+    stk_dtype dtype; /* 0: bytes */
     uint32_t ndim;
     int64_t shape[7];
-    uint64_t bytes;   /* of an array */
+    uint64_t bytes; /* of an array */
     const char *refused;
 } stk_beton_field;
 
@@ -46,6 +55,7 @@ int stk_beton_fields(stk_bytes head, uint32_t *n, stk_error *err);
 int stk_beton_read(stk_beton *out, stk_bytes head, uint64_t size, stk_error *err);
 void stk_beton_fini(stk_beton *b);
 /* What a row says of a field; nothing is checked against the file's size. */
-int stk_beton_value_of(const stk_beton_field *f, const uint8_t *row, stk_beton_value *out, stk_error *err);
+int stk_beton_value_of(const stk_beton_field *f, const uint8_t *row, stk_beton_value *out,
+                       stk_error *err);
 
 #endif

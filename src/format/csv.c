@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv.c - one record of comma-separated values.
  *
- * RFC 4180, strictly but for the comma, which may be another mark: quotes enclose a whole cell, a quote in it is doubled, marks and ends of
- * lines in it are its own.  A lone quote elsewhere is an error: guessing would shift the columns
- * of everything after it.  Lines end in LF or CR LF. */
+ * RFC 4180, strictly but for the comma, which may be another mark: quotes enclose a whole cell, a
+ * quote in it is doubled, marks and ends of lines in it are its own.  A lone quote elsewhere is an
+ * error: guessing would shift the columns of everything after it.  Lines end in LF or CR LF. */
 #include "format/csv.h"
 
 #include <string.h>

@@ -15,8 +15,8 @@ typedef struct stk_cells { /* init with zeros, end with fini */
 stk_bytes stk_cells_at(const stk_cells *c, uint32_t i);
 void stk_cells_fini(stk_cells *c);
 
-/* What is between the cells of a file with this header line: a comma, or, where it has none, a tab or a semicolon.  0: the line goes on
- * past `in`. */
+/* What is between the cells of a file with this header line: a comma, or, where it has none, a tab
+ * or a semicolon.  0: the line goes on past `in`. */
 uint8_t stk_csv_mark(stk_bytes in, int last);
 
 /* The record at the beginning of `in`: *used bytes and *lines lines of it, with their end.  An

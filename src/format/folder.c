@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* folder.c - a directory of pictures as a shard: field `image` is a file, field `cls` the number
- * of its class.  A file beside the picture that differs in its suffix only (1.jpg, 1.txt) is one more
- * field, called by the suffix.
+ * of its class.  A file beside the picture that differs in its suffix only (1.jpg, 1.txt) is one
+ * more field, called by the suffix.
  *
  * Order and numbers are those of torchvision's ImageFolder: classes sorted by name, in a class
  * the directories by path, in a directory the files by name.  The class of a sample is that of
@@ -29,7 +29,7 @@ static const char *const companions[] = { "caption", "cls", "json", "npy", "text
 /* ---- indexing ---- */
 
 typedef struct picture { /* or what belongs to one */
-    const char *name; /* while listing: an offset in the names */
+    const char *name;    /* while listing: an offset in the names */
     uint64_t size;
     int companion; /* number of its suffix + 1; 0: a picture */
 } picture;
@@ -78,8 +78,7 @@ static int take_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
     }
     if (fstatat(e->fd, e->name, &st, 0) || !S_ISREG(st.st_mode))
         st.st_size = 0; /* a dangling symlink: it is listed, reading it says what is wrong */
-    l->picture[l->n++] =
-        (picture){ (const char *)l->names.len, (uint64_t)st.st_size, companion };
+    l->picture[l->n++] = (picture){ (const char *)l->names.len, (uint64_t)st.st_size, companion };
     return stk_text_put(&l->names, e->name, strlen(e->name) + 1, err);
 }
 
@@ -101,7 +100,8 @@ static int list_pictures(scan_state *s, const char *sub, stk_error *err)
     return 0;
 }
 
-/* The files that belong to picture i: those from its stem and dot on, which sorting put together. */
+/* The files that belong to picture i: those from its stem and dot on, which sorting put
+ * together. */
 static uint32_t find_companions(const listing *l, size_t i, int has_class, stk_field *out)
 {
     const char *name = l->picture[i].name, *dot = strrchr(name, '.');

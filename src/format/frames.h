@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frames.h - what packs a shard while it is written: frame after frame, each of which unpacks by itself.
+/* frames.h - what packs a shard while it is written: frame after frame, each of which unpacks by
+ * itself.
  *
  * The same bytes give the same frames.  Who implements it is codec/squeeze.h's affair. */
 #ifndef STOKER_FORMAT_FRAMES_H
@@ -17,7 +18,8 @@ struct stk_framer {
     void (*close)(stk_framer *f);
 };
 
-#define STK_FRAME ((size_t)256 << 10)    /* a frame ends with the sample that brings it to this */
-#define STK_FRAME_MAX ((size_t)64 << 20) /* and in the middle of a sample that is larger than this */
+#define STK_FRAME ((size_t)256 << 10) /* a frame ends with the sample that brings it to this */
+/* and in the middle of a sample that is larger than this */
+#define STK_FRAME_MAX ((size_t)64 << 20)
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_json.h - pieces of an index.json, for mds.c and litdata.c: values as raw text of a document that was checked. */
+/* index_json.h - pieces of an index.json, for mds.c and litdata.c: values as raw text of a document
+ * that was checked. */
 #ifndef STOKER_INDEX_JSON_H
 #define STOKER_INDEX_JSON_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* litdata.c - LitData's index.json as that of shards: a chunk is u32 items | u32 places | items, and an item is a u32 size for
- * each leaf of the sample, then the leaves.  So a chunk is read as an MDS shard whose columns all have sizes. */
+/* litdata.c - LitData's index.json as that of shards: a chunk is u32 items | u32 places | items,
+ * and an item is a u32 size for each leaf of the sample, then the leaves.  So a chunk is read as an
+ * MDS shard whose columns all have sizes. */
 #include <string.h>
 
 #include "base/json.h"
@@ -27,9 +28,10 @@ static stk_dtype numpy_type(int n)
 
 static stk_dtype torch_type(int n)
 {
-    static const stk_dtype known[] = { STK_F32, STK_F32, STK_F64, STK_F64, 0,       0,       0,
-                                       0,       STK_F16, STK_F16, 0,       STK_U8,  STK_I8,  STK_I16,
-                                       STK_I16, STK_I32, STK_I32, STK_I64, STK_I64, STK_U8,  STK_U16 };
+    static const stk_dtype known[] = {
+        STK_F32, STK_F32, STK_F64, STK_F64, 0,       0,       0,       0,       STK_F16, STK_F16, 0,
+        STK_U8,  STK_I8,  STK_I16, STK_I16, STK_I32, STK_I32, STK_I64, STK_I64, STK_U8,  STK_U16
+    };
 
     return n >= 0 && n < (int)(sizeof known / sizeof *known) ? known[n] : 0;
 }
@@ -53,7 +55,9 @@ static void set_format(stk_mds_column *c, const char *text)
                                                                : 0;
 
     if (list) {
-        *c = (stk_mds_column){ .name = c->name, .size = -1, .dtype = list, .ndim = 1, .shape = { -1 }, .bare = 1 };
+        *c = (stk_mds_column){
+            .name = c->name, .size = -1, .dtype = list, .ndim = 1, .shape = { -1 }, .bare = 1
+        };
         return;
     }
     c->dtype = !strcmp(text, "int")     ? STK_I64
@@ -65,7 +69,8 @@ static void set_format(stk_mds_column *c, const char *text)
 
 static int add_leaf(stk_mds_index *x, const char *name, stk_error *err)
 {
-    stk_mds_column *grown = stk_grow(x->column, x->n_columns * sizeof *grown, (x->n_columns + 1) * sizeof *grown);
+    stk_mds_column *grown = stk_grow(x->column, x->n_columns * sizeof *grown,
+                                     (x->n_columns + 1) * sizeof *grown);
 
     if (!grown)
         return stk_fail_nomem(err, sizeof *grown);
@@ -76,10 +81,12 @@ static int add_leaf(stk_mds_index *x, const char *name, stk_error *err)
     return grown[x->n_columns++].name ? 0 : stk_fail_nomem(err, strlen(name));
 }
 
-static int add_node(stk_mds_index *x, stk_bytes spec, const char *name, uint32_t depth, stk_error *err);
+static int add_node(stk_mds_index *x, stk_bytes spec, const char *name, uint32_t depth,
+                    stk_error *err);
 
 /* Child number i of a node: by its key, where the node is a dictionary. */
-static int add_child(stk_mds_index *x, stk_bytes spec, const char *up, const char *key, uint32_t depth, stk_error *err)
+static int add_child(stk_mds_index *x, stk_bytes spec, const char *up, const char *key,
+                     uint32_t depth, stk_error *err)
 {
     stk_text name = { 0 };
     int rc = stk_text_put(&name, up, strlen(up), err);
@@ -95,10 +102,11 @@ static int add_child(stk_mds_index *x, stk_bytes spec, const char *up, const cha
 }
 
 /* Keys of a dictionary are a JSON list in a text. */
-static int add_children(stk_mds_index *x, stk_bytes children, const char *context, const char *up, uint32_t depth,
-                        stk_error *err)
+static int add_children(stk_mds_index *x, stk_bytes children, const char *context, const char *up,
+                        uint32_t depth, stk_error *err)
 {
-    stk_bytes keys = { (const uint8_t *)(context ? context : "[]"), context ? strlen(context) : 2 }, one, child;
+    stk_bytes keys = { (const uint8_t *)(context ? context : "[]"), context ? strlen(context) : 2 },
+              one, child;
     int rc = stk_doc_list(&children, err);
 
     if (rc == 0)
@@ -120,7 +128,8 @@ static int add_children(stk_mds_index *x, stk_bytes children, const char *contex
 }
 
 /* {"type": null} is a leaf. */
-static int add_node(stk_mds_index *x, stk_bytes spec, const char *name, uint32_t depth, stk_error *err)
+static int add_node(stk_mds_index *x, stk_bytes spec, const char *name, uint32_t depth,
+                    stk_error *err)
 {
     stk_bytes type = { 0 }, context = { 0 }, children = { 0 };
     char *keys = NULL;
@@ -187,11 +196,14 @@ static int read_frames(stk_mds_index *x, stk_bytes config, stk_error *err)
     stk_error none;
     uint64_t n = 0;
 
-    if (!is_set(config, "compression_level") || stk_json_find(config, "compression_level", &level, &none) < 0 ||
+    if (!is_set(config, "compression_level") ||
+        stk_json_find(config, "compression_level", &level, &none) < 0 ||
         stk_doc_is(level, "\"chunk\""))
         return 0;
     if (!stk_doc_is(level, "\"batch\""))
-        return stk_fail(err, STK_ENOTSUP, "its samples are packed one by one: write them with compression_level=\"batch\" or \"chunk\"");
+        return stk_fail(err, STK_ENOTSUP,
+                        "its samples are packed one by one: write them with "
+                        "compression_level=\"batch\" or \"chunk\"");
     STK_TRY(stk_json_find(config, "compression_batch_size", &rows, err));
     STK_TRY(stk_doc_number(rows, UINT32_MAX, &n, err));
     x->frame_rows = (uint32_t)n;
@@ -206,12 +218,16 @@ static int check_config(stk_bytes config, stk_error *err)
     if (is_set(config, "encryption"))
         return stk_fail(err, STK_ENOTSUP, "its chunks are encrypted: write them without");
     if (is_set(config, "ipc_compression"))
-        return stk_fail(err, STK_ENOTSUP, "its chunks have packed Arrow batches: write them with compression_level=\"chunk\", or "
-                                          "without compression");
-    if (stk_json_find(config, "item_loader", &loader, &none) == 0 && !stk_doc_is(loader, "\"PyTreeLoader\"") &&
-        !stk_doc_is(loader, "null"))
-        return stk_fail(err, STK_ENOTSUP, "its chunks are for %.*s and hold no samples of their own: pack them as token files",
-                        (int)(loader.len < 40 ? loader.len : 40), (const char *)loader.data);
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "its chunks have packed Arrow batches: write them with compression_level=\"chunk\", or "
+            "without compression");
+    if (stk_json_find(config, "item_loader", &loader, &none) == 0 &&
+        !stk_doc_is(loader, "\"PyTreeLoader\"") && !stk_doc_is(loader, "null"))
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "its chunks are for %.*s and hold no samples of their own: pack them as token files",
+            (int)(loader.len < 40 ? loader.len : 40), (const char *)loader.data);
     return 0;
 }
 
@@ -274,8 +290,9 @@ int stk_litdata_index_read(stk_mds_index *out, stk_bytes json, stk_error *err)
     return rc;
 }
 
-/* ---- frames: magic | u16 version | u16 flags | u32 samples | u32 rows of a frame | u32 frames | u32 places of each sample and
- * of the end, in what is packed | by frame: u32 first, u32 samples, u64 offset, u32 bytes, u32 bytes unpacked ---- */
+/* ---- frames: magic | u16 version | u16 flags | u32 samples | u32 rows of a frame | u32 frames |
+ * u32 places of each sample and of the end, in what is packed | by frame: u32 first, u32 samples,
+ * u64 offset, u32 bytes, u32 bytes unpacked ---- */
 
 #define FRAMES_PREFIX 24u
 #define FRAME_ENTRY 24u
@@ -300,29 +317,37 @@ static uint32_t frames_of(uint32_t samples, uint32_t rows)
 
 uint64_t stk_litdata_head(uint32_t samples, uint32_t frame_rows)
 {
-    return FRAMES_PREFIX + 4 * ((uint64_t)samples + 1) + FRAME_ENTRY * (uint64_t)frames_of(samples, frame_rows);
+    return FRAMES_PREFIX + 4 * ((uint64_t)samples + 1) +
+           FRAME_ENTRY * (uint64_t)frames_of(samples, frame_rows);
 }
 
-int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s, uint64_t size, uint32_t i,
-                         stk_litdata_frame *out, stk_error *err)
+int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s,
+                         uint64_t size, uint32_t i, stk_litdata_frame *out, stk_error *err)
 {
     static const uint8_t magic[12] = "LDFZ01\0\0\1\0";
     uint32_t rows = x->frame_rows, number = i / rows, left = s->samples - number * rows;
-    const uint8_t *e = head.data + FRAMES_PREFIX + 4 * ((size_t)s->samples + 1) + FRAME_ENTRY * (size_t)number;
+    const uint8_t *e = head.data + FRAMES_PREFIX + 4 * ((size_t)s->samples + 1) +
+                       FRAME_ENTRY * (size_t)number;
 
     if (head.len < stk_litdata_head(s->samples, rows) || memcmp(head.data, magic, 10) != 0)
         return stk_fail(err, STK_ECORRUPT, "the chunk is not packed in frames as index.json says");
-    if (word(head.data + 12) != s->samples || word(head.data + 16) != rows || word(head.data + 20) != frames_of(s->samples, rows))
-        return stk_fail(err, STK_ECORRUPT, "the chunk has not the %u samples in frames of %u that index.json says", s->samples, rows);
-    *out = (stk_litdata_frame){ number, number * rows, left < rows ? left : rows, 0, word(e + 16), word(e + 20) };
+    if (word(head.data + 12) != s->samples || word(head.data + 16) != rows ||
+        word(head.data + 20) != frames_of(s->samples, rows))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the chunk has not the %u samples in frames of %u that index.json says",
+                        s->samples, rows);
+    *out = (stk_litdata_frame){ number, number * rows, left < rows ? left : rows,
+                                0,      word(e + 16),  word(e + 20) };
     memcpy(&out->offset, e + 8, 8);
-    if (word(e) != out->first || word(e + 4) != out->n || out->offset < head.len || out->offset > size || out->len > size - out->offset ||
+    if (word(e) != out->first || word(e + 4) != out->n || out->offset < head.len ||
+        out->offset > size || out->len > size - out->offset ||
         place_at(head, out->first + out->n) - place_at(head, out->first) != out->unpacked)
         return stk_fail(err, STK_ECORRUPT, "frame %u of the chunk is damaged", number);
     return 0;
 }
 
-int stk_litdata_in_frame(stk_bytes head, const stk_litdata_frame *f, uint32_t i, uint64_t *at, uint64_t *len, stk_error *err)
+int stk_litdata_in_frame(stk_bytes head, const stk_litdata_frame *f, uint32_t i, uint64_t *at,
+                         uint64_t *len, stk_error *err)
 {
     uint32_t base = place_at(head, f->first), from = place_at(head, i), end = place_at(head, i + 1);
 

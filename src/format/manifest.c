@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - CSV with a header line, or JSON lines: a list of files, or the data themselves.
  *
- * Without a column `path` every line is a sample and its cells or members are fields, which stay in the
- * file: a field is the range of the cell or value, and unpack() takes quotes and escapes away.  Its
- * key is its number, and nothing comes after that.
+ * Without a column `path` every line is a sample and its cells or members are fields, which stay in
+ * the file: a field is the range of the cell or value, and unpack() takes quotes and escapes away.
+ * Its key is its number, and nothing comes after that.
  *
- * With one it is a manifest.  Column `path` names a file, `offset` and `length` (both may be missing) a range of it; every
- * other column is a field of its own.  All texts go into the index, after the sample's key and a
- * NUL, so that a path is known before anything is read: key, NUL, 0 or 1, with 1 the range as
- * two numbers of 8 bytes, then the texts.  A field's offset, less the sample's, is its place in
- * there.  Which file a path means is found out when it is opened: see `open` in a chain. */
+ * With one it is a manifest.  Column `path` names a file, `offset` and `length` (both may be
+ * missing) a range of it; every other column is a field of its own.  All texts go into the index,
+ * after the sample's key and a NUL, so that a path is known before anything is read: key, NUL, 0 or
+ * 1, with 1 the range as two numbers of 8 bytes, then the texts.  A field's offset, less the
+ * sample's, is its place in there.  Which file a path means is found out when it is opened: see
+ * `open` in a chain. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -60,7 +61,8 @@ static int is_space(uint8_t c)
 static int add_column(manifest *m, stk_bytes name, stk_bytes value, stk_error *err)
 {
     if (m->n == COLUMNS_MAX)
-        return stk_fail(err, STK_ELIMIT, "more than %u columns: write the table as Parquet", COLUMNS_MAX);
+        return stk_fail(err, STK_ELIMIT, "more than %u columns: write the table as Parquet",
+                        COLUMNS_MAX);
     if (m->n == m->cap) {
         uint32_t cap = m->cap ? 2 * m->cap : 16;
         column *grown = stk_grow(m->column, m->n * sizeof *grown, cap * sizeof *grown);
@@ -208,8 +210,9 @@ static int csv_header(manifest *m, stk_error *err)
     return 0;
 }
 
-/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the mark or line's end
- * before them, which tells unpack() what they are: there is one, since a header line comes first. */
+/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the mark or
+ * line's end before them, which tells unpack() what they are: there is one, since a header line
+ * comes first. */
 static void raw_cells(manifest *m, stk_bytes in)
 {
     const uint8_t *p = in.data, *end = in.data + in.len;
@@ -352,8 +355,7 @@ static int window_slide(window *w, size_t used, stk_error *err)
         uint8_t *grown = w->cap < RECORD_MAX ? stk_grow(w->data, w->len, 2 * w->cap) : NULL;
 
         if (w->cap >= RECORD_MAX)
-            return stk_fail(err, STK_ELIMIT,
-                            "a record of more than %u bytes%s", RECORD_MAX,
+            return stk_fail(err, STK_ELIMIT, "a record of more than %u bytes%s", RECORD_MAX,
                             w->quotes ? ": is a quote not closed?" : "");
         if (!grown)
             return stk_fail_nomem(err, 2 * w->cap);
@@ -474,7 +476,10 @@ static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
 static int manifest_probe(const char *name, stk_bytes head)
 {
     (void)head;
-    return ends_so(name, ".csv") || ends_so(name, ".tsv") || ends_so(name, ".jsonl") || ends_so(name, ".ndjson") ? 90 : 0;
+    return ends_so(name, ".csv") || ends_so(name, ".tsv") || ends_so(name, ".jsonl") ||
+                   ends_so(name, ".ndjson")
+               ? 90
+               : 0;
 }
 
 /* ---- reading ---- */
@@ -510,8 +515,8 @@ static int manifest_locate(const stk_entry *e, const stk_field *field, stk_place
     return text_of(e, field, &out->here, err);
 }
 
-/* A cell or value as it is written -> its text.  JSON's strings begin with their quote, cells in quotes
- * with what is before them (see raw_cells), all else is taken as it is. */
+/* A cell or value as it is written -> its text.  JSON's strings begin with their quote, cells in
+ * quotes with what is before them (see raw_cells), all else is taken as it is. */
 static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err)
 {
     uint8_t *to = dst;
@@ -521,7 +526,8 @@ static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err
         STK_TRY(stk_json_find(raw, "", &all, err)); /* the file may have been written to */
         return stk_json_unquote(all, to, len, err);
     }
-    if (raw.len < 3 || raw.data[1] != '"' || !memchr(",\n\t;", raw.data[0], 4)) { /* no plain cell has a quote */
+    /* no plain cell has a quote */
+    if (raw.len < 3 || raw.data[1] != '"' || !memchr(",\n\t;", raw.data[0], 4)) {
         memcpy(dst, raw.data, raw.len);
         *len = raw.len;
         return 0;

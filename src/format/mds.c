@@ -107,9 +107,10 @@ static stk_dtype dtype_of(const char *name, size_t len)
     static const struct {
         const char *name;
         stk_dtype dtype;
-    } known[] = { { "uint8", STK_U8 },   { "int8", STK_I8 },   { "uint16", STK_U16 }, { "int16", STK_I16 },
-                  { "uint32", STK_U32 }, { "int32", STK_I32 }, { "uint64", STK_I64 }, { "int64", STK_I64 },
-                  { "float16", STK_F16 }, { "float32", STK_F32 }, { "float64", STK_F64 }, { "int", STK_I64 } };
+    } known[] = { { "uint8", STK_U8 },    { "int8", STK_I8 },     { "uint16", STK_U16 },
+                  { "int16", STK_I16 },   { "uint32", STK_U32 },  { "int32", STK_I32 },
+                  { "uint64", STK_I64 },  { "int64", STK_I64 },   { "float16", STK_F16 },
+                  { "float32", STK_F32 }, { "float64", STK_F64 }, { "int", STK_I64 } };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i].name) == len && !memcmp(known[i].name, name, len))
@@ -164,9 +165,11 @@ typedef struct columns { /* raw texts of one shard */
     stk_bytes names, encodings, sizes;
 } columns;
 
-static int add_column(stk_mds_index *x, stk_bytes name, stk_bytes encoding, stk_bytes size, stk_error *err)
+static int add_column(stk_mds_index *x, stk_bytes name, stk_bytes encoding, stk_bytes size,
+                      stk_error *err)
 {
-    stk_mds_column *grown = stk_grow(x->column, x->n_columns * sizeof *grown, (x->n_columns + 1) * sizeof *grown);
+    stk_mds_column *grown = stk_grow(x->column, x->n_columns * sizeof *grown,
+                                     (x->n_columns + 1) * sizeof *grown);
     char *text = NULL;
     uint64_t bytes = 0;
     int rc;
@@ -222,9 +225,12 @@ int stk_doc_name(const char *name, stk_error *err)
 {
     for (const char *p = name; *p; p += strcspn(p, "/"), p += *p == '/')
         if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2]))
-            return stk_fail(err, STK_ECORRUPT, "index.json: the file %.80s is outside its folder", name);
-    return *name && *name != '/' ? 0
-                                 : stk_fail(err, STK_ECORRUPT, "index.json: the file `%.80s` is outside its folder", name);
+            return stk_fail(err, STK_ECORRUPT, "index.json: the file %.80s is outside its folder",
+                            name);
+    return *name && *name != '/'
+               ? 0
+               : stk_fail(err, STK_ECORRUPT, "index.json: the file `%.80s` is outside its folder",
+                          name);
 }
 
 typedef struct file {
@@ -241,12 +247,15 @@ static int on_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
         STK_TRY(stk_doc_text(value, f->name, err));
         return stk_doc_name(*f->name, err);
     }
-    if ((stk_doc_is(key, "\"hashes\"") || stk_doc_is(key, "hashes")) && value.len > 2 && value.data[0] == '{') {
+    if ((stk_doc_is(key, "\"hashes\"") || stk_doc_is(key, "hashes")) && value.len > 2 &&
+        value.data[0] == '{') {
         stk_free(*f->hashes);
         *f->hashes = stk_strndup((const char *)value.data, value.len);
         return *f->hashes ? 0 : stk_fail_nomem(err, value.len);
     }
-    return stk_doc_is(key, "\"bytes\"") || stk_doc_is(key, "bytes") ? stk_doc_number(value, UINT32_MAX, f->bytes, err) : 0;
+    return stk_doc_is(key, "\"bytes\"") || stk_doc_is(key, "bytes")
+               ? stk_doc_number(value, UINT32_MAX, f->bytes, err)
+               : 0;
 }
 
 static int read_codec(stk_mds_shard *s, stk_bytes v)
@@ -254,7 +263,11 @@ static int read_codec(stk_mds_shard *s, stk_bytes v)
     static const struct {
         const char *name;
         int codec;
-    } known[] = { { "br", STK_PQ_BROTLI }, { "bz2", STK_PQ_BZIP2 }, { "gz", STK_PQ_GZIP }, { "snappy", STK_PQ_SNAPPY }, { "zstd", STK_PQ_ZSTD } };
+    } known[] = { { "br", STK_PQ_BROTLI },
+                  { "bz2", STK_PQ_BZIP2 },
+                  { "gz", STK_PQ_GZIP },
+                  { "snappy", STK_PQ_SNAPPY },
+                  { "zstd", STK_PQ_ZSTD } };
     size_t len = 1;
 
     while (len < v.len && v.data[len] != '"' && v.data[len] != ':')
@@ -276,9 +289,11 @@ static int on_member(void *cookie, stk_bytes key, stk_bytes value, stk_error *er
     uint64_t n = 0;
 
     if (stk_doc_is(k, "raw_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.raw, &r->s.raw_bytes, &r->s.raw_hashes }, err);
+        return stk_json_members(value, on_file,
+                                &(file){ &r->s.raw, &r->s.raw_bytes, &r->s.raw_hashes }, err);
     if (stk_doc_is(k, "zip_data") && object)
-        return stk_json_members(value, on_file, &(file){ &r->s.zip, &r->s.zip_bytes, &r->s.zip_hashes }, err);
+        return stk_json_members(value, on_file,
+                                &(file){ &r->s.zip, &r->s.zip_bytes, &r->s.zip_hashes }, err);
     if (stk_doc_is(k, "compression") && value.len && value.data[0] == '"')
         return read_codec(&r->s, value);
     if (stk_doc_is(k, "samples")) {
@@ -329,9 +344,11 @@ static int add_shard(reading *r, stk_bytes text, stk_error *err)
     if (x->n == 1) {
         r->first = r->c;
         STK_TRY(read_columns(x, &r->c, err));
-    } else if (!same_text(r->first.names, r->c.names) || !same_text(r->first.encodings, r->c.encodings) ||
+    } else if (!same_text(r->first.names, r->c.names) ||
+               !same_text(r->first.encodings, r->c.encodings) ||
                !same_text(r->first.sizes, r->c.sizes))
-        return stk_fail(err, STK_ENOTSUP, "index.json: shard %" PRIu64 " has other columns than the first", x->n - 1);
+        return stk_fail(err, STK_ENOTSUP,
+                        "index.json: shard %" PRIu64 " has other columns than the first", x->n - 1);
     return 0;
 }
 
@@ -376,13 +393,14 @@ static uint32_t u32_at(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at, uint64_t *len,
-                  stk_error *err)
+int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at,
+                  uint64_t *len, stk_error *err)
 {
     uint64_t end;
 
     if (head.len < stk_mds_head(samples) || u32_at(head.data) != samples)
-        return stk_fail(err, STK_ECORRUPT, "the shard has not the %u samples that index.json says", samples);
+        return stk_fail(err, STK_ECORRUPT, "the shard has not the %u samples that index.json says",
+                        samples);
     *at = u32_at(head.data + 4 + 4 * (size_t)i);
     end = u32_at(head.data + 8 + 4 * (size_t)i);
     if (*at < stk_mds_head(samples) || *at > end || end > size)
@@ -391,14 +409,17 @@ int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, u
     return 0;
 }
 
-/* An array that says its shape: one byte (dimensions << 2 | log2 of the size of a side), its sides, the values. */
+/* An array that says its shape: one byte (dimensions << 2 | log2 of the size of a side), its sides,
+ * the values. */
 static int cut_array(const stk_mds_column *c, stk_bytes *v, stk_error *err)
 {
     uint32_t ndim = v->len ? v->data[0] >> 2 : 0, each = v->len ? 1u << (v->data[0] & 3) : 1;
     size_t head = 1 + (size_t)ndim * each;
 
     if (ndim != 1)
-        return stk_fail(err, STK_ENOTSUP, "column %.60s: an array of %u dimensions, and lists have one", c->name, ndim);
+        return stk_fail(err, STK_ENOTSUP,
+                        "column %.60s: an array of %u dimensions, and lists have one", c->name,
+                        ndim);
     if (v->len < head || (v->len - head) % stk_dtype_size(c->dtype))
         return stk_fail(err, STK_ECORRUPT, "column %.60s: an array that is cut off", c->name);
     v->data += head;
@@ -406,7 +427,8 @@ static int cut_array(const stk_mds_column *c, stk_bytes *v, stk_error *err)
     return 0;
 }
 
-int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk_bytes *out, stk_error *err)
+int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk_bytes *out,
+                  stk_error *err)
 {
     const stk_mds_column *c = &x->column[column];
     uint64_t at = 0, word = 0, len = 0;
@@ -418,7 +440,8 @@ int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk
         if (x->column[i].size >= 0)
             len = (uint64_t)x->column[i].size;
         else if (word + 4 > sample.len)
-            return stk_fail(err, STK_ECORRUPT, "a sample of %zu bytes has no room for its sizes", sample.len);
+            return stk_fail(err, STK_ECORRUPT, "a sample of %zu bytes has no room for its sizes",
+                            sample.len);
         else {
             len = u32_at(sample.data + word);
             word += 4;
@@ -428,7 +451,8 @@ int stk_mds_value(const stk_mds_index *x, stk_bytes sample, uint32_t column, stk
         return stk_fail(err, STK_ECORRUPT, "column %.60s goes on after its sample", c->name);
     *out = (stk_bytes){ sample.data + at, (size_t)len };
     if (c->unsigned64 && out->data[7] >> 7)
-        return stk_fail(err, STK_ECORRUPT, "column %.60s: a value of 2^63 or more is not an i64", c->name);
+        return stk_fail(err, STK_ECORRUPT, "column %.60s: a value of 2^63 or more is not an i64",
+                        c->name);
     if (c->exact ? out->len != c->exact : c->bare && out->len % stk_dtype_size(c->dtype))
         return stk_fail(err, STK_ECORRUPT, "column %.60s: a value of %zu bytes", c->name, out->len);
     return c->ndim && c->shape[0] < 0 && !c->bare ? cut_array(c, out, err) : 0;

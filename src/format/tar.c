@@ -20,9 +20,9 @@
 #include "format/group.h"
 
 #define WINDOW_MAX (256u << 10)
-#define WINDOW_MIN (4u << 10) /* pax header, its data, the header, and a small member after it */
+#define WINDOW_MIN (4u << 10)    /* pax header, its data, the header, and a small member after it */
 #define WINDOW_REMOTE (8u << 20) /* a round trip costs more than the bytes between headers */
-#define GAP_MAX (8u << 10)    /* skipping less than this costs more calls than it saves bytes */
+#define GAP_MAX (8u << 10)       /* skipping less than this costs more calls than it saves bytes */
 #define PROGRESS_STEP (4u << 20)
 
 typedef struct window {
@@ -46,7 +46,8 @@ typedef struct walk {
     uint64_t at, told; /* header under hand; offset last told to progress() */
     extension ext;
     int global_sized, ended; /* ended: by a block of zeros */
-    enum { NOT_KNOWN, IN_SAMPLE, AFTER_SAMPLE } torn; /* in a member of the sample that is put together? */
+    /* in a member of the sample that is put together? */
+    enum { NOT_KNOWN, IN_SAMPLE, AFTER_SAMPLE } torn;
     uint64_t global_size;
     stk_group group;
 } walk;
@@ -59,10 +60,10 @@ static int window_fill(window *w, uint64_t offset, size_t len, stk_error *err)
         remote = (w->file->source->can & STK_SOURCE_REMOTE) != 0;
     size_t want, most = remote ? WINDOW_REMOTE : WINDOW_MAX, cap = len > most ? len : most;
 
-    w->ahead = remote                         ? WINDOW_REMOTE
+    w->ahead = remote                          ? WINDOW_REMOTE
                : near && w->ahead < WINDOW_MAX ? w->ahead * 2
-               : near                         ? w->ahead
-                                              : WINDOW_MIN;
+               : near                          ? w->ahead
+                                               : WINDOW_MIN;
     if (w->cap < cap) {
         stk_free(w->data);
         w->cap = w->len = 0;
@@ -194,8 +195,8 @@ static int of_group(const stk_group *g, const stk_member *m)
 {
     size_t key_len, ext;
 
-    return g->open && stk_wds_split(m->name, m->name_len, &key_len, &ext) && key_len == g->key.len &&
-           !memcmp(m->name, g->key.s, key_len);
+    return g->open && stk_wds_split(m->name, m->name_len, &key_len, &ext) &&
+           key_len == g->key.len && !memcmp(m->name, g->key.s, key_len);
 }
 
 static int take_member(walk *k, const tar_header *h, uint64_t *next, stk_error *err)
@@ -303,16 +304,16 @@ static int take_no_end(walk *k, stk_error *err)
     return 0;
 }
 
-/* The shard is torn at k->at.  The sample before it counts if another one's member is torn, or if it has the
- * fields of those before it. */
+/* The shard is torn at k->at.  The sample before it counts if another one's member is torn, or if
+ * it has the fields of those before it. */
 static int take_before_tear(walk *k, stk_error *err)
 {
     int whole = k->torn == AFTER_SAMPLE ||
                 (k->torn == NOT_KNOWN && k->group.usual.len && !stk_group_is_cut(&k->group));
     char why[240];
 
-    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s", k->at,
-             err ? err->message : "damaged");
+    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s",
+             k->at, err ? err->message : "damaged");
     if (whole)
         STK_TRY(stk_group_flush(&k->group, err));
     if (k->scan->warn)

@@ -129,10 +129,9 @@ static int counted_read(stk_file *f, stk_io *io)
     return 0;
 }
 
-static const stk_source counted_source = { .abi = STK_PLUGIN_ABI,
-                                           .size = sizeof(stk_source),
-                                           .name = "counted",
-                                           .read = counted_read };
+static const stk_source counted_source = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_source), .name = "counted", .read = counted_read
+};
 
 static watch seen;
 static stk_error err;

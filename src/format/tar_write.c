@@ -305,8 +305,9 @@ static int open_remote(stk_tar_writer *w, const stk_store *store, stk_error *err
     const stk_source *s = stk_registry_source(w->path);
 
     if (!s || !s->put)
-        return at_path(w, stk_fail(err, STK_ENOTSUP,
-                                   "nothing can be written there: write to a folder, s3:// or gs://"),
+        return at_path(w,
+                       stk_fail(err, STK_ENOTSUP,
+                                "nothing can be written there: write to a folder, s3:// or gs://"),
                        err);
     if (!w->replace && is_remote_there(s, w->path, store))
         return is_there(w, err);

@@ -11,8 +11,8 @@
 
 typedef struct stk_tar_writer stk_tar_writer; /* Thread: one. */
 
-/* replace 0: a file called `path` is an error, now and at commit.  store: how a bucket is reached; NULL: by the
- * environment. */
+/* replace 0: a file called `path` is an error, now and at commit.  store: how a bucket is reached;
+ * NULL: by the environment. */
 int stk_tar_writer_open(stk_tar_writer **out, const char *path, const stk_store *store, int replace,
                         stk_error *err);
 
@@ -21,7 +21,8 @@ int stk_tar_writer_open(stk_tar_writer **out, const char *path, const stk_store 
 int stk_tar_writer_add(stk_tar_writer *w, stk_bytes name, stk_bytes data, int64_t mtime,
                        stk_error *err);
 
-/* Pack what is written, before the first member.  Takes `f`, which may be NULL: nothing is packed. */
+/* Pack what is written, before the first member.  Takes `f`, which may be NULL: nothing is
+ * packed. */
 void stk_tar_writer_take_framer(stk_tar_writer *w, stk_framer *f);
 /* The members of a sample are there: a frame may end here. */
 int stk_tar_writer_sample_end(stk_tar_writer *w, stk_error *err);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tfrecord.c - TensorFlow's records: a length, its checksum, the bytes, theirs.
  *
- * A record that is a tf.train.Example has a field for each feature: a single byte string is a range of the
- * shard; several are NAME.0, NAME.1, ...; numbers are the range of the feature's message, which unpack()
- * turns into text ("3", "0.5 2").  Which features are numbers is kept after the sample's key: a NUL,
- * then their places in the record, 4 bytes each.  Any other record has one field, `record`.
- * All checksums are checked when the shard is indexed. */
+ * A record that is a tf.train.Example has a field for each feature: a single byte string is a range
+ * of the shard; several are NAME.0, NAME.1, ...; numbers are the range of the feature's message,
+ * which unpack() turns into text ("3", "0.5 2").  Which features are numbers is kept after the
+ * sample's key: a NUL, then their places in the record, 4 bytes each.  Any other record has one
+ * field, `record`.  All checksums are checked when the shard is indexed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,8 +361,8 @@ static int take_before_tear(walk *w, stk_error *err)
 {
     char why[240];
 
-    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s", w->at,
-             err ? err->message : "damaged");
+    snprintf(why, sizeof why, "torn at byte %" PRIu64 ", the samples before that are taken: %.150s",
+             w->at, err ? err->message : "damaged");
     if (w->scan->warn)
         w->scan->warn(w->scan, why);
     if (w->scan->progress && w->scan->progress(w->scan, w->size))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_cache.h - arrays that a GPU keeps: memory there that is filled once, while batches already come by
- * the usual way, and that rows are gathered out of when all of it is there. */
+/* array_cache.h - arrays that a GPU keeps: memory there that is filled once, while batches already
+ * come by the usual way, and that rows are gathered out of when all of it is there. */
 #ifndef STOKER_SHELF_H
 #define STOKER_SHELF_H
 
@@ -20,9 +20,9 @@ void *stk_array_cache_room(stk_array_cache *s);
 int stk_array_cache_put(stk_array_cache *s, uint64_t at, size_t len);
 int stk_array_cache_ready(stk_array_cache *s);
 
-int stk_array_cache_there(const stk_array_cache *s);                           /* 1: all of it */
+int stk_array_cache_there(const stk_array_cache *s); /* 1: all of it */
 const uint8_t *stk_array_cache_arena(const stk_array_cache *s,
-                                     uint64_t *len); /* the GPU's memory */
-uint64_t stk_array_cache_filled(const stk_array_cache *s);                     /* bytes so far */
+                                     uint64_t *len);       /* the GPU's memory */
+uint64_t stk_array_cache_filled(const stk_array_cache *s); /* bytes so far */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_upload.c - cache="device" for arrays and token files: all of them copied to the GPU once, by a
- * thread of its own; from then on a row of a batch is only the place where it is on the GPU.
+/* array_upload.c - cache="device" for arrays and token files: all of them copied to the GPU once,
+ * by a thread of its own; from then on a row of a batch is only the place where it is on the GPU.
  *
  * Batches that were opened before all arrays are there are made as without the cache. */
 #include "gpu/array_upload.h"

@@ -15,7 +15,8 @@ typedef struct stk_array_move { /* an array, and where it goes in the cache */
     uint64_t at;
 } stk_array_move;
 
-typedef struct stk_array_upload { /* zeros, then what is to be done.  Thread: one starts and stops it. */
+/* zeros, then what is to be done.  Thread: one starts and stops it. */
+typedef struct stk_array_upload {
     stk_array_cache *cache;
     const stk_array_move *move;
     uint32_t n;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
  *
- * A flight is taken by the worker that has the batch's last row.  When all are in flight the batch waits,
- * and those that wait go together in the next one that is free: few pictures do not fill a GPU, many
- * do, and a GPU that is late gets them in larger groups.  The call at the end of a flight's stream puts
- * it on a list; the thread that lands batches (stk_device_complete) hands them on and sends it off again. */
+ * A flight is taken by the worker that has the batch's last row.  When all are in flight the batch
+ * waits, and those that wait go together in the next one that is free: few pictures do not fill a
+ * GPU, many do, and a GPU that is late gets them in larger groups.  The call at the end of a
+ * flight's stream puts it on a list; the thread that lands batches (stk_device_complete) hands them
+ * on and sends it off again. */
 #include "gpu/device.h"
 
 #include <string.h>
@@ -289,8 +290,8 @@ static int board_locked(stk_device *d, stk_transfer *f) STK_REQUIRES(d->lock)
     return f->busy;
 }
 
-/* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls that
- * free memory wait for it, whatever locks their callers hold. */
+/* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls
+ * that free memory wait for it, whatever locks their callers hold. */
 static void landed(void *cookie, int rc)
 {
     stk_transfer *f = cookie;
@@ -330,8 +331,8 @@ static size_t mix_bytes(const stk_batch *b)
     return n;
 }
 
-static int mix_part(const stk_transfer *f, const stk_batch *b, const stk_deferred_mix *m, uint32_t part,
-                    const void *row)
+static int mix_part(const stk_transfer *f, const stk_batch *b, const stk_deferred_mix *m,
+                    uint32_t part, const void *row)
 {
     stk_blend launch = m->part[part];
 
@@ -359,7 +360,8 @@ static int mix_batch(stk_transfer *f, const stk_batch *b, uint8_t *at)
     return rc;
 }
 
-/* STK_PENDING: batches on board are being mixed.  Those with rows to be made again wait for them. */
+/* STK_PENDING: batches on board are being mixed.  Those with rows to be made again wait for
+ * them. */
 static int mix_all(stk_transfer *f, stk_error *err)
 {
     stk_device *d = f->device;
@@ -512,7 +514,8 @@ static int make_places(stk_transfer *f, stk_error *err)
     if (!f->device->shelf)
         return 0;
     return stk_gpu_scratch_grow(f->device, &f->places,
-                        (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out, err);
+                                (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out,
+                                err);
 }
 
 static int send_gathered(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
@@ -670,8 +673,8 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 /* ---- rows made again ---- */
 
 /* Records of the output as it must be: one, or one for each of its views. */
-static int redo_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p, uint32_t row,
-                        stk_error *err)
+static int redo_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p,
+                        uint32_t row, stk_error *err)
 {
     const uint8_t *at = o->row[row].data;
     uint8_t *to = (uint8_t *)o->far->data + row * p->far_bytes;

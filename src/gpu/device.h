@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.h - the last stage of a batch: its outputs to a GPU.
  *
- * The worker that does the last row of a batch queues everything on one of a few streams: one copy a tensor,
- * pictures as slabs (slab.h) with the kernels after them, and at the end a call that says the batch
- * is there.  So a batch that is handed out is whole and still, for whatever stream the consumer likes;
- * nothing ever waits for the device but for a free stream.  What of it the consumer gets is in
- * buffers of a pool (far.h); where it was gathered is free as soon as the batch is handed out. */
+ * The worker that does the last row of a batch queues everything on one of a few streams: one copy
+ * a tensor, pictures as slabs (slab.h) with the kernels after them, and at the end a call that says
+ * the batch is there.  So a batch that is handed out is whole and still, for whatever stream the
+ * consumer likes; nothing ever waits for the device but for a free stream.  What of it the consumer
+ * gets is in buffers of a pool (far.h); where it was gathered is free as soon as the batch is
+ * handed out. */
 #ifndef STOKER_DEVICE_H
 #define STOKER_DEVICE_H
 
@@ -37,11 +38,12 @@ uint64_t stk_device_room(const stk_device *d); /* bytes there that batches may t
 /* There are so many slots: as many batches go together as leave others to be made meanwhile. */
 void stk_device_group(stk_device *d, uint32_t slots);
 
-/* Keep pictures there from now on, for outputs whose plan says so.  o->bytes 0: half of what is free
- * there; `most`: more than that is not needed; 0: not known.  Before the first batch. */
+/* Keep pictures there from now on, for outputs whose plan says so.  o->bytes 0: half of what is
+ * free there; `most`: more than that is not needed; 0: not known.  Before the first batch. */
 int stk_device_keep(stk_device *d, const stk_picture_cache_options *o, uint64_t most,
                     stk_error *err);
-/* Room for arrays of so many bytes; *out NULL: that is more than `limit` (0: half of what is free). */
+/* Room for arrays of so many bytes; *out NULL: that is more than `limit` (0: half of what is
+ * free). */
 int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
                      stk_error *err);
 stk_picture_cache *stk_device_kept(const stk_device *d); /* NULL: none are kept */

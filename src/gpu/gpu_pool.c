@@ -151,7 +151,8 @@ static far_buffer *take_idle_locked(stk_gpu_pool *f, size_t size) STK_REQUIRES(f
     return NULL;
 }
 
-/* Room for a new buffer is counted first; *dropped: buffers of other sizes that filled the limit. */
+/* Room for a new buffer is counted first; *dropped: buffers of other sizes that filled the
+ * limit. */
 static int count_locked(stk_gpu_pool *f, size_t size, far_buffer **dropped, stk_error *err)
     STK_REQUIRES(f->lock)
 {

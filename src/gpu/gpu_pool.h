@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_pool.h - memory of a GPU for what batches become there: buffers that come back when their last
- * holder lets go, and are used again when the GPU is through with them.
+/* gpu_pool.h - memory of a GPU for what batches become there: buffers that come back when their
+ * last holder lets go, and are used again when the GPU is through with them.
  *
- * Letting go says only that the program has queued all its uses.  So the holder that lets go names the
- * stream they are queued on (stk_buffer_used), and the next user's stream waits for that place.  The
- * pool outlives its loader while a buffer is out. */
+ * Letting go says only that the program has queued all its uses.  So the holder that lets go names
+ * the stream they are queued on (stk_buffer_used), and the next user's stream waits for that place.
+ * The pool outlives its loader while a buffer is out. */
 #ifndef STOKER_FAR_H
 #define STOKER_FAR_H
 

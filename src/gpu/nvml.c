@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvml.c - how busy a GPU is, by NVIDIA's management library, which is opened when it is asked for. */
+/* nvml.c - how busy a GPU is, by NVIDIA's management library, which is opened when it is asked
+ * for. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -396,7 +396,8 @@ int stk_pic_jpeg_ask(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_a
     return size_of(g, &there, ask, scratch, err);
 }
 
-int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *view, stk_error *err)
+int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *view,
+                        stk_error *err)
 {
     stk_pic *r = &g->rec;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan of
- * a launch from a batch of records.
+/* pic.h - the host's side of pictures on the GPU: a record from a picture and a view, and the plan
+ * of a launch from a batch of records.
  *
  * Only that part of the file is copied that the view sees: from the seek point at or before its
  * first column to the end of the chunk in which its last column is, row by row of MCUs. */
@@ -30,28 +30,32 @@ typedef struct stk_pic_gather {
 
 typedef struct stk_pic_ask { /* what is wanted of a JPEG */
     const stk_view *view;
-    const stk_rect *wide; /* what any record sees that shares its samples; NULL: only the view does */
-    int all; /* the whole scan goes over, so that it can be kept there: job->seek fits and is given */
-    uint64_t kept; /* the scan is kept there, at this place of the arena; head and seek are all that is
-                    * known of it: job->in is none.  0: it is not */
+    /* what any record sees that shares its samples; NULL: only the view does */
+    const stk_rect *wide;
+    /* the whole scan goes over, so that it can be kept there: job->seek fits and is given */
+    int all;
+    /* the scan is kept there, at this place of the arena; head and seek are all that is known of
+     * it: job->in is none.  0: it is not */
+    uint64_t kept;
 } stk_pic_ask;
 
 /* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE.
  * One block of scratch, which must live until stk_pic_jpeg_write().
- * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit, or, with `all`, the
- * file ends before its scan; STK_ENOMEM. */
+ * 0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do not fit, or, with `all`,
+ * the file ends before its scan; STK_ENOMEM. */
 int stk_pic_jpeg_ask(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_ask *ask,
                      stk_scratch *scratch, stk_error *err);
 
-static inline int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job, const stk_view *view,
-                                    stk_scratch *scratch, stk_error *err)
+static inline int stk_pic_jpeg_size(stk_pic_gather *g, const stk_jpeg_job *job,
+                                    const stk_view *view, stk_scratch *scratch, stk_error *err)
 {
     return stk_pic_jpeg_ask(g, job, &(stk_pic_ask){ .view = view }, scratch, err);
 }
 
-/* A record of geometry alone: STK_PIC_SHARED, of a picture that `lead` decodes.  `lead` sees something.
- * 0, or STK_ENOTSUP. */
-int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *view, stk_error *err);
+/* A record of geometry alone: STK_PIC_SHARED, of a picture that `lead` decodes.  `lead` sees
+ * something.  0, or STK_ENOTSUP. */
+int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *view,
+                        stk_error *err);
 
 /* The record; `to` has g->rec.size bytes and is aligned to STK_PIC_ALIGN. */
 void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
@@ -82,7 +86,7 @@ static inline uint32_t stk_pic_dtype_of(stk_dtype t)
 /* What one record adds to a launch.  Its writer asks, while the record is available. */
 typedef struct stk_pic_share {
     uint64_t planes, rows, taps, units, tile; /* bytes of scratch */
-    uint64_t sorts[STK_PIC_SORTS]; /* bit k: step k of its program is of this sort */
+    uint64_t sorts[STK_PIC_SORTS];            /* bit k: step k of its program is of this sort */
     uint32_t kind, n_units, n_steps;
     uint32_t work[5];  /* blocks of threads: sync, decode, across, down, a step of its tile */
     uint32_t duration; /* of its units, 0..15: longer ones start first */
@@ -105,9 +109,11 @@ typedef struct stk_pic_item {
     uint32_t row; /* of the output */
     uint32_t batch;
     uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
-    const struct stk_pic_item *lead; /* SHARED: whose samples it reads; in a plan before, or before it in this one */
-    uint64_t planes, planes_end;     /* what stk_pic_plan() says: where in scratch its samples are */
-    uint32_t step;                   /* ... while it plans: the next one that needs a launch */
+    /* SHARED: whose samples it reads; in a plan before, or before it in this one */
+    const struct stk_pic_item *lead;
+    /* what stk_pic_plan() says: where in scratch its samples are */
+    uint64_t planes, planes_end;
+    uint32_t step; /* ... while it plans: the next one that needs a launch */
 } stk_pic_item;
 
 /* Lists for the device, in memory of the caller's: jobs first, then work. */
@@ -116,7 +122,7 @@ typedef struct stk_pic_lists {
     size_t room;
     uint64_t scratch_room, scratch_from; /* bytes; those before `from` are another launch's */
     /* what stk_pic_plan() says */
-    size_t bytes; /* of memory that are used */
+    size_t bytes;     /* of memory that are used */
     uint64_t scratch; /* up to here */
     uint32_t n_jobs, n_sync, n_decode, n_across, n_down, n_tile, n_rounds;
     uint32_t round_n[STK_PIC_MAX_ROUNDS]; /* as stk_pic_launch has them */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_far_test - records of pictures that are on the GPU: whatever they say, the kernels' functions
- * read no pixel that there is not and write nowhere else (run with sanitizers); what does not fit the
- * launch is found.  Sound ones: tests/gpu/host/transform_gpu_test.c. */
+ * read no pixel that there is not and write nowhere else (run with sanitizers); what does not fit
+ * the launch is found.  Sound ones: tests/gpu/host/transform_gpu_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,12 +59,12 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
 /* Actions of every code that device code knows, with numbers that fit. */
 static void random_actions(bench *b, stk_draws *d)
 {
-    static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT, STK_ACT_SOLARIZE,
-                                      STK_ACT_POSTERIZE,  STK_ACT_CONTRAST, STK_ACT_AUTOCONTRAST,
+    static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
+                                      STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                       STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                      STK_ACT_HSV,        STK_ACT_GRAYSCALE, STK_ACT_SHUFFLE,
-                                      STK_ACT_NOISE,      STK_ACT_BLUR, STK_ACT_SHARPNESS,
-                                      STK_ACT_ERASE,      STK_ACT_WARP, STK_ACT_JPEG };
+                                      STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
+                                      STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
+                                      STK_ACT_ERASE,      STK_ACT_WARP,       STK_ACT_JPEG };
 
     d->n_actions = below(b, 6);
     for (uint32_t i = 0; i < d->n_actions; i++) {
@@ -101,8 +101,8 @@ static void random_record(bench *b, uint32_t i, const stk_view *v, uint32_t w, u
         d.from[1] = d.n_actions / 2;
         d.n_views = 2;
     }
-    b->source[N - 1 - i].out_bytes =
-        (uint64_t)stk_draws_last(&d)->vis_w * stk_draws_last(&d)->vis_h * 3;
+    b->source[N - 1 - i].out_bytes = (uint64_t)stk_draws_last(&d)->vis_w *
+                                     stk_draws_last(&d)->vis_h * 3;
     b->source[N - 1 - i].out = malloc(b->source[N - 1 - i].out_bytes);
     assert_int_equal(stk_pic_program_make(&program, &d, &err), 0);
     stk_pic_far_head(&head, v, w, h);
@@ -126,10 +126,12 @@ static void bench_open(bench *b, uint32_t round)
         stk_view v = random_view(b, w, h);
 
         b->item[i] = (stk_pic_item){ .at = i * rec, .row = N - 1 - i };
-        b->source[N - 1 - i] = (stk_pic_source){
-            .data = malloc((size_t)w * h * 3), .step_x = 3, .step_y = 3 * (int64_t)w, .step_c = 1,
-            .width = w, .height = h
-        };
+        b->source[N - 1 - i] = (stk_pic_source){ .data = malloc((size_t)w * h * 3),
+                                                 .step_x = 3,
+                                                 .step_y = 3 * (int64_t)w,
+                                                 .step_c = 1,
+                                                 .width = w,
+                                                 .height = h };
         assert_int_equal(stk_pic_far_takes(&v, w, h, &err), 0);
         random_record(b, i, &v, w, h);
         memset((void *)(uintptr_t)b->source[N - 1 - i].data, 7, (size_t)w * h * 3);
@@ -180,7 +182,8 @@ static void hostile_records(void **state)
             stk_pic *r = record(&b, i);
 
             for (uint32_t k = below(&b, 4); k < 4; k++)
-                ((uint8_t *)r)[below(&b, k & 1 && r->size <= EACH && r->n_steps ? r->size : sizeof *r)] ^=
+                ((uint8_t *)
+                     r)[below(&b, k & 1 && r->size <= EACH && r->n_steps ? r->size : sizeof *r)] ^=
                     (uint8_t)(1u << below(&b, 8));
             if (!(round & 1)) {
                 r->size = r->size > b.l.slab_len - b.item[i].at ? 0 : r->size;

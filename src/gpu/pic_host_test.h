@@ -314,14 +314,16 @@ static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage
         stk_pic_know_first(&known, g, t);
     stk_pic_know(&known, g, 0, 1);
     for (uint32_t i = from; i < to; i += 4) {
-        stk_pic_four f = g->s.head ? stk_pic_four_made(g, &known, i, to) : stk_pic_four_at(g, i, to);
+        stk_pic_four f = g->s.head ? stk_pic_four_made(g, &known, i, to)
+                                   : stk_pic_four_at(g, i, to);
 
         host_finish(l, g, &known, &f);
     }
 }
 
 /* A step that is of another sort than its launch is not done: so it is on the device. */
-static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t sort, uint32_t from)
+static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t sort,
+                             uint32_t from)
 {
     const uint32_t all = (uint32_t)g->s.w * g->s.h;
 
@@ -340,7 +342,8 @@ static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, ui
 }
 
 /* The n entries of one launch. */
-static inline void host_round(const stk_pic_launch *l, uint32_t sort, const stk_pic_work *work, uint32_t n)
+static inline void host_round(const stk_pic_launch *l, uint32_t sort, const stk_pic_work *work,
+                              uint32_t n)
 {
     for (uint32_t w = 0; w < n; w++) {
         const stk_pic_job *j = &l->job[work[w].job];

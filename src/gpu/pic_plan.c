@@ -43,7 +43,9 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
         return s;
     room = stk_pic_room_of(r);
     room.planes = r->kind == STK_PIC_SHARED ? 0 : room.planes;
-    s = (stk_pic_share){ room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind };
+    s = (stk_pic_share){
+        room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind
+    };
     s.size = r->size;
     s.n_steps = r->n_steps;
     for (uint32_t k = 0; k < r->n_steps; k++)
@@ -163,8 +165,9 @@ static uint32_t sort_of(const stk_pic_share *s, uint32_t step)
     return sort;
 }
 
-/* The sort of step for which most is waiting: pictures count by the steps they still have, so that short
- * programs wait for long ones and then share a launch with them.  STK_PIC_SORTS: nothing is left. */
+/* The sort of step for which most is waiting: pictures count by the steps they still have, so that
+ * short programs wait for long ones and then share a launch with them.  STK_PIC_SORTS: nothing is
+ * left. */
 static uint32_t next_sort(const stk_pic_lists *p, const stk_pic_item *item)
 {
     uint64_t waits[STK_PIC_SORTS] = { 0 };
@@ -179,7 +182,8 @@ static uint32_t next_sort(const stk_pic_lists *p, const stk_pic_item *item)
 }
 
 /* One launch: a step of each picture whose next one is of that sort.  Where its entries end. */
-static stk_pic_work *add_round(stk_pic_lists *p, stk_pic_item *item, uint32_t sort, stk_pic_work *to)
+static stk_pic_work *add_round(stk_pic_lists *p, stk_pic_item *item, uint32_t sort,
+                               stk_pic_work *to)
 {
     stk_pic_work *from = to;
 

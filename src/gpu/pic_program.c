@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_program.c - actions to steps: as few launches as their order allows.
  *
- * A run of actions on single pixels joins the step before it.  A new step begins at an action that sees
- * other pixels, and at one that needs figures of the whole picture: the step before it gathers them.  A
- * view of what was made before it is two steps, across and down; its weights are in the tables.  So is a
- * blur of many taps; one of few is a single step. */
+ * A run of actions on single pixels joins the step before it.  A new step begins at an action that
+ * sees other pixels, and at one that needs figures of the whole picture: the step before it gathers
+ * them.  A view of what was made before it is two steps, across and down; its weights are in the
+ * tables.  So is a blur of many taps; one of few is a single step. */
 #include "gpu/pic_program.h"
 
 #include <assert.h>

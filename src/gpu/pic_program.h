@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_program.h - what ops drew for a picture's pixels, as the program of its record (cuda/slab.h). */
+/* pic_program.h - what ops drew for a picture's pixels, as the program of its record
+ * (cuda/slab.h). */
 #ifndef STOKER_PIC_PROGRAM_H
 #define STOKER_PIC_PROGRAM_H
 
@@ -17,16 +18,17 @@ typedef struct stk_pic_program {
     uint32_t n_steps, n_row, n_slots, areas;
     uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs and JPEG */
     uint32_t n_tables;         /* of the latter */
-    uint32_t n_axes; /* their actions come first, those that were drawn after them */
+    uint32_t n_axes;           /* their actions come first, those that were drawn after them */
     stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;
 
-/* Does device code make all that the ops of a chain do to pixels?  What one picture draws may still be
- * too much for it. */
+/* Does device code make all that the ops of a chain do to pixels?  What one picture draws may still
+ * be too much for it. */
 int stk_pic_program_can(const stk_chain *c);
 
-/* The steps of what was drawn; n_steps 0: the view is all there is.  STK_ENOTSUP: the host must do it. */
+/* The steps of what was drawn; n_steps 0: the view is all there is.  STK_ENOTSUP: the host must do
+ * it. */
 int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err);
 
 /* A record of the first view that has its size gets room for the program ... */

@@ -498,13 +498,14 @@ static uint32_t check_rounds(stk_pic_item *item, uint32_t n)
     return p.n_rounds;
 }
 
-/* A launch has blocks of threads for those pictures only that have something to do in it; short programs
- * share launches with long ones. */
+/* A launch has blocks of threads for those pictures only that have something to do in it; short
+ * programs share launches with long ones. */
 static void rounds(void **state)
 {
     char longest[STK_PIC_MAX_STEPS + 1];
-    stk_pic_item item[16] = { stepped("pp", 3), stepped("ppn", 3), stepped("", 0), stepped("n", 3),
-                              stepped("pn", 2), stepped("p", 1),   stepped("ppn", 3) };
+    stk_pic_item item[16] = { stepped("pp", 3), stepped("ppn", 3), stepped("", 0),
+                              stepped("n", 3),  stepped("pn", 2),  stepped("p", 1),
+                              stepped("ppn", 3) };
     bench b;
 
     (void)state;
@@ -705,11 +706,17 @@ static void hostile_points(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_and_size), cmocka_unit_test(every_type),
-        cmocka_unit_test(without_points),      cmocka_unit_test(flat_and_wide),
-        cmocka_unit_test(kept_there),          cmocka_unit_test(plain_records),
-        cmocka_unit_test(plans_split), cmocka_unit_test(rounds),         cmocka_unit_test(refused),
-        cmocka_unit_test(damaged_scans),       cmocka_unit_test(hostile_records),
+        cmocka_unit_test(every_kind_and_size),
+        cmocka_unit_test(every_type),
+        cmocka_unit_test(without_points),
+        cmocka_unit_test(flat_and_wide),
+        cmocka_unit_test(kept_there),
+        cmocka_unit_test(plain_records),
+        cmocka_unit_test(plans_split),
+        cmocka_unit_test(rounds),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(damaged_scans),
+        cmocka_unit_test(hostile_records),
         cmocka_unit_test(hostile_points),
     };
 

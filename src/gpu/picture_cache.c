@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* picture_cache.c - a word an entry: its state in the low bits, its place in the arena above them.
  *
- * Words are in groups that are made when one of theirs is first claimed, so that a data set of which
- * little fits costs little. */
+ * Words are in groups that are made when one of theirs is first claimed, so that a data set of
+ * which little fits costs little. */
 #include "gpu/picture_cache.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture_cache_test.c - entries of the arena: each is kept once, in a place of its own, for any thread; bad ones
- * never again. */
+/* picture_cache_test.c - entries of the arena: each is kept once, in a place of its own, for any
+ * thread; bad ones never again. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

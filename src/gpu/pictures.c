@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures.c - the pictures of the batches on board of a flight: records over in one copy a batch, then
- * the kernels, once for all of them, and what they say of each picture back.
+/* pictures.c - the pictures of the batches on board of a flight: records over in one copy a batch,
+ * then the kernels, once for all of them, and what they say of each picture back.
  *
- * Outputs whose pictures one of them decodes go together: their records are in one slab, and launches
- * of the same rows follow each other, that of the output which decodes first.
+ * Outputs whose pictures one of them decodes go together: their records are in one slab, and
+ * launches of the same rows follow each other, that of the output which decodes first.
  *
  * Where they need more scratch memory than there may be, rows go in parts that use it in turn.
  * Records that found no room in the slab are copied after it, one by one. */
@@ -121,7 +121,7 @@ static void claim_places(stk_transfer *f, uint32_t output)
     for (uint32_t i = 0; k && i < p->n; i++)
         if (p->item[i].share.scan)
             p->item[i].keep = stk_picture_cache_claim(k, whose(f, output, &p->item[i]),
-                                             p->item[i].share.scan);
+                                                      p->item[i].share.scan);
 }
 
 void stk_pictures_lost(stk_transfer *f, uint32_t output)
@@ -175,7 +175,8 @@ static void describe(stk_pic_launch *l, const stk_transfer *f, uint32_t output)
     memcpy(l->add, p->spec.add, sizeof l->add);
 }
 
-/* n items of an output, from `first` on; *at: how much of scratch those before it in the group use. */
+/* n items of an output, from `first` on; *at: how much of scratch those before it in the group
+ * use. */
 static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, uint64_t *at)
 {
     stk_device *d = f->device;
@@ -201,7 +202,8 @@ static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, 
 
 /* ---- outputs that go together ---- */
 
-/* The output that decodes pictures of this one's, or itself: its workers said so beside the records. */
+/* The output that decodes pictures of this one's, or itself: its workers said so beside the
+ * records. */
 static uint32_t lead_of(const stk_transfer *f, uint32_t output)
 {
     for (uint32_t k = 0; k < f->n; k++) {
@@ -311,10 +313,10 @@ static int make_scratch(stk_transfer *f, uint32_t first, stk_error *err)
            d->group;     /* growing waits for the GPU: once, for all that may come */
     most = most * 4 / 5; /* rooms are made larger than asked for */
     return stk_gpu_scratch_grow(d, &f->scratch,
-                        (size_t)(want < most  ? want
-                                 : one > most ? one
-                                              : most),
-                        err);
+                                (size_t)(want < most  ? want
+                                         : one > most ? one
+                                                      : most),
+                                err);
 }
 
 /* Where the pictures will be. */
@@ -341,7 +343,7 @@ static int make_rooms(stk_transfer *f, uint32_t first, stk_error *err)
         STK_TRY(make_outputs(f, o, err));
     }
     EACH_OF_GROUP(o, f, first)
-        find_leads(f, o);
+    find_leads(f, o);
     STK_TRY(stk_gpu_scratch_grow(f->device, &f->slab, (slab / f->n + 1) * f->device->group, err));
     return make_scratch(f, first, err);
 }
@@ -400,15 +402,15 @@ static int send_group(stk_transfer *f, uint32_t first, stk_error *err)
     if (!rc)
         rc = c->event_record(gpu, f->copied, f->stream);
     EACH_OF_GROUP(o, f, first)
-        if (!rc)
-            rc = c->zero(gpu, f->pictures[o].far.data, f->pictures[o].n * sizeof(uint32_t), f->stream);
+    if (!rc)
+        rc = c->zero(gpu, f->pictures[o].far.data, f->pictures[o].n * sizeof(uint32_t), f->stream);
     if (rc)
         return stk_device_fail(f->device, rc, "a slab of pictures could not be sent", err);
     STK_TRY(launch_all(f, first, err));
     EACH_OF_GROUP(o, f, first)
-        if (!rc)
-            rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].far.data,
-                         f->pictures[o].n * sizeof(uint32_t), STK_COPY_OUT, f->stream);
+    if (!rc)
+        rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].far.data,
+                     f->pictures[o].n * sizeof(uint32_t), STK_COPY_OUT, f->stream);
     return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
 }
 

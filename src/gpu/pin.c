@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pin.c - page-locked memory for batches that stay here, and are read by a GPU at its leisure.
  *
- * A program that copies such a batch to a GPU without waiting, and lets go of it, must not find the next batch
- * in it.  So after the last holder an event is recorded on every stream that the consumer was seen
- * with, and the memory is used again when all of them have passed. */
+ * A program that copies such a batch to a GPU without waiting, and lets go of it, must not find the
+ * next batch in it.  So after the last holder an event is recorded on every stream that the
+ * consumer was seen with, and the memory is used again when all of them have passed. */
 #include "gpu/pin.h"
 
 #include "base/lock.h"

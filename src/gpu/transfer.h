@@ -22,10 +22,10 @@ typedef struct stk_pictures { /* one output's pictures */
     size_t lists_at, lists_room, lists_used;
     size_t slab_at[STK_PIC_BATCHES]; /* where each batch begins in the slab */
     size_t slab_bytes;               /* that its records take there */
-    uint32_t n;               /* of all batches; 0: the output has none */
-    stk_pic_item *item;       /* of each, in `near` */
-    int claimed;              /* places for some of them (keep.h) */
-    uint32_t *status;         /* of each, in `near`: comes back when the kernels are through */
+    uint32_t n;                      /* of all batches; 0: the output has none */
+    stk_pic_item *item;              /* of each, in `near` */
+    int claimed;                     /* places for some of them (keep.h) */
+    uint32_t *status; /* of each, in `near`: comes back when the kernels are through */
 } stk_pictures;
 
 typedef struct stk_queued_batch {
@@ -42,12 +42,12 @@ typedef struct stk_transfer {
     stk_room slab, scratch;      /* the GPU's */
     stk_room places;             /* the GPU's: where rows of arrays are, of all batches on board */
     size_t places_used;
-    stk_room mixes; /* the GPU's: what rows that are mixed get, of all batches on board */
-    int mixing;     /* all is there, and rows are mixed with each other */
+    stk_room mixes;         /* the GPU's: what rows that are mixed get, of all batches on board */
+    int mixing;             /* all is there, and rows are mixed with each other */
     stk_pictures *pictures; /* of each output */
     stk_queued_batch on[STK_PIC_BATCHES]; /* batches */
     uint32_t n;
-    int rc;                  /* CUDA's error, when it is through */
+    int rc;                    /* CUDA's error, when it is through */
     struct stk_transfer *next; /* device->lock: landed */
 } stk_transfer;
 
@@ -56,21 +56,21 @@ struct stk_device {
     int gpu;
     stk_gpu_info info;
     stk_gpu_pool *far;
-    stk_picture_cache *keep;   /* pictures that stay there; NULL: none do */
-    stk_array_cache *shelf; /* arrays that do */
-    uint32_t blocks;  /* of threads at once; 0: no bound */
+    stk_picture_cache *keep; /* pictures that stay there; NULL: none do */
+    stk_array_cache *shelf;  /* arrays that do */
+    uint32_t blocks;         /* of threads at once; 0: no bound */
     stk_mutex lock;
     pthread_cond_t land;
     stk_queued_batch waiting[STK_MAX_WAITING]; /* lock: from `first` to before `end` */
-    uint32_t first, end;                 /* lock; taken modulo STK_MAX_WAITING */
-    stk_transfer *landed, **landed_tail;      /* lock */
-    int shut;                               /* lock: nothing more is sent */
+    uint32_t first, end;                       /* lock; taken modulo STK_MAX_WAITING */
+    stk_transfer *landed, **landed_tail;       /* lock */
+    int shut;                                  /* lock: nothing more is sent */
     stk_transfer flight[STK_MAX_FLIGHTS];
     stk_transfer redo; /* the consumer's, for single rows */
     uint32_t n_flights, n_out;
     uint32_t group; /* batches of a flight, at most */
     uint64_t limit;
-    _Atomic uint64_t rooms; /* bytes there of all rooms */
+    _Atomic uint64_t rooms;   /* bytes there of all rooms */
     stk_device_stats figures; /* lock */
 };
 
@@ -80,8 +80,8 @@ int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err
 
 int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
 
-/* pictures.c: slabs of all batches on board, of all outputs that are pictures, and their kernels, on the
- * flight's stream. */
+/* pictures.c: slabs of all batches on board, of all outputs that are pictures, and their kernels,
+ * on the flight's stream. */
 int stk_pictures_send(stk_transfer *f, stk_error *err);
 /* The kernels are through: mark rows that could not be made.  0 or STK_ENOMEM. */
 int stk_pictures_landed(stk_transfer *f, uint32_t output);

@@ -2,9 +2,10 @@
 /* views.c - records of a call are written into page-locked memory that calls take in turn, and go
  * over in one copy; memory on the GPU is one block, which calls use one after the other.
  *
- * Invariant: the host writes into a turn's memory only when the copy from it is through (its event),
- * and a stream uses the block only after the stream before (`through`).  Where the pictures of a
- * call need more scratch memory than SCRATCH, several launches follow each other and use it in turn. */
+ * Invariant: the host writes into a turn's memory only when the copy from it is through (its
+ * event), and a stream uses the block only after the stream before (`through`).  Where the pictures
+ * of a call need more scratch memory than SCRATCH, several launches follow each other and use it in
+ * turn. */
 #include "gpu/views.h"
 
 #include <stdio.h>

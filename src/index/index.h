@@ -117,7 +117,8 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
 /* Hand in a shard's chunk of a column, each once, in any order. */
 int stk_index_writer_column(stk_index_writer *w, uint64_t shard, const char *name,
                             const stk_chunk *chunk, stk_error *err);
-/* Finish, fsync, rename into place; equal shards give equal bytes, in whatever order they came.  Without it, close() removes what was written. */
+/* Finish, fsync, rename into place; equal shards give equal bytes, in whatever order they came.
+ * Without it, close() removes what was written. */
 int stk_index_writer_commit(stk_index_writer *w, stk_error *err);
 /* A new descriptor of what was committed, for stk_index_open_fd(); -1: none. */
 int stk_index_writer_fd(const stk_index_writer *w);

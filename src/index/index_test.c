@@ -325,10 +325,10 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip), cmocka_unit_test(unaligned_memory),
-        cmocka_unit_test(edges),      cmocka_unit_test(million),
-        cmocka_unit_test(damage),     cmocka_unit_test(truncated),
-        cmocka_unit_test(hostile),    cmocka_unit_test(unknown_section_is_ignored),
+        cmocka_unit_test(round_trip),      cmocka_unit_test(unaligned_memory),
+        cmocka_unit_test(edges),           cmocka_unit_test(million),
+        cmocka_unit_test(damage),          cmocka_unit_test(truncated),
+        cmocka_unit_test(hostile),         cmocka_unit_test(unknown_section_is_ignored),
         cmocka_unit_test(read_in_a_child),
     };
 

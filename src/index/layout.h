@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.h - the index file as it is stored on disk, and the open index.  docs/formats/index.md says
- * the same in words.
+/* layout.h - the index file as it is stored on disk, and the open index.  docs/formats/index.md
+ * says the same in words.
  *
- * Head (4 KiB, holds the section table) | segments, one a shard, in the order of the shards, each with its
- * chunks of columns after it | tables.  All numbers are little-endian; they are loaded with memcpy, so that an index in
- * memory may begin at any address. */
+ * Head (4 KiB, holds the section table) | segments, one a shard, in the order of the shards, each
+ * with its chunks of columns after it | tables.  All numbers are little-endian; they are loaded
+ * with memcpy, so that an index in memory may begin at any address. */
 #ifndef STOKER_INDEX_LAYOUT_H
 #define STOKER_INDEX_LAYOUT_H
 

@@ -39,9 +39,8 @@ static int block_check(const stk_index *ix, uint64_t b, stk_error *err)
         if (state == mine) {
             nanosleep(&pause, NULL);
             state = atomic_load_explicit(&ix->seen[b], memory_order_acquire);
-        } else if (atomic_compare_exchange_weak_explicit(&ix->seen[b], &state, mine,
-                                                         memory_order_acquire,
-                                                         memory_order_acquire)) {
+        } else if (atomic_compare_exchange_weak_explicit(
+                       &ix->seen[b], &state, mine, memory_order_acquire, memory_order_acquire)) {
             break;
         }
     }

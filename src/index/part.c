@@ -139,7 +139,8 @@ static uint64_t field_offset(const stk_index_part *p, uint64_t offset, size_t k)
     return f->rel == IDX_WIDE ? p->wide[f->size].offset : offset + f->rel;
 }
 
-static int print_row(const stk_index_part *p, uint64_t row, idx_print *at, uint64_t *hash, stk_error *err)
+static int print_row(const stk_index_part *p, uint64_t row, idx_print *at, uint64_t *hash,
+                     stk_error *err)
 {
     uint64_t offset = p->samples[row].place >> 16;
     size_t first = p->samples[row].field,

@@ -19,7 +19,7 @@ struct stk_index_part {
     size_t n_keys, keys_cap;
     uint32_t *ids; /* scratch: names of the sample available */
     size_t ids_cap;
-    uint32_t schema; /* of the last sample */
+    uint32_t schema;   /* of the last sample */
     char warning[256]; /* "": none */
     int (*progress)(void *cookie, uint64_t offset);
     void *progress_cookie;
@@ -41,8 +41,9 @@ static inline uint64_t idx_print_row(uint64_t n, uint64_t i)
     return k > 1 ? i * (n - 1) / (k - 1) : 0;
 }
 
-/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  The places of a
- * remote one are walked twice: first they are noted, then all are read at once, then they are mixed. */
+/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  The
+ * places of a remote one are walked twice: first they are noted, then all are read at once, then
+ * they are mixed. */
 typedef struct idx_print {
     stk_file *file;
     uint64_t size;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* print.c - the bytes that make a shard's fingerprint.
  *
- * They are at up to 16 samples, three places each.  Of a local file they are read one by one.  Of a remote one
- * each would be a round trip, so all of them are asked for at once: places no farther apart than the bytes that a
- * round trip takes by one request, a small shard as a whole. */
+ * They are at up to 16 samples, three places each.  Of a local file they are read one by one.  Of a
+ * remote one each would be a round trip, so all of them are asked for at once: places no farther
+ * apart than the bytes that a round trip takes by one request, a small shard as a whole. */
 #include <string.h>
 
 #include "base/halt.h"

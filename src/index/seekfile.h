@@ -86,7 +86,8 @@ typedef struct stk_seek_writer stk_seek_writer; /* Thread: any (locks inside). *
 
 /* Be the only process that makes seek points, or lengths, of this index: the lock is on
  * HASH.seek.lock, since HASH.idx may be replaced at any time.  0, or STK_END: another process
- * does.  End with stk_lock_drop().  Where no lock can be had, at worst the last one's files stand. */
+ * does.  End with stk_lock_drop().  Where no lock can be had, at worst the last one's files
+ * stand. */
 int stk_seek_lock(const char *index_path, stk_lock_file *lock);
 
 /* Written beside `path`, renamed there by commit(); close() without it removes it. */

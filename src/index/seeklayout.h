@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seeklayout.h - HASH.seek as it is stored on disk: head | groups, in the order in which they came |
- * table of shards | table of groups.  Little-endian, loaded with memcpy. */
+/* seeklayout.h - HASH.seek as it is stored on disk: head | groups, in the order in which they came
+ * | table of shards | table of groups.  Little-endian, loaded with memcpy. */
 #ifndef STOKER_SEEKLAYOUT_H
 #define STOKER_SEEKLAYOUT_H
 

@@ -5,7 +5,8 @@
  * records for each sample, all published by compare-and-swap and never changed or freed before
  * close.  Memory is bounded; what comes after that is not kept.  A write joins what is in HASH.seek
  * by then with what was found, aside, and renames: readers see the old file or the new one.  The
- * groups it makes are marked as partial, so that `stoker index --jpeg` still looks at all samples. */
+ * groups it makes are marked as partial, so that `stoker index --jpeg` still looks at all
+ * samples. */
 #ifndef STOKER_SEEKLEARN_H
 #define STOKER_SEEKLEARN_H
 

@@ -19,7 +19,7 @@ static int print_row(const stk_index *ix, uint64_t id, idx_print *p, uint64_t *h
 
     STK_TRY(stk_index_entry(ix, id, &e, err));
     STK_TRY(idx_print_mix(p, e.offset, hash, err));
-    for (uint32_t k = 0; k < e.n_fields; k += e.n_fields > 1 ? e.n_fields - 1 : 1) {
+    for (uint32_t k = 0; k<e.n_fields; k += e.n_fields> 1 ? e.n_fields - 1 : 1) {
         STK_TRY(stk_index_field(ix, &e, k, &field, err));
         STK_TRY(idx_print_mix(p, field.offset, hash, err));
     }
@@ -214,7 +214,9 @@ static int walk_progress(stk_scan *scan, uint64_t offset)
 static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
 {
     const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
-    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress, .name = was->name }, .ix = ix, .was = was };
+    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress, .name = was->name },
+               .ix = ix,
+               .was = was };
     stk_error why = { 0 };
     int rc;
 
@@ -240,7 +242,6 @@ static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file
                         stk_file_info *now, stk_error *err)
 {
     int same;
-
 
     if (was->etag[0])
         STK_TRY(stk_folder_state(f, now, err));

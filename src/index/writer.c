@@ -5,8 +5,8 @@
  * again; which schema of the data set they mean is a table.  At commit the schemas are numbered
  * again by walking the shards in list order, so that names and schemas have the same numbers
  * however the threads ran.  Segments that did not come in list order are then written once more in
- * it: equal shards have an index of equal bytes, no thread waits for another, and none of them stays in
- * memory.  The file appears under its name only when it is whole and on disk;
+ * it: equal shards have an index of equal bytes, no thread waits for another, and none of them
+ * stays in memory.  The file appears under its name only when it is whole and on disk;
  * until then it is a temporary one that close() removes. */
 #include <errno.h>
 #include <fcntl.h>
@@ -477,7 +477,8 @@ static int arrange_shard(stk_index_writer *w, const before *b, uint64_t i, stk_e
 
     STK_TRY(put_string(w, b->strings + r->name, &r->name, err));
     STK_TRY(put_string(w, b->strings + r->etag, &r->etag, err));
-    STK_TRY(idx_reserve((void **)&w->maps, &w->maps_cap, w->n_maps + r->n_map, sizeof *w->maps, err));
+    STK_TRY(
+        idx_reserve((void **)&w->maps, &w->maps_cap, w->n_maps + r->n_map, sizeof *w->maps, err));
     r->map = (uint32_t)w->n_maps;
     for (uint32_t k = 0; k < r->n_map; k++)
         w->maps[w->n_maps++] = b->maps[map + k];

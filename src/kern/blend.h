@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blend.h - two rows of a batch mixed with each other, element by element, for the host and a GPU alike.
+/* blend.h - two rows of a batch mixed with each other, element by element, for the host and a GPU
+ * alike.
  *
- * a * l + b * k in f32, each operation rounded by itself; f16 and bf16 are widened for it.  A row that
- * has a box takes its partner's elements there and keeps its own elsewhere. */
+ * a * l + b * k in f32, each operation rounded by itself; f16 and bf16 are widened for it.  A row
+ * that has a box takes its partner's elements there and keeps its own elsewhere. */
 #ifndef STOKER_KERN_BLEND_H
 #define STOKER_KERN_BLEND_H
 
 #include "kern/half.h"
 
 typedef struct stk_blend_row { /* what one row gets */
-    uint32_t on;             /* 0: it stays as it is */
-    uint32_t cut;            /* its pictures have a box; else they are blended, as labels always are */
-    float l, k;              /* of itself, of its partner */
+    uint32_t on;               /* 0: it stays as it is */
+    /* its pictures have a box; else they are blended, as labels always are */
+    uint32_t cut;
+    float l, k; /* of itself, of its partner */
     uint32_t y0, y1, x0, x1;
 } stk_blend_row;
 
@@ -21,9 +23,10 @@ typedef struct stk_blend { /* one output of a batch; row i and row rows - 1 - i 
     float keep, add;
     uint64_t count; /* elements of a row */
     uint32_t rows;
-    uint32_t dtype;                /* stk_dtype; one that is not a float is only cut */
-    uint32_t size;                 /* bytes of an element */
-    uint32_t boxes;                /* 1: rows are pictures, of so many pixels with so many elements: */
+    uint32_t dtype; /* stk_dtype; one that is not a float is only cut */
+    uint32_t size;  /* bytes of an element */
+    /* 1: rows are pictures, of so many pixels with so many elements: */
+    uint32_t boxes;
     uint32_t width, height, pixel;
 } stk_blend;
 
@@ -68,26 +71,27 @@ STK_HD static inline int stk_blend_inside(const stk_blend *m, const stk_blend_ro
 
 /* Element e of a row, which has `own` there and its partner `other`. */
 STK_HD static inline uint32_t stk_blended(const stk_blend *m, const stk_blend_row *r, uint64_t e,
-                                        uint32_t own, uint32_t other)
+                                          uint32_t own, uint32_t other)
 {
     if (!r->on)
         return own;
     if (m->boxes && r->cut)
         return stk_blend_inside(m, r, e) ? other : own;
-    return stk_blend_bits(m->dtype,
-                        stk_blend_float(m->dtype, own) * r->l + stk_blend_float(m->dtype, other) * r->k);
+    return stk_blend_bits(m->dtype, stk_blend_float(m->dtype, own) * r->l +
+                                        stk_blend_float(m->dtype, other) * r->k);
 }
 
 /* Element e of the pair of rows i and rows - 1 - i; smoothing: of row i. */
 STK_HD static inline void stk_blend_one(const stk_blend *m, uint32_t i, uint64_t e)
 {
     uint32_t j = m->rows - 1 - i, a, b;
-    uint8_t *x = m->data + (i * m->count + e) * m->size, *y = m->data + (j * m->count + e) * m->size;
+    uint8_t *x = m->data + (i * m->count + e) * m->size,
+            *y = m->data + (j * m->count + e) * m->size;
 
     a = stk_blend_get(x, m->size);
     if (!m->row) {
         stk_blend_put(x, m->size,
-                    stk_blend_bits(m->dtype, stk_blend_float(m->dtype, a) * m->keep + m->add));
+                      stk_blend_bits(m->dtype, stk_blend_float(m->dtype, a) * m->keep + m->add));
         return;
     }
     b = stk_blend_get(y, m->size);

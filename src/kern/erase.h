@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* erase.h - what stands in an erased rectangle, and noise on pixels, for the host and a GPU alike.
  *
- * All of it is addressed: pixel i has numbers of its own, whichever thread computes it and in which order. */
+ * All of it is addressed: pixel i has numbers of its own, whichever thread computes it and in which
+ * order. */
 #ifndef STOKER_KERN_ERASE_H
 #define STOKER_KERN_ERASE_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_loss.h - what saving as JPEG takes from a picture, for the host and a GPU alike: colors to Y, Cb, Cr
- * and back, and of a block libjpeg's "islow" transforms there and back, with coefficients rounded to a
- * multiple of the quantizer between them.  Whole numbers only, and bit for bit libjpeg's; no bit is ever
- * coded. */
+/* jpeg_loss.h - what saving as JPEG takes from a picture, for the host and a GPU alike: colors to
+ * Y, Cb, Cr and back, and of a block libjpeg's "islow" transforms there and back, with coefficients
+ * rounded to a multiple of the quantizer between them.  Whole numbers only, and bit for bit
+ * libjpeg's; no bit is ever coded. */
 #ifndef STOKER_KERN_JPEG_LOSS_H
 #define STOKER_KERN_JPEG_LOSS_H
 
@@ -46,8 +46,10 @@ STK_HD static inline void stk_dct_columns(stk_block x, int last)
                 t3 = x[3][i] + x[4][i], t4 = x[3][i] - x[4][i];
         int32_t even = t0 + t3, odd = t1 + t2, p = t0 - t3, q = t1 - t2, z = (p + q) * 4433;
 
-        x[0][i] = last ? stk_dct_down(even + odd, STK_DCT_PASS) : (even + odd) * (1 << STK_DCT_PASS);
-        x[4][i] = last ? stk_dct_down(even - odd, STK_DCT_PASS) : (even - odd) * (1 << STK_DCT_PASS);
+        x[0][i] = last ? stk_dct_down(even + odd, STK_DCT_PASS)
+                       : (even + odd) * (1 << STK_DCT_PASS);
+        x[4][i] = last ? stk_dct_down(even - odd, STK_DCT_PASS)
+                       : (even - odd) * (1 << STK_DCT_PASS);
         x[2][i] = stk_dct_down(z + p * 6270, bits);
         x[6][i] = stk_dct_down(z - q * 15137, bits);
         stk_dct_odd(&t4, &t5, &t6, &t7);
@@ -63,7 +65,8 @@ STK_HD static inline void stk_idct_columns(stk_block x, int last)
     int bits = last ? STK_DCT_BITS + STK_DCT_PASS + 3 : STK_DCT_BITS - STK_DCT_PASS;
 
     for (int i = 0; i < 8; i++) {
-        int32_t z = (x[2][i] + x[6][i]) * 4433, low = z - x[6][i] * 15137, high = z + x[2][i] * 6270;
+        int32_t z = (x[2][i] + x[6][i]) * 4433, low = z - x[6][i] * 15137,
+                high = z + x[2][i] * 6270;
         int32_t sum = (x[0][i] + x[4][i]) * (1 << STK_DCT_BITS),
                 dif = (x[0][i] - x[4][i]) * (1 << STK_DCT_BITS);
         int32_t e0 = sum + high, e3 = sum - high, e1 = dif + low, e2 = dif - low;
@@ -115,8 +118,8 @@ STK_HD static inline uint8_t stk_jpeg_half(uint32_t sum, uint32_t x)
     return (uint8_t)((sum + 1 + (x & 1)) >> 2);
 }
 
-/* One of Cb or Cr at full size: near and far are 3 a + b of its column and of the next, where a is of the
- * nearer row; right: that one is at the right. */
+/* One of Cb or Cr at full size: near and far are 3 a + b of its column and of the next, where a is
+ * of the nearer row; right: that one is at the right. */
 STK_HD static inline uint8_t stk_jpeg_grown(uint32_t near, uint32_t far, uint32_t right)
 {
     return (uint8_t)((3 * near + far + 8 - right) >> 4);
@@ -138,7 +141,8 @@ STK_HD static inline uint32_t stk_jpeg_px(int32_t y, int32_t cb, int32_t cr)
 
 /* ---- blocks ---- */
 
-/* What quality 1 to 100 divides by, of Y and of Cb and Cr, row by row: libjpeg's tables.  Host only. */
+/* What quality 1 to 100 divides by, of Y and of Cb and Cr, row by row: libjpeg's tables.  Host
+ * only. */
 void stk_jpeg_quantizers(uint16_t q[2][64], uint32_t quality);
 
 /* Nearest multiple of the quantizer, of a coefficient that is 8 times as large. */

@@ -431,7 +431,8 @@ static void avx2_load_planar(uint8_t *dst, const uint8_t *src, int64_t plane, ui
     for (; i + 16 <= n; i += 16) {
         __m128i r = _mm_loadu_si128((const void *)(src + i)),
                 g = _mm_loadu_si128((const void *)(src + i + plane)),
-                b = _mm_loadu_si128((const void *)(src + i + 2 * plane)), zero = _mm_setzero_si128();
+                b = _mm_loadu_si128((const void *)(src + i + 2 * plane)),
+                zero = _mm_setzero_si128();
         __m128i rg = _mm_unpacklo_epi8(r, g), bx = _mm_unpacklo_epi8(b, zero);
         __m128i *to = (void *)(dst + 4 * (size_t)i);
 
@@ -462,7 +463,7 @@ static void avx2_load_packed(uint8_t *dst, const uint8_t *src, uint32_t n)
 }
 
 #define LOOPS                                                                                      \
-    .hresample = avx2_hresample, .vresample = avx2_vresample, .store_planar = avx2_store_planar,    \
+    .hresample = avx2_hresample, .vresample = avx2_vresample, .store_planar = avx2_store_planar,   \
     .store_packed = avx2_store_packed, .load_planar = avx2_load_planar,                            \
     .load_packed = avx2_load_packed
 

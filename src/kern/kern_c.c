@@ -135,7 +135,8 @@ static void c_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_
 }
 
 /* Steps that are constants where it is called make a fast loop. */
-static inline void load(uint8_t *dst, const uint8_t *src, int64_t step_x, int64_t step_c, uint32_t n)
+static inline void load(uint8_t *dst, const uint8_t *src, int64_t step_x, int64_t step_c,
+                        uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++, src += step_x) {
         dst[4 * i] = src[0];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* near.h - pixels by their neighbours: blur and sharpness, for the host and a GPU alike.
  *
- * A blur goes across, then down.  Both sum pairs of neighbours that have the same weight, 16 bits by 16
- * bits of which the upper half is kept, so that a value has 7 bits of a fraction all the way. */
+ * A blur goes across, then down.  Both sum pairs of neighbours that have the same weight, 16 bits
+ * by 16 bits of which the upper half is kept, so that a value has 7 bits of a fraction all the
+ * way. */
 #ifndef STOKER_KERN_NEAR_H
 #define STOKER_KERN_NEAR_H
 
@@ -25,8 +26,8 @@ STK_HD static inline double stk_exp_minus(double x)
     return s;
 }
 
-/* Weights of a Gaussian with so many taps on each side: w[0] is half of the middle one, w[k] that of both
- * neighbours k away; 2 * their sum is 65536. */
+/* Weights of a Gaussian with so many taps on each side: w[0] is half of the middle one, w[k] that
+ * of both neighbours k away; 2 * their sum is 65536. */
 STK_HD static inline void stk_blur_weights(uint16_t *w, uint32_t half, double sigma)
 {
     double total = 0.5, sum = 0;
@@ -44,7 +45,8 @@ STK_HD static inline void stk_blur_weights(uint16_t *w, uint32_t half, double si
     }
 }
 
-/* Where a place outside of 0..n - 1 is taken from: mirrored at the last pixel, as often as needed. */
+/* Where a place outside of 0..n - 1 is taken from: mirrored at the last pixel, as often as
+ * needed. */
 STK_HD static inline uint32_t stk_mirror(int64_t i, uint32_t n)
 {
     int64_t period = 2 * ((int64_t)n - 1);

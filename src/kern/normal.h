@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* normal.h - two normal numbers of 32 random bits (Box and Muller), for the host and a GPU alike.
  *
- * The radius has 16 bits, so that numbers reach 4.7 deviations, and the angle 16.  Logarithm, sine and
- * cosine are polynomials in floats, each operation rounded by itself; a square root is exact by IEEE. */
+ * The radius has 16 bits, so that numbers reach 4.7 deviations, and the angle 16.  Logarithm, sine
+ * and cosine are polynomials in floats, each operation rounded by itself; a square root is exact by
+ * IEEE. */
 #ifndef STOKER_KERN_NORMAL_H
 #define STOKER_KERN_NORMAL_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* point.h - what becomes of one pixel, for the host and a GPU alike.
  *
- * The meaning is torchvision's of uint8 tensors: results are cut down to whole numbers, not rounded.
- * Floats are multiplied, added, compared and converted, each rounded by itself (no build fuses
- * them); all else is whole numbers.  A pixel is R, G, B, X from the lowest byte on. */
+ * The meaning is torchvision's of uint8 tensors: results are cut down to whole numbers, not
+ * rounded.  Floats are multiplied, added, compared and converted, each rounded by itself (no build
+ * fuses them); all else is whole numbers.  A pixel is R, G, B, X from the lowest byte on. */
 #ifndef STOKER_KERN_POINT_H
 #define STOKER_KERN_POINT_H
 
@@ -69,8 +69,8 @@ STK_HD static inline uint32_t stk_pt_saturation(uint32_t px, float mul)
 }
 
 /* Hue without a division: everything is counted in units of d = max - min, a sixth of the circle,
- * STK_HUE_UNIT parts each.  The unit is 2^16 * 257 / 256: torchvision comes from 0..1 to 8 bits with
- * 255.999, so that a value is cut down by a shift.  6 d and less are under 2^27. */
+ * STK_HUE_UNIT parts each.  The unit is 2^16 * 257 / 256: torchvision comes from 0..1 to 8 bits
+ * with 255.999, so that a value is cut down by a shift.  6 d and less are under 2^27. */
 #define STK_HUE_UNIT 65792
 
 STK_HD static inline int32_t stk_hue_parts(int32_t v) /* v * STK_HUE_UNIT, quicker in vectors */
@@ -80,7 +80,7 @@ STK_HD static inline int32_t stk_hue_parts(int32_t v) /* v * STK_HUE_UNIT, quick
 
 typedef struct stk_hue {
     int32_t max, plain, d; /* plain: d as it is; d in parts */
-    uint32_t at;    /* 0 .. 6 d, in parts */
+    uint32_t at;           /* 0 .. 6 d, in parts */
 } stk_hue;
 
 /* x, of which at most one `full` is too much or, as a negative number, missing. */
@@ -140,7 +140,8 @@ STK_HD static inline uint32_t stk_pt_hue(uint32_t px, int32_t turn)
                   (uint32_t)stk_hue_channel(&h, 1) >> 16);
 }
 
-STK_HD static inline uint32_t stk_pt_hsv_channel(const stk_hue *h, int32_t k, float max, float ratio)
+STK_HD static inline uint32_t stk_pt_hsv_channel(const stk_hue *h, int32_t k, float max,
+                                                 float ratio)
 {
     /* max - d * (how far from max, 0..1): the latter by the old d, so that it needs no division */
     float away = (float)(h->max * STK_HUE_UNIT - stk_hue_channel(h, k));

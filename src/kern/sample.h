@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample.h - the one sampling pass: a view of decoded pixels -> one row of a batch.
  *
- * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down, rounded
- * to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have 22
- * bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
+ * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down,
+ * rounded to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have
+ * 22 bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
  * than the width. */
 #ifndef STOKER_SAMPLE_H
 #define STOKER_SAMPLE_H
@@ -28,9 +28,9 @@ void stk_sample_need(const stk_view *view, stk_rect *need);
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err);
 
-/* The same of pixels that come in bands, from the top: what a decoder hands over (stk_decode_request).
- * job->pixels is not read; all memory is taken here, of `scratch`.  Not of a view with a border, whose
- * rows are not seen in order. */
+/* The same of pixels that come in bands, from the top: what a decoder hands over
+ * (stk_decode_request).  job->pixels is not read; all memory is taken here, of `scratch`.  Not of a
+ * view with a border, whose rows are not seen in order. */
 typedef struct stk_sampler stk_sampler; /* Thread: one. */
 int stk_sample_open(stk_sampler **out, const stk_kern *kern, const stk_sample_job *job,
                     stk_scratch *scratch, stk_error *err);

@@ -270,13 +270,16 @@ static void test_copy_and_black(void **state)
 }
 
 /* Extreme sizes: a flat picture stays flat whatever the filter. */
-/* Nearest: some columns are outside, and the others see just as many source columns as there are columns. */
+/* Nearest: some columns are outside, and the others see just as many source columns as there are
+ * columns. */
 static void test_span_of_the_width(void **state)
 {
     struct picture p = picture_new(24, 4, 9);
     stk_view v = view_of(24, 4, (stk_rect){ 0, 0, 24, 4 }, 8, 4);
     uint8_t out[24 * 4 * 3];
-    stk_sample_job job = { .view = &v, .dtype = STK_U8, .layout = STK_HWC, .mul = { 1, 1, 1 }, .dst = out };
+    stk_sample_job job = {
+        .view = &v, .dtype = STK_U8, .layout = STK_HWC, .mul = { 1, 1, 1 }, .dst = out
+    };
 
     (void)state;
     v.filter = STK_NEAREST;
@@ -288,7 +291,8 @@ static void test_span_of_the_width(void **state)
         int inside = x >= 5 && x < 13;
 
         for (int c = 0; c < 3; c++)
-            assert_int_equal(out[3 * x + (uint32_t)c], inside ? p.px[4 * (3 * (x - 5) + 1) + (uint32_t)c] : 7);
+            assert_int_equal(out[3 * x + (uint32_t)c],
+                             inside ? p.px[4 * (3 * (x - 5) + 1) + (uint32_t)c] : 7);
     }
     stk_free(p.px);
 }

@@ -46,10 +46,10 @@ typedef struct blur {
     const stk_tile *t;
     uint32_t half[2]; /* across, down */
     uint16_t w[2][STK_BLUR_HALF + 1];
-    uint32_t *wide;  /* a row with `half` pixels more on each side */
-    uint16_t *ring;  /* rows that are blurred across: as many as one output row touches */
-    size_t row;      /* values of one of them */
-    int64_t next;    /* the row to be made next, counted from -half */
+    uint32_t *wide; /* a row with `half` pixels more on each side */
+    uint16_t *ring; /* rows that are blurred across: as many as one output row touches */
+    size_t row;     /* values of one of them */
+    int64_t next;   /* the row to be made next, counted from -half */
 } blur;
 
 static uint16_t *ring_row(const blur *b, int64_t y)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_big.h - actions that see more than one pixel at a time: they make the tile in other memory, which
- * the next of them uses in turn. */
+/* tile_big.h - actions that see more than one pixel at a time: they make the tile in other memory,
+ * which the next of them uses in turn. */
 #ifndef STOKER_KERN_TILE_BIG_H
 #define STOKER_KERN_TILE_BIG_H
 

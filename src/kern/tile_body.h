@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_body.h - the loops of tile.h, which a compiler turns into vectors.  STK_TILE names the table. */
+/* tile_body.h - the loops of tile.h, which a compiler turns into vectors.  STK_TILE names the
+ * table. */
 #include <string.h>
 
 #include "kern/near.h"
@@ -141,7 +142,8 @@ static inline uint32_t upper(uint32_t a, uint32_t b)
     return (uint32_t)((uint64_t)a * b >> 32);
 }
 
-/* Random bits of some blocks (philox.h), a round for all of them at once so that they make vectors. */
+/* Random bits of some blocks (philox.h), a round for all of them at once so that they make
+ * vectors. */
 static void noise_bits(const stk_rng_stream *s, uint32_t first, uint32_t bits[4][NOISE_BLOCKS])
 {
     uint32_t k0 = s->key[0], k1 = s->key[1];
@@ -178,7 +180,8 @@ static inline uint32_t noisy(uint32_t x, float r, float g, float b)
                   stk_pt_cut((float)stk_px_b(x) + b));
 }
 
-/* Pixel i has words 2 (i & 1) and the next of block i / 2: four numbers, of which it takes three. */
+/* Pixel i has words 2 (i & 1) and the next of block i / 2: four numbers, of which it takes
+ * three. */
 static void noise(uint32_t *px, size_t n, uint64_t first, const stk_action *a)
 {
     const stk_rng_stream s = { { a->v.u[0], a->v.u[1] }, { a->v.u[2], a->v.u[3], a->v.u[4] } };

@@ -26,7 +26,7 @@ enum { /* codes; the numbers that each has */
        /* one pixel by its neighbours */
        STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
        STK_ACT_SHARPNESS, /* f[0]: factor */
-       STK_ACT_JPEG, /* u[0]: quality */
+       STK_ACT_JPEG,      /* u[0]: quality */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_jpeg.c - a tile as it would come back from a JPEG file of some quality: colors to Y, Cb, Cr, two by
- * two Cb and Cr to one, blocks with what quantization takes, and back as libjpeg does by default. */
+/* tile_jpeg.c - a tile as it would come back from a JPEG file of some quality: colors to Y, Cb, Cr,
+ * two by two Cb and Cr to one, blocks with what quantization takes, and back as libjpeg does by
+ * default. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,10 +16,9 @@ static const uint8_t luma[64] = {
     49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99,
 };
 static const uint8_t chroma[64] = {
-    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99,
-    24, 26, 56, 99, 99, 99, 99, 99, 47, 66, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+    17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99,
+    99, 99, 47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
 };
 
 typedef struct planes {
@@ -65,8 +65,8 @@ static void loss(const stk_tile_kern *k, uint8_t *plane, size_t width, size_t he
         k->jpeg_loss(plane + y * width, width, q);
 }
 
-/* A row of Cb or Cr at full size: three quarters of the nearer row and column, one of the other.  Of two
- * columns or one libjpeg takes the nearest. */
+/* A row of Cb or Cr at full size: three quarters of the nearer row and column, one of the other.
+ * Of two columns or one libjpeg takes the nearest. */
 static void grow(const stk_tile_kern *k, const stk_tile *t, const planes *p, uint32_t y)
 {
     int64_t rows = ((int64_t)t->height + 1) / 2, near = y / 2, far = y & 1 ? near + 1 : near - 1;

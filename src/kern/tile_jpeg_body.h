@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_jpeg_body.h - the loops of tile_jpeg.c, a part of tile_body.h: vectors are the compiler's, but for the
- * turning of a block, which it makes of shuffles only when they are written out. */
+/* tile_jpeg_body.h - the loops of tile_jpeg.c, a part of tile_body.h: vectors are the compiler's,
+ * but for the turning of a block, which it makes of shuffles only when they are written out. */
 #include <string.h>
 
 #include "kern/jpeg_loss.h"

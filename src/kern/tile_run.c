@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile_run.c - actions in order, neighbouring ones on single pixels in one pass.
  *
- * A run of such actions is compiled to a few steps (tables that follow each other become one), and the
- * tile goes through all steps a piece at a time.  An action that needs figures of the whole picture
- * ends the run before it: its figures are of what that run made. */
+ * A run of such actions is compiled to a few steps (tables that follow each other become one), and
+ * the tile goes through all steps a piece at a time.  An action that needs figures of the whole
+ * picture ends the run before it: its figures are of what that run made. */
 #include "kern/tile.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every loop at every CPU level gives the bits of plain C, for every width, and touches nothing past
- * it; runs of actions give what the actions give one after the other. */
+/* Every loop at every CPU level gives the bits of plain C, for every width, and touches nothing
+ * past it; runs of actions give what the actions give one after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,8 +147,8 @@ static void levels_agree(void **state)
             }
 }
 
-/* A block that is quantized by multiplications is what divisions make of it, at every level: noise, flat
- * and extreme blocks, every quantizer. */
+/* A block that is quantized by multiplications is what divisions make of it, at every level: noise,
+ * flat and extreme blocks, every quantizer. */
 static void blocks_are_the_reference(void **state)
 {
     const stk_tile_kern *table[4] = { &stk_tile_c };
@@ -184,7 +184,8 @@ static void blocks_are_the_reference(void **state)
     }
     for (int32_t q = 1; q < 256; q++)
         for (int32_t v = -9300; v <= 9300; v++)
-            if (stk_quantized(v, q) != stk_quantized_by(v, q, ((1u << 20) + (uint32_t)q - 1) / (uint32_t)q))
+            if (stk_quantized(v, q) !=
+                stk_quantized_by(v, q, ((1u << 20) + (uint32_t)q - 1) / (uint32_t)q))
                 fail_msg("quantizer %d of %d", q, v);
 }
 

@@ -2,12 +2,12 @@
 /* ledger_history.c - which steps of which files make up the run as it stands now.
  *
  * Files that began at one place with the same ranks are a group: one life of the run.  The group
- * with the last turn is the run as it is; clocks, which machines may have set apart, only order files
- * that were written before there were turns.  It was resumed from a state of a smaller generation, so
- * going back in time each group with a generation smaller than the last one taken is its ancestor,
- * and every other is a try that was given up.  Of an ancestor the steps count that are before
- * the place where a later one took up: what came after that is not in the model's weights.
- * Groups of other data are given up too: their ids mean something else. */
+ * with the last turn is the run as it is; clocks, which machines may have set apart, only order
+ * files that were written before there were turns.  It was resumed from a state of a smaller
+ * generation, so going back in time each group with a generation smaller than the last one taken is
+ * its ancestor, and every other is a try that was given up.  Of an ancestor the steps count that
+ * are before the place where a later one took up: what came after that is not in the model's
+ * weights.  Groups of other data are given up too: their ids mean something else. */
 #include <stdlib.h>
 #include <string.h>
 

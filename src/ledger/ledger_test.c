@@ -430,12 +430,17 @@ int main(void)
 {
 #define EACH(test) cmocka_unit_test_setup_teardown(test, make_dir, clear_dir)
     const struct CMUnitTest tests[] = {
-        EACH(a_resume_supersedes),    EACH(tries_that_were_given_up),
-        EACH(clocks_say_nothing),     EACH(files_before_turns),
-        EACH(a_lost_count),           EACH(torn_anywhere),
+        EACH(a_resume_supersedes),
+        EACH(tries_that_were_given_up),
+        EACH(clocks_say_nothing),
+        EACH(files_before_turns),
+        EACH(a_lost_count),
+        EACH(torn_anywhere),
         EACH(damage),
-        EACH(two_loaders_one_folder), EACH(no_room),
-        EACH(wrong_folders),          EACH(copies_wide_ids_and_ranges),
+        EACH(two_loaders_one_folder),
+        EACH(no_room),
+        EACH(wrong_folders),
+        EACH(copies_wide_ids_and_ranges),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,10 @@
 /* ledger_turn.c - which of a folder's files was begun after which, without clocks.
  *
  * Every file takes the next turn of its folder when it is begun: a count in the file `.turn`, moved
- * on under a lock.  A run that begins a file after another one was there has a larger turn, on whatever
- * machine, however its clock is set.  Ranks that begin together may take turns in any order, and
- * where locks don't work even the same one: they are of one life, whose last turn counts.  If the
- * count is lost (files were copied without it) the files' heads have it. */
+ * on under a lock.  A run that begins a file after another one was there has a larger turn, on
+ * whatever machine, however its clock is set.  Ranks that begin together may take turns in any
+ * order, and where locks don't work even the same one: they are of one life, whose last turn
+ * counts.  If the count is lost (files were copied without it) the files' heads have it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

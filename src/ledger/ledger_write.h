@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger_write.h - a ledger file as it is stored on disk, and its writer.  docs/ledger.md says the same in
- * words.
+/* ledger_write.h - a ledger file as it is stored on disk, and its writer.  docs/ledger.md says the
+ * same in words.
  *
  * Head | records, one a step.  All numbers are little-endian.  A record is rows * id_bytes bytes
  * of ids after its head, then one bit a row (valid), then zeros up to a multiple of 8.  Each CRC
@@ -13,7 +13,8 @@
 #include "base/err.h"
 #include "order/schedule.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ledgers are written as they are in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "ledgers are written as they are in memory");
 
 #define LDG_MAGIC "STKLEDG\n"
 #define LDG_VERSION 1u
@@ -48,8 +49,8 @@ typedef struct stk_ledger_writer stk_ledger_writer; /* Thread: one. */
 /* The next turn of a folder, from 1: larger than that of every file which was begun before. */
 int stk_ledger_turn(const char *folder, uint32_t *out, stk_error *err);
 
-/* head: all but magic, version, sizes, turn, time and CRC is the caller's.  Makes the folder; the file
- * is begun by the first step. */
+/* head: all but magic, version, sizes, turn, time and CRC is the caller's.  Makes the folder; the
+ * file is begun by the first step. */
 int stk_ledger_writer_open(stk_ledger_writer **out, const char *folder, const ldg_head *head,
                            stk_error *err);
 int stk_ledger_writer_add(stk_ledger_writer *w, const stk_ledger_row *row, stk_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c - the block order's plan: streams and window from the options, shards from the indexes.
  *
- * The order knows numbers of the sample set only.  A shard is a run of them, thinner where samples are
- * left out; where a table says which samples stand where, a run of samples from one shard is one,
- * and where those are short, any 1,024 that follow each other. */
+ * The order knows numbers of the sample set only.  A shard is a run of them, thinner where samples
+ * are left out; where a table says which samples stand where, a run of samples from one shard is
+ * one, and where those are short, any 1,024 that follow each other. */
 #include "loader/blocks.h"
 
 #include "base/mem.h"

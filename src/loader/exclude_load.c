@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exclude_load.c - see exclude.h.  A line is a JSON object with shard, offset and key (without
- * offset and key: the whole shard), or else a key.  Samples without keys of their own (rows of tables) are named by
- * their number: in the file where a shard is given, else in all data, as sample_keys has it.
+ * offset and key: the whole shard), or else a key.  Samples without keys of their own (rows of
+ * tables) are named by their number: in the file where a shard is given, else in all data, as
+ * sample_keys has it.
  *
  * Lines about shards that are not loaded are passed over: one manifest may serve several splits.
  * A line whose shard is loaded but whose sample is not in it is an error: the manifest is of
@@ -243,7 +244,8 @@ static int exclude_keys(load *l, uint32_t n_data)
         int keys = (l->data[d]->can & STK_DATA_KEYS) != 0;
 
         for (uint64_t i = 0; !keys && i < l->n_number; i++)
-            if (l->number[i] - l->set->start[d] < stk_dataset_len(l->data[d])) /* below start it wraps */
+            /* below start it wraps */
+            if (l->number[i] - l->set->start[d] < stk_dataset_len(l->data[d]))
                 STK_TRY(take_out(l, d, l->number[i] - l->set->start[d]));
         for (uint64_t i = 0; keys && i < stk_dataset_len(l->data[d]); i++) {
             uint64_t h;

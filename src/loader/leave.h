@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leave.h - for tools that make every sample once: a bad one leaves its row empty, and its reason is told. */
+/* leave.h - for tools that make every sample once: a bad one leaves its row empty, and its reason
+ * is told. */
 #ifndef STOKER_LEAVE_H
 #define STOKER_LEAVE_H
 

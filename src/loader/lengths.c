@@ -126,8 +126,7 @@ static void save(const stk_log *log, const char *path, const head *h, const uint
 
     if (!path[0])
         return;
-    ok = stk_atomic_open(&f, path, NULL) == 0 &&
-         stk_atomic_write(&f, h, sizeof *h, 0, NULL) == 0 &&
+    ok = stk_atomic_open(&f, path, NULL) == 0 && stk_atomic_write(&f, h, sizeof *h, 0, NULL) == 0 &&
          stk_atomic_write(&f, lengths, h->n * sizeof *lengths, sizeof *h, NULL) == 0 &&
          stk_atomic_commit(&f, STK_COMMIT_FAST, NULL) == 0;
     if (!ok)
@@ -166,11 +165,12 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
     for (uint32_t i = 0; i < o->n_outputs; i++)
         if (measured(&so_far->chains, i))
             outputs[m.n_outputs++] = o->outputs[i];
-    stk_log_line(&so_far->policy.log, STK_LOG_INFO,
-                 has_functions(&so_far->chains)
-                     ? "measuring %" PRIu64 " samples with the functions of call(): lengths= saves that"
-                     : "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
-                 stk_dataset_len(ds));
+    stk_log_line(
+        &so_far->policy.log, STK_LOG_INFO,
+        has_functions(&so_far->chains)
+            ? "measuring %" PRIu64 " samples with the functions of call(): lengths= saves that"
+            : "measuring %" PRIu64 " samples, once: their lengths are kept beside the index",
+        stk_dataset_len(ds));
     rc = stk_loader_open_measuring(&l, &ds, 1, &m, out, err);
     while (rc == 0 && (rc = stk_loader_next(l, &b, -1, err)) == 0)
         stk_batch_release(&b);

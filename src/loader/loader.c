@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader.c - the public loader: a plan, and an engine that runs it; everything else is passed on. */
+/* loader.c - the public loader: a plan, and an engine that runs it; everything else is passed
+ * on. */
 #include <string.h>
 #include <unistd.h>
 
@@ -171,8 +172,9 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
     STK_TRY(check_process(l, err));
     if (!l->plan->schedule->streams || !window)
         return stk_fail(err, STK_EINVAL,
-                        l->plan->schedule->streams ? "a window has at least one sample"
-                                     : "streams and window belong to shuffle=\"block\"");
+                        l->plan->schedule->streams
+                            ? "a window has at least one sample"
+                            : "streams and window belong to shuffle=\"block\"");
     stk_ring_drain(&l->e); /* no one reads the order now */
     rc = stk_blocks_replan(l->plan->schedule, &l->plan->data, streams, window, err);
     stk_schedule_forget(l->plan->schedule);

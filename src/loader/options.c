@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - loader options as options.def lists them: by name and text, and checked as a struct.
  *
- * Every caller that has options as words (the command line, Python, the documentation) comes through
- * here, so a name, a range or a default is written down once. */
+ * Every caller that has options as words (the command line, Python, the documentation) comes
+ * through here, so a name, a range or a default is written down once. */
 #include "options.h"
 
 #include <errno.h>
@@ -200,14 +200,10 @@ static unsigned count_words(const char *values)
 static int64_t word_of(const option *o, const void *field)
 {
     switch (o->type) {
-    case FLAG:
-        return *(const stk_tri *)field;
-    case SHUFFLE:
-        return *(const stk_shuffle *)field;
-    case ON_ERROR:
-        return *(const stk_on_error *)field;
-    default:
-        return *(const stk_collate *)field;
+    case FLAG: return *(const stk_tri *)field;
+    case SHUFFLE: return *(const stk_shuffle *)field;
+    case ON_ERROR: return *(const stk_on_error *)field;
+    default: return *(const stk_collate *)field;
     }
 }
 

@@ -5,8 +5,8 @@
 
 #include <stoker/stoker.h>
 
-/* Every number in its range, every choice one of its words; 0 is always the default.  STK_EINVAL names
- * the option, its value and the range. */
+/* Every number in its range, every choice one of its words; 0 is always the default.  STK_EINVAL
+ * names the option, its value and the range. */
 int stk_options_check(const stk_loader_options *opt, stk_error *err);
 
 #endif

@@ -32,8 +32,8 @@ static void every_field_has_a_row(void **state)
         if (!covered[i] && (i + 1 == SIZE || covered[i + 1]))
             assert_int_equal((i + 1) % 8, 0);
     }
-    /* After on_error, collate, n_stages, learn_jpeg and pin_memory (LP64).  A field that took such a
-     * place needs a row too. */
+    /* After on_error, collate, n_stages, learn_jpeg and pin_memory (LP64).  A field that took such
+     * a place needs a row too. */
     if (sizeof(void *) == 8)
         assert_int_equal(padding, 20);
 }
@@ -155,10 +155,8 @@ static void a_struct_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_struct_is_checked),
-        cmocka_unit_test(every_field_has_a_row),
-        cmocka_unit_test(defaults_are_zeros),
-        cmocka_unit_test(text_becomes_values),
+        cmocka_unit_test(a_struct_is_checked),   cmocka_unit_test(every_field_has_a_row),
+        cmocka_unit_test(defaults_are_zeros),    cmocka_unit_test(text_becomes_values),
         cmocka_unit_test(wrong_text_is_refused),
     };
 

@@ -57,8 +57,8 @@ int stk_plan_schedule_make(stk_schedule **out, const stk_plan_input *in, const s
                            stk_error *err);
 
 /* plan_batching.c */
-int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
-                           const stk_plan *so_far, stk_error *err);
+int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in, const stk_plan *so_far,
+                           stk_error *err);
 void stk_plan_batching_fini(stk_plan_batching *p);
 
 /* plan_memory.c */

@@ -53,11 +53,13 @@ static int spans(const stk_plan_input *in, const stk_plan *so_far)
     const stk_plan_chains *c = &so_far->chains;
     const stk_schedule *s = so_far->schedule;
 
-    if (!s->order.run || s->order.deal || s->tickets != STK_TICKET_POSITION || s->split.local > 1 || so_far->gpu.device ||
-        in->measured || s->lengths || so_far->data.peeks || c->n_out > STK_PEEK_OUTPUTS)
+    if (!s->order.run || s->order.deal || s->tickets != STK_TICKET_POSITION || s->split.local > 1 ||
+        so_far->gpu.device || in->measured || s->lengths || so_far->data.peeks ||
+        c->n_out > STK_PEEK_OUTPUTS)
         return 0;
     for (uint32_t i = 0; i < so_far->data.n; i++)
-        if (!so_far->data.set[i]->ops->span || so_far->data.set[i]->can & (STK_DATA_INDEXED | STK_DATA_HINTS | STK_DATA_IMMEDIATE))
+        if (!so_far->data.set[i]->ops->span ||
+            so_far->data.set[i]->can & (STK_DATA_INDEXED | STK_DATA_HINTS | STK_DATA_IMMEDIATE))
             return 0;
     for (uint32_t i = 0; i < c->n_out; i++)
         if (!stk_row_runs(&c->chain[i]))
@@ -98,14 +100,13 @@ void stk_plan_batching_fini(stk_plan_batching *p)
     stk_batch_ops_close(&p->op, p->n_ops);
 }
 
-int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in,
-                           const stk_plan *so_far, stk_error *err)
+int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in, const stk_plan *so_far,
+                           stk_error *err)
 {
     const stk_loader_options *o = in->o;
     const stk_schedule *s = so_far->schedule;
 
-    out->rows = s->bins && s->binning.kind == STK_BIN_BUDGET ? s->binning.rows
-                                                             : so_far->ranks.rows;
+    out->rows = s->bins && s->binning.kind == STK_BIN_BUDGET ? s->binning.rows : so_far->ranks.rows;
     out->tickets = out->rows;
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));

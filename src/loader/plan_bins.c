@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_bins.c - see plan_bins.h.  What is too long for its batch is said here, before the first one. */
+/* plan_bins.c - see plan_bins.h.  What is too long for its batch is said here, before the first
+ * one. */
 #include "loader/plan_bins.h"
 
 #include <stdlib.h>
@@ -230,8 +231,7 @@ static int plan_kind(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     return in->o->max_tokens ? plan_budget(s, in->o, &so_far->data, err) : plan_like(s, err);
 }
 
-int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
-                  stk_error *err)
+int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far, stk_error *err)
 {
     const stk_loader_options *o = in->o;
     const stk_plan_chains *c = &so_far->chains;

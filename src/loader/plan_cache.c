@@ -226,7 +226,7 @@ int stk_plan_cache_make(stk_plan_cache *out, const stk_plan_input *in, const stk
     if (!so_far->gpu.device)
         return stk_fail(err, STK_EINVAL, "cache=\"device\" is for device=\"cuda\"");
     return so_far->data.immediate ? keep_arrays(out, in, so_far, err)
-                               : keep_pictures(out, in, so_far, err);
+                                  : keep_pictures(out, in, so_far, err);
 }
 
 void stk_plan_cache_fini(stk_plan_cache *p)

@@ -33,7 +33,8 @@ static void as_records(stk_out_plan *p)
 }
 
 /* A field that is bytes elsewhere has a type in data set d: it becomes what the chain reads. */
-static int write_typed(stk_plan_chains *out, uint32_t i, uint32_t d, const stk_plan_data *data, stk_error *err)
+static int write_typed(stk_plan_chains *out, uint32_t i, uint32_t d, const stk_plan_data *data,
+                       stk_error *err)
 {
     const stk_chain *c = &out->chain[i];
     stk_binding *b = out->binding[d][i];
@@ -116,10 +117,11 @@ static int find_functions(stk_chain *c, const char *name, const stk_caller *call
         if (!c->step[i].op || !(c->step[i].op->can & STK_OP_CALL))
             continue;
         if (!caller->call || !caller->find)
-            return stk_fail(err, STK_EINVAL,
-                            "output %s: there is no function for call(%.80s): in Python give it to a "
-                            "chain that is built, stoker.image().call(function)",
-                            name, s->function);
+            return stk_fail(
+                err, STK_EINVAL,
+                "output %s: there is no function for call(%.80s): in Python give it to a "
+                "chain that is built, stoker.image().call(function)",
+                name, s->function);
         STK_TRY(caller->find(caller->cookie, s->function, s->which, &s->number, err));
     }
     return 0;
@@ -158,8 +160,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode && !c->boxes &&
-        !(p->spec.views && c->n_calls))
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode &&
+        !c->boxes && !(p->spec.views && c->n_calls))
         as_records(p);
     out->open_root[i] = c->open_root;
     if (c->fallback && c->stored)
@@ -260,7 +262,8 @@ static int same_geometry(const stk_draws *a, const stk_draws *b)
 
 #define DRAWS 32
 
-/* 1: chance moves its pixels.  Found by drawing, as p=1 and ranges of one number leave nothing to it. */
+/* 1: chance moves its pixels.  Found by drawing, as p=1 and ranges of one number leave nothing to
+ * it. */
 static int draws_geometry(const stk_chain *c)
 {
     static const uint32_t size[2] = { 1500, 1100 };
@@ -287,22 +290,25 @@ static void warn_of(const stk_plan_chains *out, const stk_log *log, uint32_t k, 
     int both = draws_geometry(&out->chain[k]) && draws_geometry(&out->chain[i]);
 
     stk_log_line(log, STK_LOG_WARN,
-                 both ? "outputs %s and %s draw their geometry apart: if they belong together, write like(%s) in the "
+                 both ? "outputs %s and %s draw their geometry apart: if they belong together, "
+                        "write like(%s) in the "
                         "chain of %s"
-                      : "output %s draws its geometry and the mask %s does not follow it: write like(%s) in the chain "
+                      : "output %s draws its geometry and the mask %s does not follow it: write "
+                        "like(%s) in the chain "
                         "of %s",
                  a, b, a, b);
 }
 
-/* Two pictures of a sample that draw apart are mostly a mistake: a mask no longer fits its picture. */
+/* Two pictures of a sample that draw apart are mostly a mistake: a mask no longer fits its
+ * picture. */
 static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
 {
     for (uint32_t i = 0; i < out->n_out; i++)
         for (uint32_t k = 0; k < out->n_out; k++) {
             const stk_chain *a = &out->chain[k], *b = &out->chain[i];
 
-            if (k == i || a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE || a->leader ||
-                b->leader || !strcmp(a->from[0], b->from[0]) || !draws_geometry(a) ||
+            if (k == i || a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE ||
+                a->leader || b->leader || !strcmp(a->from[0], b->from[0]) || !draws_geometry(a) ||
                 !(b->spec.mode == STK_MODE_INDEX || (k < i && draws_geometry(b))))
                 continue;
             warn_of(out, log, k, i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_documents.c - which documents stand side by side in which row: known when the loader is opened.
+/* plan_documents.c - which documents stand side by side in which row: known when the loader is
+ * opened.
  *
  * Documents that are longer than a row are cut into pieces.  Pieces are taken as the files have
  * them, in windows of a fixed number, and each window is packed by itself (order/pack_fit.c).  So

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_field.c - what an output's field is before its chain: values of a type that all data sets agree
- * in, or bytes, which it is where one data set has bytes; and what stands in where a sample has none. */
+/* plan_field.c - what an output's field is before its chain: values of a type that all data sets
+ * agree in, or bytes, which it is where one data set has bytes; and what stands in where a sample
+ * has none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,10 +69,11 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
         else if (!find(data->set[d], c, &t))
             continue;
         if (known && !same(out, &t))
-            return stk_fail(err, STK_EINVAL,
-                            "the field %.60s has another type or shape in data set %u than in those "
-                            "before it: a loader takes one type for an output",
-                            t.name, d);
+            return stk_fail(
+                err, STK_EINVAL,
+                "the field %.60s has another type or shape in data set %u than in those "
+                "before it: a loader takes one type for an output",
+                t.name, d);
         if (!known || !t.dtype)
             *out = t;
         text &= t.text;
@@ -93,8 +95,9 @@ int stk_plan_field_default(stk_chain *c, stk_bytes *out, stk_error *err)
     if (end == c->fallback || *end)
         return stk_fail(err, STK_EINVAL, "from(): the default of a field of numbers is one number");
     if (stk_pad_value(v, s->type.dtype, value, &why) < 0)
-        return stk_fail(err, STK_EINVAL, "from(): the default %g is not a %s, which the field %s is",
-                        v, stk_dtype_name(s->type.dtype), s->type.name);
+        return stk_fail(err, STK_EINVAL,
+                        "from(): the default %g is not a %s, which the field %s is", v,
+                        stk_dtype_name(s->type.dtype), s->type.name);
     c->fallback_row = stk_alloc(n * size);
     if (!c->fallback_row)
         return stk_fail_nomem(err, n * size);

@@ -5,7 +5,8 @@
 
 #define DEFAULT_IO 8
 #define IO_DEPTH 64
-#define REMOTE_DEPTH 256 /* as many as the HTTP client asks for at once; their bytes are bounded too */
+/* as many as the HTTP client asks for at once; their bytes are bounded too */
+#define REMOTE_DEPTH 256
 
 static uint32_t default_workers(void)
 {

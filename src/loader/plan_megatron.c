@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_megatron.c - see plan_megatron.h.  Megatron's words for ours: sequence_length is the stride
- * of the windows (so `block`, unless a stride is given), add_extra_token_to_sequence is whether they
- * reach one token farther, num_samples is epoch_size, and random_seed is seed. */
+ * of the windows (so `block`, unless a stride is given), add_extra_token_to_sequence is whether
+ * they reach one token farther, num_samples is epoch_size, and random_seed is seed. */
 #include "loader/plan_megatron.h"
 
 #include "order/gpt_order.h"

@@ -7,14 +7,16 @@
 #include "data/data.h"
 #include "loader/parts.h"
 
-#define AHEAD_ROWS 384        /* rows that all slots together should hold ... */
-#define AHEAD_LIGHT 4096      /* ... and where rows are cheap, so that a hand-over does not wait */
-#define AHEAD_FAR 128         /* ... and for each worker, where bytes come 100 ms after they are asked for */
-#define FLIGHT ((uint64_t)128 << 20) /* bytes of remote reads: what waits for the client can be merged */
+#define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
+#define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a hand-over does not wait */
+/* ... and for each worker, where bytes come 100 ms after they are asked for */
+#define AHEAD_FAR 128
+/* bytes of remote reads: what waits for the client can be merged */
+#define FLIGHT ((uint64_t)128 << 20)
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory ... */
-#define RING_WORKER (512u << 10) /* ... of which many have more */
-#define GPU_LEAST 8           /* slots, where some are on their way to a GPU ... */
-#define GPU_MOST 32           /* ... and where batches are small: ... */
+#define RING_WORKER (512u << 10)         /* ... of which many have more */
+#define GPU_LEAST 8                      /* slots, where some are on their way to a GPU ... */
+#define GPU_MOST 32                      /* ... and where batches are small: ... */
 #define GPU_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
 #define GPU_PICTURES ((uint64_t)3 << 29) /* and of pictures, as they are on the GPU */
 
@@ -55,7 +57,8 @@ static int open_pool(stk_plan_memory *out, const stk_loader_options *o, const st
     return rc;
 }
 
-/* Bytes of a batch here, as far as they are known; *ragged: outputs, counted with what they become. */
+/* Bytes of a batch here, as far as they are known; *ragged: outputs, counted with what they
+ * become. */
 static uint64_t batch_bytes(const stk_plan *so_far, uint64_t *ragged)
 {
     uint64_t bytes = 0;
@@ -90,8 +93,8 @@ static uint32_t gpu_slots(const stk_plan *so_far, uint64_t bytes)
     return (uint32_t)(n < GPU_LEAST ? GPU_LEAST : n > GPU_MOST ? GPU_MOST : n);
 }
 
-/* Rows that are on their way or made, by Little's law: for remote data as many as all workers make while
- * the first one's bytes come, if a quarter of the limit holds them. */
+/* Rows that are on their way or made, by Little's law: for remote data as many as all workers make
+ * while the first one's bytes come, if a quarter of the limit holds them. */
 static uint64_t ahead_rows(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
 {
     uint64_t n = so_far->batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS;
@@ -154,12 +157,11 @@ static int plan_slots(stk_plan_memory *out, const stk_plan_input *in, const stk_
     out->ragged_cap = (size_t)(out->limit / 8 * 5 / 2 /
                                (ragged ? ragged : 1)); /* two batches fit into the pool */
     if (bytes > out->limit / 8 * 5 / 2)                /* of what the pool holds */
-        return stk_fail(err, STK_EINVAL,
-                        "a batch is %" PRIu64 " MB, and two of them and their reads need a "
-                        "memory_limit of %" PRIu64 " MB, not %" PRIu64
-                        " MB: raise it or lower batch_size",
-                        stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8),
-                        stk_size_mb(out->limit));
+        return stk_fail(
+            err, STK_EINVAL,
+            "a batch is %" PRIu64 " MB, and two of them and their reads need a "
+            "memory_limit of %" PRIu64 " MB, not %" PRIu64 " MB: raise it or lower batch_size",
+            stk_size_mb(bytes), stk_size_mb(bytes * 16 / 5 + 8), stk_size_mb(out->limit));
     out->slots_free = !in->o->prefetch;
     out->slots = in->o->prefetch ? in->o->prefetch : chosen_slots(so_far, out->limit, bytes);
     fit = bytes ? out->limit / 8 * 5 / bytes : STK_MAX_SLOTS; /* what the pool holds */

@@ -10,7 +10,8 @@
 #define DEFAULT_PIXELS 178956970u
 #define DEFAULT_WAIT 30.0 /* seconds */
 
-/* STOKER_WAIT_WARN=seconds; a collective's watchdog ends a job after minutes and says nothing of data. */
+/* STOKER_WAIT_WARN=seconds; a collective's watchdog ends a job after minutes and says nothing of
+ * data. */
 static uint64_t wait_ns(void)
 {
     const char *text = getenv("STOKER_WAIT_WARN");

@@ -108,8 +108,7 @@ static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input 
         return &stk_row_turned;
     if (c->parse)
         return &stk_row_ragged;
-    return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct
-                                                           : &stk_row_bytes;
+    return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct : &stk_row_bytes;
 }
 
 static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_input *in,
@@ -127,7 +126,9 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
         stk_row_array_table(t, so_far, kind == RESIDENT);
         return t;
     }
-    t->run = !can_peek(so_far) ? STK_RUN_REQUESTS : so_far->data.peeks ? STK_RUN_PEEKS : STK_RUN_BLOCKS;
+    t->run = !can_peek(so_far)    ? STK_RUN_REQUESTS
+             : so_far->data.peeks ? STK_RUN_PEEKS
+                                  : STK_RUN_BLOCKS;
     if (so_far->batching.spans) {
         assert(t->run == STK_RUN_BLOCKS); /* what plan_batching.c found */
         t->run = STK_RUN_SPANS;
@@ -212,7 +213,8 @@ static void put_in_order(stk_plan_rows *out, uint32_t i, uint32_t n_out, uint32_
             out->order[(*n)++] = k;
 }
 
-/* Leaders of like() before those who follow them; NULL where none does, and none shares a decode. */
+/* Leaders of like() before those who follow them; NULL where none does, and none shares a
+ * decode. */
 static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *err)
 {
     uint32_t n = 0, deepest = 0;

@@ -66,11 +66,11 @@ static int check_steps(const stk_schedule *s, stk_error *err)
     if (!d.samples)
         return stk_fail(err, STK_EINVAL, "exclude, select, skip and limit leave no samples");
     if (!stk_rank_split_steps(&d, 0))
-        return stk_fail(
-            err, STK_EINVAL,
-            "%" PRIu64 " samples make no global batch of %" PRIu64 " (%u rank%s): lower "
-            "batch_size or leave drop_last",
-            d.samples, d.global, d.world, d.world == 1 ? "" : "s");
+        return stk_fail(err, STK_EINVAL,
+                        "%" PRIu64 " samples make no global batch of %" PRIu64
+                        " (%u rank%s): lower "
+                        "batch_size or leave drop_last",
+                        d.samples, d.global, d.world, d.world == 1 ? "" : "s");
     return 0;
 }
 

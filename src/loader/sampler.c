@@ -20,12 +20,12 @@ struct stk_sampler {
 
 static int refuse_data(const stk_loader_options *o, stk_error *err)
 {
-    const char *word = o->exclude                          ? "exclude"
-                       : o->max_tokens                     ? "max_tokens"
-                       : o->bucket                         ? "bucket"
-                       : o->shuffle > STK_SHUFFLE_EXACT    ? "a shuffle by blocks or by documents"
-                       : o->order                          ? "an order of one's own"
-                                                           : NULL;
+    const char *word = o->exclude                       ? "exclude"
+                       : o->max_tokens                  ? "max_tokens"
+                       : o->bucket                      ? "bucket"
+                       : o->shuffle > STK_SHUFFLE_EXACT ? "a shuffle by blocks or by documents"
+                       : o->order                       ? "an order of one's own"
+                                                        : NULL;
 
     if (!word)
         return 0;

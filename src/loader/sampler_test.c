@@ -67,10 +67,9 @@ static void all_samples_once_for_any_ranks(void **state)
 static void resumed_by_other_ranks(void **state)
 {
     stk_loader_options one = { .size = sizeof one, .batch_size = 10, .shuffle = STK_SHUFFLE_EXACT };
-    stk_loader_options two = { .size = sizeof two,
-                               .batch_size = 3,
-                               .world_size = 2,
-                               .shuffle = STK_SHUFFLE_EXACT };
+    stk_loader_options two = {
+        .size = sizeof two, .batch_size = 3, .world_size = 2, .shuffle = STK_SHUFFLE_EXACT
+    };
     uint64_t ids[CAP], positions[CAP];
     uint32_t seen[N] = { 0 };
     stk_sampler_step step = { .ids = ids, .positions = positions, .cap = CAP };

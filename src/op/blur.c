@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blur.c - gaussian_blur and sharpness, as torchvision's GaussianBlur and RandomAdjustSharpness.  Beyond
- * the edge a blur sees the picture mirrored, as often as it takes. */
+/* blur.c - gaussian_blur and sharpness, as torchvision's GaussianBlur and RandomAdjustSharpness.
+ * Beyond the edge a blur sees the picture mirrored, as often as it takes. */
 #include "kern/near.h"
 #include "kern/tile.h"
 #include "op/random.h"
@@ -36,7 +36,8 @@ static int blur_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 
     STK_TRY(stk_spec_geometry(spec, "gaussian_blur", err));
     STK_TRY(plan_kernel(b, args, err));
-    STK_TRY(stk_arg_range(args, "gaussian_blur", "sigma", (stk_range){ 0.01, 100 }, &b->range, err));
+    STK_TRY(
+        stk_arg_range(args, "gaussian_blur", "sigma", (stk_range){ 0.01, 100 }, &b->range, err));
     return stk_arg_p(args, "gaussian_blur", &b->p, err);
 }
 
@@ -78,7 +79,8 @@ static uint32_t sharpness_act(const void *state, stk_rng *rng, const stk_view *c
 
 static const stk_arg blur_args[] = {
     { "kernel", STK_ARG_INTS, NULL, "pixels of its side, odd; or (across, down)" },
-    { "sigma", STK_ARG_FLOATS, "(0.1, 2)", "its deviation in pixels: least and most, or one number" },
+    { "sigma", STK_ARG_FLOATS, "(0.1, 2)",
+      "its deviation in pixels: least and most, or one number" },
     { "p", STK_ARG_FLOAT, "1", "how often" },
     { 0 },
 };

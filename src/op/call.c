@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call - a function of the program's on the value at this point of the chain (stk_caller, plugin_loader.h).
+/* call - a function of the program's on the value at this point of the chain (stk_caller,
+ * plugin_loader.h).
  *
- * A picture comes back as a picture of any size, bytes as bytes, text as text, numbers as numbers.  With
- * dtype= the function gives numbers, of any shape, or of the one that shape= says.  The step only says so: rows
- * are made by row/row_call.c. */
+ * A picture comes back as a picture of any size, bytes as bytes, text as text, numbers as numbers.
+ * With dtype= the function gives numbers, of any shape, or of the one that shape= says.  The step
+ * only says so: rows are made by row/row_call.c. */
 #include "op/call.h"
 
 #include <stdio.h>
@@ -16,8 +17,8 @@ static int dtype_of(const char *name, stk_dtype *out, stk_error *err)
             *out = d;
             return 0;
         }
-    return stk_fail(err, STK_EINVAL, "call: dtype `%s` is not known: u8 i8 u16 i16 i32 u32 i64 f16 f32 f64",
-                    name);
+    return stk_fail(err, STK_EINVAL,
+                    "call: dtype `%s` is not known: u8 i8 u16 i16 i32 u32 i64 f16 f32 f64", name);
 }
 
 static int shape_of(stk_call_step *c, const stk_args *args, stk_error *err)
@@ -52,7 +53,8 @@ static int settled(const stk_spec *spec)
 static int take_numbers(stk_call_step *c, stk_spec *spec, stk_error *err)
 {
     if (spec->dtype == STK_BF16)
-        return stk_fail(err, STK_EINVAL, "call: NumPy has no bf16: write to(f32) before it, and to(bf16) after it");
+        return stk_fail(err, STK_EINVAL,
+                        "call: NumPy has no bf16: write to(f32) before it, and to(bf16) after it");
     if (spec->kind != STK_KIND_IMAGE)
         return 0;
     if (spec->layout == STK_CHANNELS_LAST)
@@ -102,7 +104,8 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     const char *name = stk_args_str(args, "function"), *dtype = stk_args_str(args, "dtype");
     int64_t which = stk_args_i64(args, "which");
 
-    if (!name || (size_t)snprintf(c->function, sizeof c->function, "%s", name) >= sizeof c->function)
+    if (!name ||
+        (size_t)snprintf(c->function, sizeof c->function, "%s", name) >= sizeof c->function)
         return stk_fail(err, STK_EINVAL, "call: a function's name has at most %d bytes",
                         STK_CALL_NAME - 1);
     if (which < 0 || which > UINT16_MAX)
@@ -143,28 +146,30 @@ int stk_call_check(const stk_call_step *c, const stk_value_row *row, stk_error *
     char gave[96], says[96];
 
     if (row->dtype != c->dtype)
-        return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %s, and its chain says %s", c->function,
-                        stk_dtype_name(row->dtype), stk_dtype_name(c->dtype));
+        return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %s, and its chain says %s",
+                        c->function, stk_dtype_name(row->dtype), stk_dtype_name(c->dtype));
     for (uint32_t i = 0; fits && i < c->ndim; i++)
         fits = c->shape[i] < 0 || row->shape[i] == c->shape[i];
     if (row->ndim >= STK_MAX_DIMS)
-        return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %u dimensions: at most %d", c->function,
-                        row->ndim, STK_MAX_DIMS - 1);
+        return stk_fail(err, STK_ECORRUPT, "call(%.80s) gave %u dimensions: at most %d",
+                        c->function, row->ndim, STK_MAX_DIMS - 1);
     if (fits)
         return 0;
     shape_text(gave, row->shape, row->ndim);
     shape_text(says, c->shape, c->ndim);
-    return stk_fail(err, STK_ECORRUPT,
-                    "call(%.80s) gave numbers of the shape %s, and its chain says %s: say shape=, with -1 "
-                    "where rows differ",
-                    c->function, gave, says);
+    return stk_fail(
+        err, STK_ECORRUPT,
+        "call(%.80s) gave numbers of the shape %s, and its chain says %s: say shape=, with -1 "
+        "where rows differ",
+        c->function, gave, says);
 }
 
 static const stk_arg call_args[] = {
     { "function", STK_ARG_NAME, NULL, "its name; Python: .call(function)" },
     { "which", STK_ARG_INT, "0", "of several functions of that name" },
     { "dtype", STK_ARG_NAME, "", "it gives numbers of this type; absent: what it is given" },
-    { "shape", STK_ARG_INTS, "", "of these numbers, as (-1, 4): -1 where rows differ; 0: one number; absent: any" },
+    { "shape", STK_ARG_INTS, "",
+      "of these numbers, as (-1, 4): -1 where rows differ; 0: one number; absent: any" },
     { 0 },
 };
 

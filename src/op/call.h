@@ -9,14 +9,15 @@
 
 typedef struct stk_call_step {
     char function[STK_CALL_NAME];
-    uint32_t which;   /* of several functions of this name */
-    uint32_t number;  /* what the caller knows it by; set when the loader is opened */
-    stk_kind kind;    /* what it is given ... */
+    uint32_t which;  /* of several functions of this name */
+    uint32_t number; /* what the caller knows it by; set when the loader is opened */
+    stk_kind kind;   /* what it is given ... */
     stk_out_kind out;
-    stk_spec made;    /* ... and how: of a picture its type and layout, where to() or normalize say them */
-    stk_kind gives;   /* ... and gives */
-    stk_dtype dtype;  /* of numbers */
-    uint32_t ndim;    /* ... and their shape, a side -1 is any; 0 without `shaped`: any shape */
+    /* ... and how: of a picture its type and layout, where to() or normalize say them */
+    stk_spec made;
+    stk_kind gives;  /* ... and gives */
+    stk_dtype dtype; /* of numbers */
+    uint32_t ndim;   /* ... and their shape, a side -1 is any; 0 without `shaped`: any shape */
     int64_t shape[STK_MAX_DIMS];
     int shaped;
 } stk_call_step;

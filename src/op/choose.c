@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* choose.c - ops around other ops: random_apply runs a chain or none, one_of runs one of several. */
+/* choose.c - ops around other ops: random_apply runs a chain or none, one_of runs one of
+ * several. */
 #include "op/random.h"
 
 struct choose {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* color_jitter - brightness, contrast, saturation and hue, in an order that is drawn too; and each of
- * them as an op of its own.  Factors and limits are those of torchvision's ColorJitter. */
+/* color_jitter - brightness, contrast, saturation and hue, in an order that is drawn too; and each
+ * of them as an op of its own.  Factors and limits are those of torchvision's ColorJitter. */
 #include "kern/tile.h"
 #include "op/random.h"
 
@@ -19,15 +19,16 @@ static int plan_part(struct jitter *j, int part, const char *op, const stk_args 
 {
     double middle = part == HUE ? 0 : 1;
 
-    STK_TRY((part == HUE ? stk_arg_turn : stk_arg_factor)(args, op, names[part], &j->part[part], err));
+    STK_TRY(
+        (part == HUE ? stk_arg_turn : stk_arg_factor)(args, op, names[part], &j->part[part], err));
     j->on[part] = j->part[part].lo != middle || j->part[part].hi != middle;
     return 0;
 }
 
 static stk_action action(const struct jitter *j, int part, stk_rng *rng)
 {
-    static const uint16_t codes[PARTS] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST,
-                                           STK_ACT_SATURATION, STK_ACT_HUE };
+    static const uint16_t codes[PARTS] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_SATURATION,
+                                           STK_ACT_HUE };
     stk_action a = { .code = codes[part], .n = 1 };
     double v = stk_between(rng, &j->part[part]);
 
@@ -107,7 +108,10 @@ ONE(contrast, CONTRAST)
 ONE(saturation, SATURATION)
 ONE(hue, HUE)
 
-#define P { "p", STK_ARG_FLOAT, "1", "how often" }
+#define P                                                                                          \
+    {                                                                                              \
+        "p", STK_ARG_FLOAT, "1", "how often"                                                       \
+    }
 
 static const stk_arg jitter_args[] = {
     { "brightness", STK_ARG_FLOATS, "0", "b: factors from 1 - b to 1 + b; or (least, most)" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iou_crop - a window that has the middle of some box and overlaps one of them enough: torchvision's
- * RandomIoUCrop, of SSD.  Boxes whose middle is outside are dropped. */
+/* iou_crop - a window that has the middle of some box and overlaps one of them enough:
+ * torchvision's RandomIoUCrop, of SSD.  Boxes whose middle is outside are dropped. */
 #include "base/rng.h"
 #include "op/spec.h"
 
@@ -22,8 +22,8 @@ static int plan_range(const stk_args *args, const char *name, double most, doubl
     out[0] = stk_args_f64_at(args, name, 0);
     out[1] = stk_args_f64_at(args, name, 1);
     if (stk_args_count(args, name) != 2 || !(out[0] > 0 && out[0] <= out[1] && out[1] <= most))
-        return stk_fail(err, STK_EINVAL,
-                        "iou_crop: %s is (least, most), above 0 and at most %g", name, most);
+        return stk_fail(err, STK_EINVAL, "iou_crop: %s is (least, most), above 0 and at most %g",
+                        name, most);
     return 0;
 }
 

@@ -63,7 +63,8 @@ static uint32_t solarize_act(const void *state, stk_rng *rng, const stk_view *ca
         return 0;
     from = (float)stk_between(rng, &l->range);
     *out = (stk_action){ .code = STK_ACT_SOLARIZE, .n = 1 };
-    out->v.u[0] = (uint32_t)from + ((float)(uint32_t)from < from); /* the first whole number not under it */
+    /* the first whole number not under it */
+    out->v.u[0] = (uint32_t)from + ((float)(uint32_t)from < from);
     return 1;
 }
 
@@ -85,8 +86,9 @@ static uint32_t posterize_act(const void *state, stk_rng *rng, const stk_view *c
     if (!stk_hits(rng, l->p))
         return 0;
     bits = (uint32_t)l->range.lo;
-    bits += l->range.lo < l->range.hi ? stk_rng_below(rng, (uint32_t)(l->range.hi - l->range.lo) + 1)
-                                      : 0;
+    bits += l->range.lo < l->range.hi
+                ? stk_rng_below(rng, (uint32_t)(l->range.hi - l->range.lo) + 1)
+                : 0;
     *out = (stk_action){ .code = STK_ACT_POSTERIZE, .n = 1 };
     out->v.u[0] = 255 & ~(255u >> bits);
     return 1;
@@ -106,7 +108,10 @@ static uint32_t shuffle_act(const void *state, stk_rng *rng, const stk_view *can
     return 1;
 }
 
-#define P(often) { "p", STK_ARG_FLOAT, often, "how often" }
+#define P(often)                                                                                   \
+    {                                                                                              \
+        "p", STK_ARG_FLOAT, often, "how often"                                                     \
+    }
 static const stk_arg half_args[] = { P("0.5"), { 0 } }, tenth_args[] = { P("0.1"), { 0 } },
                      always_args[] = { P("1"), { 0 } };
 static const stk_arg solarize_args[] = {

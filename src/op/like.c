@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* like - the geometry that another output drew, for what belongs to its picture: masks, boxes, keypoints;
- * and, of a list beside boxes (labels), those whose boxes were kept.
+/* like - the geometry that another output drew, for what belongs to its picture: masks, boxes,
+ * keypoints; and, of a list beside boxes (labels), those whose boxes were kept.
  *
  * What it does to a row is in row/row_picture.c and row/row_boxes.c: both know the other output. */
 #include "op/like.h"
@@ -42,8 +42,8 @@ static int plan_flip(stk_like *l, const char *text, stk_error *err)
             v = v * 10 + (uint32_t)(*p - '0');
         if (!digits || (*p && *p != ' ') || v >= STK_LIKE_POINTS || l->n_flip == STK_LIKE_POINTS)
             return stk_fail(err, STK_EINVAL,
-                            "like: flip_idx='%s' is not numbers of 0..%d with a space between", text,
-                            STK_LIKE_POINTS - 1);
+                            "like: flip_idx='%s' is not numbers of 0..%d with a space between",
+                            text, STK_LIKE_POINTS - 1);
         l->flip[l->n_flip++] = (uint8_t)v;
         while (*p == ' ')
             p++;
@@ -51,8 +51,8 @@ static int plan_flip(stk_like *l, const char *text, stk_error *err)
     for (uint32_t i = 0; i < l->n_flip; i++)
         if (l->flip[i] >= l->n_flip || seen[l->flip[i]]++)
             return stk_fail(err, STK_EINVAL,
-                            "like: flip_idx must have each of 0..%u once, and has %u", l->n_flip - 1,
-                            l->flip[i]);
+                            "like: flip_idx must have each of 0..%u once, and has %u",
+                            l->n_flip - 1, l->flip[i]);
     return 0;
 }
 
@@ -140,7 +140,8 @@ static const stk_arg like_args[] = {
     { "min_visible", STK_ARG_FLOAT, "0", "... of which less than this share is left" },
     { "points", STK_ARG_BOOL, "false", "numbers are keypoints: (x, y) or (x, y, visibility)" },
     { "flip_idx", STK_ARG_NAME, "", "which keypoint is which in a mirror: '0 2 1 4 3'" },
-    { "view", STK_ARG_INT, "", "of boxes and keypoints: which of the picture's views(), from 0 on" },
+    { "view", STK_ARG_INT, "",
+      "of boxes and keypoints: which of the picture's views(), from 0 on" },
     { 0 },
 };
 

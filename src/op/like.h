@@ -18,7 +18,8 @@ typedef struct stk_like {
     int view_given;
     uint32_t view; /* of the picture's, that numbers follow */
     double min_size, min_area, min_visible;
-    uint32_t n_flip; /* keypoint i of a mirrored picture is its keypoint flip[i]; 0: none is named */
+    /* keypoint i of a mirrored picture is its keypoint flip[i]; 0: none is named */
+    uint32_t n_flip;
     uint8_t flip[STK_LIKE_POINTS];
 } stk_like;
 

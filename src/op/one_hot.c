@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* one_hot, multi_hot - class numbers as a row of one weight per class, which batch ops can mix.
  *
- * smoothing=s moves s of the weight to all classes alike, as label smoothing does: the class itself has
- * 1 - s + s / n, every other one s / n. */
+ * smoothing=s moves s of the weight to all classes alike, as label smoothing does: the class itself
+ * has 1 - s + s / n, every other one s / n. */
 #include "op/spec.h"
 
 #define MAX_CLASSES (1 << 24)
@@ -25,11 +25,9 @@ static int hot_plan(struct hot *h, const char *name, const stk_args *args, stk_s
         return stk_fail(err, STK_EINVAL, "%s: smoothing=%g is not in 0..1", name, s);
     h->off = (float)(s / (double)h->n);
     h->on = (float)(1 - s + s / (double)h->n);
-    *spec = (stk_spec){ .kind = STK_KIND_VALUE,
-                        .out = STK_OUT_DENSE,
-                        .dtype = STK_F32,
-                        .ndim = 1,
-                        .shape = { h->n } };
+    *spec = (stk_spec){
+        .kind = STK_KIND_VALUE, .out = STK_OUT_DENSE, .dtype = STK_F32, .ndim = 1, .shape = { h->n }
+    };
     return 0;
 }
 
@@ -67,9 +65,8 @@ static int turn(const struct hot *h, const char *name, stk_value_row *row, stk_s
         made[i] = h->off;
     for (size_t i = 0; i < n; i++) {
         if (label[i] < 0 || label[i] >= h->n)
-            return stk_fail(err, STK_ECORRUPT,
-                            "%s: the class %" PRId64 " is not in 0..%" PRId64, name, label[i],
-                            h->n - 1);
+            return stk_fail(err, STK_ECORRUPT, "%s: the class %" PRId64 " is not in 0..%" PRId64,
+                            name, label[i], h->n - 1);
         made[label[i]] = h->on;
     }
     *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .shape = { h->n }, .data = made };
@@ -89,7 +86,8 @@ static int multi_hot_turn(const void *state, stk_value_row *row, stk_scratch *sc
 
 static const stk_arg hot_args[] = {
     { "classes", STK_ARG_INT, NULL, "how many classes there are" },
-    { "smoothing", STK_ARG_FLOAT, "0", "label smoothing: so much of the weight goes to all classes" },
+    { "smoothing", STK_ARG_FLOAT, "0",
+      "label smoothing: so much of the weight goes to all classes" },
     { 0 },
 };
 
@@ -102,11 +100,13 @@ const stk_op stk_op_one_hot = { .abi = STK_PLUGIN_ABI,
                                 .plan = one_hot_plan,
                                 .value = one_hot_turn };
 
-const stk_op stk_op_multi_hot = { .abi = STK_PLUGIN_ABI,
-                                  .size = sizeof(stk_op),
-                                  .name = "multi_hot",
-                                  .help = "a list of class numbers as a row of zeros and ones, as f32",
-                                  .args = hot_args,
-                                  .state_size = sizeof(struct hot),
-                                  .plan = multi_hot_plan,
-                                  .value = multi_hot_turn };
+const stk_op stk_op_multi_hot = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_op),
+    .name = "multi_hot",
+    .help = "a list of class numbers as a row of zeros and ones, as f32",
+    .args = hot_args,
+    .state_size = sizeof(struct hot),
+    .plan = multi_hot_plan,
+    .value = multi_hot_turn
+};

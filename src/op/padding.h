@@ -5,8 +5,8 @@
 
 #include "op/spec.h"
 
-/* Of the argument `name`: one number, (left and right, top and bottom) or (left, top, right, bottom),
- * as torchvision has it. */
+/* Of the argument `name`: one number, (left and right, top and bottom) or (left, top, right,
+ * bottom), as torchvision has it. */
 int stk_spec_padding(const stk_args *args, const char *op, const char *name, stk_padding *out,
                      stk_error *err);
 

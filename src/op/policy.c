@@ -134,12 +134,8 @@ static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t 
     switch (op) {
     case SHEAR_X: *out = sheared(s, 0, v * l->shear, canvas); break;
     case SHEAR_Y: *out = sheared(s, 1, v * l->shear, canvas); break;
-    case TRANSLATE_X:
-        *out = translated(s, 0, v * translation(l, canvas->vis_w), canvas);
-        break;
-    case TRANSLATE_Y:
-        *out = translated(s, 1, v * translation(l, canvas->vis_h), canvas);
-        break;
+    case TRANSLATE_X: *out = translated(s, 0, v * translation(l, canvas->vis_w), canvas); break;
+    case TRANSLATE_Y: *out = translated(s, 1, v * translation(l, canvas->vis_h), canvas); break;
     case ROTATE: *out = rotated(s, v * l->rotate, canvas); break;
     case BRIGHTNESS: *out = by_number(STK_ACT_BRIGHTNESS, (float)factor); break;
     case COLOR: *out = by_number(STK_ACT_SATURATION, (float)factor); break;
@@ -149,9 +145,7 @@ static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t 
         *out = by_bits(STK_ACT_POSTERIZE,
                        255 & ~(255u >> (uint32_t)stk_round_even(8 - share * l->posterize)));
         break;
-    case SOLARIZE:
-        *out = by_bits(STK_ACT_SOLARIZE, solarize_from(bin, s->bins));
-        break;
+    case SOLARIZE: *out = by_bits(STK_ACT_SOLARIZE, solarize_from(bin, s->bins)); break;
     case AUTOCONTRAST: *out = (stk_action){ .code = STK_ACT_AUTOCONTRAST }; break;
     case EQUALIZE: *out = (stk_action){ .code = STK_ACT_EQUALIZE }; break;
     case INVERT: *out = (stk_action){ .code = STK_ACT_INVERT }; break;
@@ -268,30 +262,18 @@ static int trivial_plan(void *state, const stk_args *args, stk_spec *spec, stk_e
 }
 
 static const struct part imagenet[25][2] = {
-    { { POSTERIZE, 4, 8 }, { ROTATE, 6, 9 } },
-    { { SOLARIZE, 6, 5 }, { AUTOCONTRAST, 6, 0 } },
-    { { EQUALIZE, 8, 0 }, { EQUALIZE, 6, 0 } },
-    { { POSTERIZE, 6, 7 }, { POSTERIZE, 6, 6 } },
-    { { EQUALIZE, 4, 0 }, { SOLARIZE, 2, 4 } },
-    { { EQUALIZE, 4, 0 }, { ROTATE, 8, 8 } },
-    { { SOLARIZE, 6, 3 }, { EQUALIZE, 6, 0 } },
-    { { POSTERIZE, 8, 5 }, { EQUALIZE, 10, 0 } },
-    { { ROTATE, 2, 3 }, { SOLARIZE, 6, 8 } },
-    { { EQUALIZE, 6, 0 }, { POSTERIZE, 4, 6 } },
-    { { ROTATE, 8, 8 }, { COLOR, 4, 0 } },
-    { { ROTATE, 4, 9 }, { EQUALIZE, 6, 0 } },
-    { { EQUALIZE, 0, 0 }, { EQUALIZE, 8, 0 } },
-    { { INVERT, 6, 0 }, { EQUALIZE, 10, 0 } },
-    { { COLOR, 6, 4 }, { CONTRAST, 10, 8 } },
-    { { ROTATE, 8, 8 }, { COLOR, 10, 2 } },
-    { { COLOR, 8, 8 }, { SOLARIZE, 8, 7 } },
-    { { SHARPNESS, 4, 7 }, { INVERT, 6, 0 } },
-    { { SHEAR_X, 6, 5 }, { EQUALIZE, 10, 0 } },
-    { { COLOR, 4, 0 }, { EQUALIZE, 6, 0 } },
-    { { EQUALIZE, 4, 0 }, { SOLARIZE, 2, 4 } },
-    { { SOLARIZE, 6, 5 }, { AUTOCONTRAST, 6, 0 } },
-    { { INVERT, 6, 0 }, { EQUALIZE, 10, 0 } },
-    { { COLOR, 6, 4 }, { CONTRAST, 10, 8 } },
+    { { POSTERIZE, 4, 8 }, { ROTATE, 6, 9 } },  { { SOLARIZE, 6, 5 }, { AUTOCONTRAST, 6, 0 } },
+    { { EQUALIZE, 8, 0 }, { EQUALIZE, 6, 0 } }, { { POSTERIZE, 6, 7 }, { POSTERIZE, 6, 6 } },
+    { { EQUALIZE, 4, 0 }, { SOLARIZE, 2, 4 } }, { { EQUALIZE, 4, 0 }, { ROTATE, 8, 8 } },
+    { { SOLARIZE, 6, 3 }, { EQUALIZE, 6, 0 } }, { { POSTERIZE, 8, 5 }, { EQUALIZE, 10, 0 } },
+    { { ROTATE, 2, 3 }, { SOLARIZE, 6, 8 } },   { { EQUALIZE, 6, 0 }, { POSTERIZE, 4, 6 } },
+    { { ROTATE, 8, 8 }, { COLOR, 4, 0 } },      { { ROTATE, 4, 9 }, { EQUALIZE, 6, 0 } },
+    { { EQUALIZE, 0, 0 }, { EQUALIZE, 8, 0 } }, { { INVERT, 6, 0 }, { EQUALIZE, 10, 0 } },
+    { { COLOR, 6, 4 }, { CONTRAST, 10, 8 } },   { { ROTATE, 8, 8 }, { COLOR, 10, 2 } },
+    { { COLOR, 8, 8 }, { SOLARIZE, 8, 7 } },    { { SHARPNESS, 4, 7 }, { INVERT, 6, 0 } },
+    { { SHEAR_X, 6, 5 }, { EQUALIZE, 10, 0 } }, { { COLOR, 4, 0 }, { EQUALIZE, 6, 0 } },
+    { { EQUALIZE, 4, 0 }, { SOLARIZE, 2, 4 } }, { { SOLARIZE, 6, 5 }, { AUTOCONTRAST, 6, 0 } },
+    { { INVERT, 6, 0 }, { EQUALIZE, 10, 0 } },  { { COLOR, 6, 4 }, { CONTRAST, 10, 8 } },
     { { EQUALIZE, 8, 0 }, { EQUALIZE, 6, 0 } },
 };
 
@@ -324,30 +306,18 @@ static const struct part cifar10[25][2] = {
 };
 
 static const struct part svhn[25][2] = {
-    { { SHEAR_X, 9, 4 }, { INVERT, 2, 0 } },
-    { { SHEAR_Y, 9, 8 }, { INVERT, 7, 0 } },
-    { { EQUALIZE, 6, 0 }, { SOLARIZE, 6, 6 } },
-    { { INVERT, 9, 0 }, { EQUALIZE, 6, 0 } },
-    { { EQUALIZE, 6, 0 }, { ROTATE, 9, 3 } },
-    { { SHEAR_X, 9, 4 }, { AUTOCONTRAST, 8, 0 } },
-    { { SHEAR_Y, 9, 8 }, { INVERT, 4, 0 } },
-    { { SHEAR_Y, 9, 5 }, { SOLARIZE, 2, 6 } },
-    { { INVERT, 9, 0 }, { AUTOCONTRAST, 8, 0 } },
-    { { EQUALIZE, 6, 0 }, { ROTATE, 9, 3 } },
-    { { SHEAR_X, 9, 4 }, { SOLARIZE, 3, 3 } },
-    { { SHEAR_Y, 8, 8 }, { INVERT, 7, 0 } },
-    { { EQUALIZE, 9, 0 }, { TRANSLATE_Y, 6, 6 } },
-    { { INVERT, 9, 0 }, { EQUALIZE, 6, 0 } },
-    { { CONTRAST, 3, 3 }, { ROTATE, 8, 4 } },
-    { { INVERT, 8, 0 }, { TRANSLATE_Y, 0, 2 } },
-    { { SHEAR_Y, 7, 6 }, { SOLARIZE, 4, 8 } },
-    { { INVERT, 6, 0 }, { ROTATE, 8, 4 } },
-    { { SHEAR_Y, 3, 7 }, { TRANSLATE_X, 9, 3 } },
-    { { SHEAR_X, 1, 6 }, { INVERT, 6, 0 } },
-    { { SOLARIZE, 7, 2 }, { TRANSLATE_Y, 6, 7 } },
-    { { SHEAR_Y, 8, 4 }, { INVERT, 8, 0 } },
-    { { SHEAR_X, 7, 9 }, { TRANSLATE_Y, 8, 3 } },
-    { { SHEAR_Y, 8, 5 }, { AUTOCONTRAST, 7, 0 } },
+    { { SHEAR_X, 9, 4 }, { INVERT, 2, 0 } },       { { SHEAR_Y, 9, 8 }, { INVERT, 7, 0 } },
+    { { EQUALIZE, 6, 0 }, { SOLARIZE, 6, 6 } },    { { INVERT, 9, 0 }, { EQUALIZE, 6, 0 } },
+    { { EQUALIZE, 6, 0 }, { ROTATE, 9, 3 } },      { { SHEAR_X, 9, 4 }, { AUTOCONTRAST, 8, 0 } },
+    { { SHEAR_Y, 9, 8 }, { INVERT, 4, 0 } },       { { SHEAR_Y, 9, 5 }, { SOLARIZE, 2, 6 } },
+    { { INVERT, 9, 0 }, { AUTOCONTRAST, 8, 0 } },  { { EQUALIZE, 6, 0 }, { ROTATE, 9, 3 } },
+    { { SHEAR_X, 9, 4 }, { SOLARIZE, 3, 3 } },     { { SHEAR_Y, 8, 8 }, { INVERT, 7, 0 } },
+    { { EQUALIZE, 9, 0 }, { TRANSLATE_Y, 6, 6 } }, { { INVERT, 9, 0 }, { EQUALIZE, 6, 0 } },
+    { { CONTRAST, 3, 3 }, { ROTATE, 8, 4 } },      { { INVERT, 8, 0 }, { TRANSLATE_Y, 0, 2 } },
+    { { SHEAR_Y, 7, 6 }, { SOLARIZE, 4, 8 } },     { { INVERT, 6, 0 }, { ROTATE, 8, 4 } },
+    { { SHEAR_Y, 3, 7 }, { TRANSLATE_X, 9, 3 } },  { { SHEAR_X, 1, 6 }, { INVERT, 6, 0 } },
+    { { SOLARIZE, 7, 2 }, { TRANSLATE_Y, 6, 7 } }, { { SHEAR_Y, 8, 4 }, { INVERT, 8, 0 } },
+    { { SHEAR_X, 7, 9 }, { TRANSLATE_Y, 8, 3 } },  { { SHEAR_Y, 8, 5 }, { AUTOCONTRAST, 7, 0 } },
     { { SHEAR_X, 7, 2 }, { INVERT, 1, 0 } },
 };
 

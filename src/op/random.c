@@ -20,9 +20,8 @@ static int check(const char *op, const char *name, const stk_range *in, const st
                  stk_error *err)
 {
     if (!(out->lo >= in->lo && out->hi <= in->hi && out->lo <= out->hi))
-        return stk_fail(err, STK_EINVAL,
-                        "%s: %s from %g to %g: it must go up and be in %g..%g", op, name, out->lo,
-                        out->hi, in->lo, in->hi);
+        return stk_fail(err, STK_EINVAL, "%s: %s from %g to %g: it must go up and be in %g..%g", op,
+                        name, out->lo, out->hi, in->lo, in->hi);
     return 0;
 }
 

@@ -16,7 +16,8 @@ int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err);
 int stk_arg_range(const stk_args *args, const char *op, const char *name, stk_range in,
                   stk_range *out, stk_error *err);
 
-/* As torchvision's ColorJitter: v means 1 - v to 1 + v, cut off at 0; a pair is the range itself. */
+/* As torchvision's ColorJitter: v means 1 - v to 1 + v, cut off at 0; a pair is the range
+ * itself. */
 int stk_arg_factor(const stk_args *args, const char *op, const char *name, stk_range *out,
                    stk_error *err);
 

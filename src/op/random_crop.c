@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_crop - a window of the size at a random place: torchvision's RandomCrop.  Padding comes first;
- * pad_if_needed then adds what a side lacks, on both of its ends. */
+/* random_crop - a window of the size at a random place: torchvision's RandomCrop.  Padding comes
+ * first; pad_if_needed then adds what a side lacks, on both of its ends. */
 #include "base/rng.h"
 #include "op/padding.h"
 

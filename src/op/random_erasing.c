@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random_erasing - a rectangle of the picture replaced, as torchvision's RandomErasing.  Before normalize
- * it works on 8-bit values, after it on the row, in the units that normalize made. */
+/* random_erasing - a rectangle of the picture replaced, as torchvision's RandomErasing.  Before
+ * normalize it works on 8-bit values, after it on the row, in the units that normalize made. */
 #include "base/rng.h"
 #include "kern/tile.h"
 #include "op/random.h"
@@ -25,8 +25,7 @@ static int plan_value(struct erasing *e, const stk_args *args, stk_error *err)
         return 0;
     }
     if (name || (n != 1 && n != 3))
-        return stk_fail(err, STK_EINVAL,
-                        "random_erasing: value is one number, three, or `random`");
+        return stk_fail(err, STK_EINVAL, "random_erasing: value is one number, three, or `random`");
     for (uint32_t i = 0; i < 3; i++) {
         double v = stk_args_f64_at(args, "value", n == 3 ? i : 0);
 

@@ -15,10 +15,11 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
     if (spec->normalized)
         return stk_fail(err, STK_EINVAL, "%s comes after `normalize`: put it before", op);
     if (spec->like)
-        return stk_fail(err, STK_EINVAL,
-                        "%s comes after `like`, which gives all the geometry: put it into the chain "
-                        "of the output that like names",
-                        op);
+        return stk_fail(
+            err, STK_EINVAL,
+            "%s comes after `like`, which gives all the geometry: put it into the chain "
+            "of the output that like names",
+            op);
     return 0;
 }
 

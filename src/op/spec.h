@@ -26,7 +26,9 @@ int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *
 int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_error *err);
 #define STK_ARGS_FILTER                                                                            \
     { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos", 1 },     \
-        { "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1 }
+    {                                                                                              \
+        "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1           \
+    }
 
 /* Argument `name`: 0..1. */
 int stk_spec_chance(const stk_args *args, const char *op, const char *name, double *out,

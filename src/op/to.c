@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* to - element type and layout of an image's rows, element type of numbers; the last of a chain.  Float types are scaled
- * to 0..1 as torchvision's ToTensor does, unless normalize has scaled them or scale=false. */
+/* to - element type and layout of an image's rows, element type of numbers; the last of a chain.
+ * Float types are scaled to 0..1 as torchvision's ToTensor does, unless normalize has scaled them
+ * or scale=false. */
 #include "op/spec.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* views - what follows is drawn so many times, from one decode: rows get a first dimension of views.
- * five_crop, ten_crop - the corners and the middle, and their mirror images: torchvision's FiveCrop and
- * TenCrop, as views of a picture. */
+/* views - what follows is drawn so many times, from one decode: rows get a first dimension of
+ * views.  five_crop, ten_crop - the corners and the middle, and their mirror images: torchvision's
+ * FiveCrop and TenCrop, as views of a picture. */
 #include "base/rng.h"
 #include "op/spec.h"
 
@@ -62,8 +62,9 @@ static void crops_draw(const void *state, stk_rng *rng, stk_view *view)
     if (view->refused)
         return;
     if (w < v->w || h < v->h) {
-        view->refused = v->n == 5 ? "five_crop: the picture is smaller than the crop: resize or pad it first"
-                                  : "ten_crop: the picture is smaller than the crop: resize or pad it first";
+        view->refused =
+            v->n == 5 ? "five_crop: the picture is smaller than the crop: resize or pad it first"
+                      : "ten_crop: the picture is smaller than the crop: resize or pad it first";
         return;
     }
     if (rng->view >= 5 && v->vertical)

@@ -2,8 +2,8 @@
 /* warp.c - rotate, affine, perspective: torchvision's RandomRotation, RandomAffine and
  * RandomPerspective.
  *
- * Each draws its numbers as those classes do and gives the matrix that they give; angles go through a
- * sine of our own, so that the matrix has the same bits on every machine. */
+ * Each draws its numbers as those classes do and gives the matrix that they give; angles go through
+ * a sine of our own, so that the matrix has the same bits on every machine. */
 #include <math.h>
 #include <string.h>
 
@@ -151,8 +151,8 @@ typedef struct turn { /* torchvision's names */
     double angle, tx, ty, scale, shear_x, shear_y;
 } turn;
 
-/* The inverse of an affine map about the picture's middle: torchvision's _get_inverse_affine_matrix,
- * with the middle of the picture as the center. */
+/* The inverse of an affine map about the picture's middle: torchvision's
+ * _get_inverse_affine_matrix, with the middle of the picture as the center. */
 static void affine_matrix(const turn *t, double w, double h, float m[8])
 {
     double s, c, sx, cx, sy, cy, a, b, cc, d, inv[4], x = w * 0.5, y = h * 0.5;
@@ -213,7 +213,8 @@ static int solve(double A[8][9], double x[8])
     return 1;
 }
 
-/* Corners `to` of the output show corners `from` of the picture: torchvision's _get_perspective_coeffs. */
+/* Corners `to` of the output show corners `from` of the picture: torchvision's
+ * _get_perspective_coeffs. */
 static int perspective_matrix(const double from[4][2], const double to[4][2], float m[8])
 {
     double A[8][9] = { { 0 } }, x[8];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zoom_out - the picture at a random place of a larger canvas: torchvision's RandomZoomOut, of SSD. */
+/* zoom_out - the picture at a random place of a larger canvas: torchvision's RandomZoomOut, of
+ * SSD. */
 #include "base/rng.h"
 #include "op/padding.h"
 

@@ -3,9 +3,9 @@
  * batches of like rows.
  *
  * The epoch is cut into windows of a fixed number of positions.  What is made of a window follows
- * from (seed, epoch, window) and the lengths of its samples, whatever the ranks are, so that (epoch,
- * bin) is all there is to a state.  Tables are made when they are first looked at: how many bins
- * each window of an epoch has, and which positions they hold. */
+ * from (seed, epoch, window) and the lengths of its samples, whatever the ranks are, so that
+ * (epoch, bin) is all there is to a state.  Tables are made when they are first looked at: how many
+ * bins each window of an epoch has, and which positions they hold. */
 #ifndef STOKER_BINS_H
 #define STOKER_BINS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bins_test - every position of an epoch stands in one bin, within its window; rows and batches hold
- * what they may; groups are full; another reader finds the same; memory that fails. */
+/* bins_test - every position of an epoch stands in one bin, within its window; rows and batches
+ * hold what they may; groups are full; another reader finds the same; memory that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

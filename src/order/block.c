@@ -5,8 +5,9 @@
  * streams of n / V samples each or one more.  Position p takes sample p / V of stream
  * bitreverse(p mod V): any run of positions is spread evenly over the streams, and the streams that
  * are one longer are those that the last, short round meets.  In an epoch a stream begins at a
- * shard drawn for it, goes round one way or the other, and is permuted in windows.  So a shard belongs to one stream (at
- * a cut to two or more neighbours), the same in every epoch and for any number of ranks.
+ * shard drawn for it, goes round one way or the other, and is permuted in windows.  So a shard
+ * belongs to one stream (at a cut to two or more neighbours), the same in every epoch and for any
+ * number of ranks.
  *
  * Ranks take runs of a global batch sorted by stream.  The top bits of a stream are the low bits of
  * its positions, so the j-th item of such a list is found bit by bit: how many positions of a run
@@ -96,8 +97,8 @@ static uint64_t place_of(const turn *r, uint64_t u)
     return wrapped(r->back ? r->from + r->len - 1 - u : u + r->len - r->from, r->len);
 }
 
-/* The permutation of the window that begins at `from`.  Few rounds also where it is tiny: what makes
- * batches differ is which streams and windows meet, and an index has to cost little. */
+/* The permutation of the window that begins at `from`.  Few rounds also where it is tiny: what
+ * makes batches differ is which streams and windows meet, and an index has to cost little. */
 static void window_perm(const block *x, uint64_t key, uint64_t from, uint64_t len, stk_perm *out)
 {
     if (len - from < x->window)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact.c - the two plain orders: samples as they are stored, or all of them under one permutation that
- * is new every epoch. */
+/* exact.c - the two plain orders: samples as they are stored, or all of them under one permutation
+ * that is new every epoch. */
 #include "base/mem.h"
 #include "order/order.h"
 

@@ -111,7 +111,8 @@ static void check_runs(const stk_order *o, uint64_t epoch)
 
 static void runs(void **state)
 {
-    uint64_t lens[] = { 50, 1, 0, 70 }, out[] = { 3, 4, 50, 60, 61, 120 }, in[] = { 7, 8, 9, 60, 61, 3, 49, 50, 51, 52 };
+    uint64_t lens[] = { 50, 1, 0, 70 }, out[] = { 3, 4, 50, 60, 61, 120 },
+             in[] = { 7, 8, 9, 60, 61, 3, 49, 50, 51, 52 };
     static stk_sample_set set;
     stk_order o, stream;
 

@@ -291,8 +291,8 @@ static uint64_t walk(const mix *m, uint32_t d, uint64_t o)
     return m->start[d] + i;
 }
 
-/* No one asks for what is before the first change, but a worker that reads ahead may look at it while a
- * state is taken up: g - from wraps then, and any sample of that data set is as good. */
+/* No one asks for what is before the first change, but a worker that reads ahead may look at it
+ * while a state is taken up: g - from wraps then, and any sample of that data set is as good. */
 static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, uint32_t n,
                    stk_where *out)
 {
@@ -315,7 +315,7 @@ static void mix_at(const void *state, uint64_t epoch, const uint64_t *position, 
         v = number[g % M];
         d = stk_pattern_kind(c->first, m->n, v);
         stk_sample_set_at(m->set, walk(m, d, c->base[d] + g / M * c->parts[d] + v - c->first[d]),
-                      &out[k]);
+                          &out[k]);
     }
     if (number)
         stk_tables_unpin(m->tables, pinned);

@@ -67,7 +67,8 @@ int stk_sample_set_init(stk_sample_set *r, const uint64_t *lens, uint32_t n, stk
 uint64_t stk_sample_set_len(const stk_sample_set *r);
 uint64_t stk_sample_set_id(const stk_sample_set *r, uint64_t i); /* the global id of number i */
 void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out);
-/* How many of the n numbers from i on, which there are, follow each other in one data set; at least 1. */
+/* How many of the n numbers from i on, which there are, follow each other in one data set; at least
+ * 1. */
 uint32_t stk_sample_set_run(const stk_sample_set *r, uint64_t i, uint32_t n);
 /* Its number (the first, where it stands several times); UINT64_MAX: it does not take part. */
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order_quality_test.c - is the permutation as good as chance?  Pearson's chi-square over 10,000 seeds
- * and over 10,000 epochs, for every n up to 64 and for 10^4 and 10^6.
+/* order_quality_test.c - is the permutation as good as chance?  Pearson's chi-square over 10,000
+ * seeds and over 10,000 epochs, for every n up to 64 and for 10^4 and 10^6.
  *
  * Positions: how often sample k stands at position i, all n * n cells.  Rows and columns both add
  * up, so (n - 1) / n times the statistic has (n - 1)^2 degrees of freedom.  Adjacent pairs: which

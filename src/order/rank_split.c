@@ -3,9 +3,10 @@
  *
  * A global batch is `global` positions, from wherever the epoch was entered; it is dealt to the
  * ranks evenly, in runs that follow each other: rank r begins at r / world of it, rounded up.
- * Ranks of one node may divide their runs among them row by row.  So are a global batch that does not divide by the ranks and the last one, when it is short and
- * kept; a rank left with nothing gets one wrapped row that is marked as not valid, so that all
- * ranks take the same number of steps. */
+ * Ranks of one node may divide their runs among them row by row.  So are a global batch that does
+ * not divide by the ranks and the last one, when it is short and kept; a rank left with nothing
+ * gets one wrapped row that is marked as not valid, so that all ranks take the same number of
+ * steps. */
 #include "base/hash.h"
 #include "order/order.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank_split_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands in
- * for a bad sample. */
+/* rank_split_test.c - shares of ranks: disjoint, covering, the same number of steps; and who stands
+ * in for a bad sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,9 +15,9 @@
 static void check(uint64_t samples, uint32_t batch, uint32_t world, int drop_last)
 {
     stk_rank_split d = { .samples = samples,
-                   .global = (uint64_t)batch * world,
-                   .world = world,
-                   .drop_last = drop_last };
+                         .global = (uint64_t)batch * world,
+                         .world = world,
+                         .drop_last = drop_last };
     uint64_t steps = stk_rank_split_steps(&d, 0), next = 0, global = (uint64_t)batch * world;
 
     assert_int_equal(steps, drop_last ? samples / global : (samples + global - 1) / global);

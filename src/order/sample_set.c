@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample_set.c - which samples take part, numbered through: data sets one after the other, less what
- * is excluded, or only what is selected, in its order.
+/* sample_set.c - which samples take part, numbered through: data sets one after the other, less
+ * what is excluded, or only what is selected, in its order.
  *
  * Orders arrange these numbers and know nothing of data sets. */
 #include "order/order.h"

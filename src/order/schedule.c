@@ -258,9 +258,10 @@ void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, s
         uint32_t attempt = bad->attempt + k * (STK_MAX_SUBSTITUTES + 1);
 
         /* Where a budget lets hardly any take its place, one of the same batch does. */
-        other = k < BUDGET_TRIES ? from + stk_substitute(s->seed, bad->epoch, bad->position, attempt, n)
-                                 : bad->together[stk_substitute(s->seed, bad->epoch, bad->position,
-                                                                attempt, bad->n)];
+        other = k < BUDGET_TRIES
+                    ? from + stk_substitute(s->seed, bad->epoch, bad->position, attempt, n)
+                    : bad->together[stk_substitute(s->seed, bad->epoch, bad->position, attempt,
+                                                   bad->n)];
         stk_schedule_at(s, bad->epoch, &other, 1, out);
         if (in_budget(s, bad->n, out))
             return;

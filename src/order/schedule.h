@@ -18,11 +18,12 @@
 
 #include "order/bins.h"
 
-typedef enum stk_ticket_kind { /* what one ticket of a batch is */
-    STK_TICKET_POSITION,       /* a position, by the split alone */
-    STK_TICKET_LISTED,         /* a position that stk_schedule_tickets() lists */
-    STK_TICKET_PIECE,          /* a piece of a packed row, listed with its place */
-    STK_TICKET_BIN             /* a whole bin: the row finds its samples itself */
+typedef enum stk_ticket_kind {                      /* what one ticket of a batch is */
+                               STK_TICKET_POSITION, /* a position, by the split alone */
+                               STK_TICKET_LISTED, /* a position that stk_schedule_tickets() lists */
+                               /* a piece of a packed row, listed with its place */
+                               STK_TICKET_PIECE,
+                               STK_TICKET_BIN /* a whole bin: the row finds its samples itself */
 } stk_ticket_kind;
 
 typedef struct stk_schedule {
@@ -86,8 +87,9 @@ static inline void stk_schedule_positions(const stk_schedule *s, const stk_share
     stk_share_positions(h, &s->order, row, n, out);
 }
 
-/* How many rows of a share, from `row` on and up to n, are samples of one data set that follow each other, at
- * positions that do; at least 1.  *position, *where: of the first.  Only where tickets are positions. */
+/* How many rows of a share, from `row` on and up to n, are samples of one data set that follow each
+ * other, at positions that do; at least 1.  *position, *where: of the first.  Only where tickets
+ * are positions. */
 uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
                           uint64_t *position, stk_where *where);
 
@@ -142,7 +144,8 @@ typedef struct stk_step_at {
 } stk_step_at;
 
 /* Ids of the rows that a rank gets; of a packed row, its first sample's.  At most `cap` are
- * written; how many there are.  *valid: 0 where the rank was left with nothing and gets one row to go on. */
+ * written; how many there are.  *valid: 0 where the rank was left with nothing and gets one row to
+ * go on. */
 uint32_t stk_schedule_ids(const stk_schedule *s, const stk_step_at *at, uint64_t *id, uint32_t cap,
                           int *valid);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_test.c - a schedule on its own, without outputs, data and threads: which samples each rank
- * gets, resumed anywhere, written down before they are used; batches by length and packed rows. */
+/* schedule_test.c - a schedule on its own, without outputs, data and threads: which samples each
+ * rank gets, resumed anywhere, written down before they are used; batches by length and packed
+ * rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +111,8 @@ static int add(void *cookie, const stk_ledger_row *row, stk_error *err)
     return 0;
 }
 
-/* What is handed out was written down before; what could not be written down is handed out later. */
+/* What is handed out was written down before; what could not be written down is handed out
+ * later. */
 static void written_down_first(void **state)
 {
     stk_schedule *s = made(1, BATCH * WORLD, 0);
@@ -185,7 +187,8 @@ static void entered_anywhere(void **state)
     stk_schedule_close(&s);
 }
 
-/* Slots go on over the end of an epoch; the tickets that they list are the ids that are answered. */
+/* Slots go on over the end of an epoch; the tickets that they list are the ids that are
+ * answered. */
 static void tickets_are_the_ids(void **state)
 {
     static const stk_bin_kind kinds[] = { STK_BIN_BUDGET, STK_BIN_LIKE, STK_BIN_PACK };
@@ -237,7 +240,8 @@ static void tickets_are_the_ids(void **state)
     }
 }
 
-/* The same for the same attempt, another for the next, always one of the epoch; within the budget. */
+/* The same for the same attempt, another for the next, always one of the epoch; within the
+ * budget. */
 static void substitutes(void **state)
 {
     stk_schedule *s = made(0, WORLD, 0);

@@ -168,11 +168,9 @@ int stk_order_stratified(stk_order *order, const stk_sample_set *set, const stk_
     s = STK_NEW(strata);
     if (!s)
         return stk_fail_nomem(err, sizeof *s);
-    *s = (strata){ .set = set,
-                   .n = n,
-                   .seed = how->seed,
-                   .classes = how->classes,
-                   .shuffle = how->shuffle };
+    *s = (strata){
+        .set = set, .n = n, .seed = how->seed, .classes = how->classes, .shuffle = how->shuffle
+    };
     rc = strata_init(s, how->of, err);
     if (rc < 0) {
         strata_close(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bad_sample.c - on_error="skip": what becomes of a row whose sample is bad.  Another sample stands in for it; or,
- * where a tool makes every sample once, the row stays empty.  Either way other rows do not move. */
+/* bad_sample.c - on_error="skip": what becomes of a row whose sample is bad.  Another sample stands
+ * in for it; or, where a tool makes every sample once, the row stays empty.  Either way other rows
+ * do not move. */
 #include "pipe/engine.h"
 
 static void record_skip(stk_engine *e, const stk_error *err)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block_peek.c - rows of tables whose blocks are unpacked already: no request, nothing to wait for.
  *
- * A worker holds the blocks of its last row, one of each output, and looks there first.  Rows that follow each other in a
- * block are found by counting.  It lets go of them before it waits for anything, and at the end of a claim.  A row whose block
- * is not there yet, or that has no value, takes the long way (worker.c). */
+ * A worker holds the blocks of its last row, one of each output, and looks there first.  Rows that
+ * follow each other in a block are found by counting.  It lets go of them before it waits for
+ * anything, and at the end of a claim.  A row whose block is not there yet, or that has no value,
+ * takes the long way (worker.c). */
 #include <string.h>
 
 #include "pipe/engine.h"
@@ -111,7 +112,8 @@ int stk_block_look(stk_engine *e, const stk_where *where, stk_block_peek *h, stk
         stk_held_block *b = &h->of[i];
 
         p->bytes[i] = b->bytes;
-        if (b->block && h->data->ops->pick(h->data, &h->entry, &b->field, &b->place, &p->bytes[i], NULL) != 0)
+        if (b->block &&
+            h->data->ops->pick(h->data, &h->entry, &b->field, &b->place, &p->bytes[i], NULL) != 0)
             return 0;
     }
     p->n = h->n;

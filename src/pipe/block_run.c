@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block_run.c - the rows of a claim of tables: one by one, or where samples follow each other, as spans of a block that
- * are copied at once.
+/* block_run.c - the rows of a claim of tables: one by one, or where samples follow each other, as
+ * spans of a block that are copied at once.
  *
- * A span ends where its block does, and before the first row that is not like the others: null, of another length, with a
- * value that does not fit.  That row is made as any other, so that what it says and what stands in for it are the same on both
- * ways.  A worker that wants a block which another one unpacks at this moment makes the next block meanwhile. */
+ * A span ends where its block does, and before the first row that is not like the others: null, of
+ * another length, with a value that does not fit.  That row is made as any other, so that what it
+ * says and what stands in for it are the same on both ways.  A worker that wants a block which
+ * another one unpacks at this moment makes the next block meanwhile. */
 #include <string.h>
 
 #include "pipe/engine.h"
 #include "pipe/row_time.h"
 
-#define SHORT 8u             /* spans of fewer rows cost more than they save: a few rows are made one by one then */
-#define PROBE 1024u          /* samples: the first step when the next block is looked for */
+/* spans of fewer rows cost more than they save: a few rows are made one by one then */
+#define SHORT 8u
+#define PROBE 1024u             /* samples: the first step when the next block is looked for */
 #define FAR ((uint64_t)1 << 26) /* samples: it is not looked for beyond that */
 
 /* ---- one by one ---- */
@@ -71,14 +73,16 @@ static int ahead_find(ahead *a, uint64_t sample)
     stk_field field;
 
     a->place = (stk_place){ 0 };
-    return ops->entry(a->data, sample, &a->entry, NULL) == 0 && ops->field(a->data, &a->entry, a->number, &field, NULL) == 0 &&
+    return ops->entry(a->data, sample, &a->entry, NULL) == 0 &&
+           ops->field(a->data, &a->entry, a->number, &field, NULL) == 0 &&
            ops->locate(a->data, &a->entry, &field, 0, &a->place, NULL) == 0;
 }
 
 /* The first sample after this one that is in another block.  0: none is found. */
 static int ahead_next(ahead *a, uint64_t sample)
 {
-    uint64_t shard = a->entry.shard, block = a->place.block, len = a->data->ops->len(a->data), in = sample, step = PROBE;
+    uint64_t shard = a->entry.shard, block = a->place.block, len = a->data->ops->len(a->data),
+             in = sample, step = PROBE;
 
     do { /* `in` is in the same block */
         if (step > FAR || in + 1 >= len)
@@ -115,8 +119,9 @@ static void make_ahead(stk_engine *e, ahead *a)
 
     if (a->data->ops->acquire(a->data, a->entry.shard, &f, NULL) < 0)
         return;
-    b = f->source->submit || f->source->can & STK_SOURCE_REMOTE ? NULL
-                                                                : stk_cache_begin(cache, a->data, a->entry.shard, &a->place);
+    b = f->source->submit || f->source->can & STK_SOURCE_REMOTE
+            ? NULL
+            : stk_cache_begin(cache, a->data, a->entry.shard, &a->place);
     if (b) {
         io = stk_block_io(b);
         io->file = f;
@@ -196,7 +201,8 @@ static uint64_t make_span(stk_worker *w, stk_row *x, stk_block_peek *held, uint6
 }
 
 /* The next rows one by one: `n` follow each other, or `left` are of the claim. */
-static uint32_t make_few(stk_worker *w, const stk_run *all, uint32_t at, uint32_t n, stk_block_peek *held, uint32_t *done)
+static uint32_t make_few(stk_worker *w, const stk_run *all, uint32_t at, uint32_t n,
+                         stk_block_peek *held, uint32_t *done)
 {
     stk_run u = { .slot = all->slot, .ticket = all->ticket + at, .row = all->row + at, .rows = n };
 

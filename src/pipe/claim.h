@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* claim.h - how tickets are claimed: one compare-and-swap for a run of them.
  *
- * Cheap rows are claimed 32 at a time, costly ones one by one.  Of remote data 32 at a time too while bytes
- * have to be waited for: a worker that begins the reads of neighbours together gets them by one
- * request.  For the same reason it waits until requests for many rows are free. */
+ * Cheap rows are claimed 32 at a time, costly ones one by one.  Of remote data 32 at a time too
+ * while bytes have to be waited for: a worker that begins the reads of neighbours together gets
+ * them by one request.  For the same reason it waits until requests for many rows are free. */
 #ifndef STOKER_CLAIM_H
 #define STOKER_CLAIM_H
 
@@ -41,7 +41,8 @@ static inline int stk_claim_many_locked(const stk_engine *e) STK_REQUIRES(e->loc
     return stk_flight_room(e) && e->max_requests - e->n_requests + e->io.n_idle >= STK_FAR_ROWS;
 }
 
-/* Tickets to claim at once.  Neighbours should be one worker's where their bytes must be waited for. */
+/* Tickets to claim at once.  Neighbours should be one worker's where their bytes must be waited
+ * for. */
 static inline uint32_t stk_claim_size(const stk_engine *e)
 {
     return e->plan->data.remote && e->claim_size < STK_FAR_CLAIM &&

@@ -111,7 +111,8 @@ int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
     return rc;
 }
 
-/* Slots past n that are open stay so until they are taken; more are opened when the consumer comes. */
+/* Slots past n that are open stay so until they are taken; more are opened when the consumer
+ * comes. */
 int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err)
 {
     if (n < 1 || n > e->n_slots)
@@ -131,13 +132,12 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
 
     if (rc != STK_ELIMIT)
         return rc;
-    return stk_fail(err, STK_ELIMIT,
-                    "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64
-                    " MB: let some go, copy "
-                    "what you keep, or raise memory_limit",
-                    stk_engine_held(e),
-                    stk_size_mb(atomic_load_explicit(&a->used, memory_order_relaxed)),
-                    stk_size_mb(a->limit));
+    return stk_fail(
+        err, STK_ELIMIT,
+        "you hold %u batches, %" PRIu64 " MB of memory_limit's %" PRIu64 " MB: let some go, copy "
+        "what you keep, or raise memory_limit",
+        stk_engine_held(e), stk_size_mb(atomic_load_explicit(&a->used, memory_order_relaxed)),
+        stk_size_mb(a->limit));
 }
 
 struct timespec stk_in_ms(int ms)
@@ -173,7 +173,8 @@ int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
 
     stk_mutex_unlock(&e->lock);
     was = stk_halt_enter(&e->io.halt);
-    asking = stk_thread_hush(); /* what it asks may want the loader, which is in the middle of this */
+    /* what it asks may want the loader, which is in the middle of this */
+    asking = stk_thread_hush();
     did = stk_worker_step(e->worker[0]);
     stk_thread_ask(asking.asked, asking.cookie);
     stk_halt_enter(was);
@@ -185,7 +186,8 @@ int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
     return 0;
 }
 
-/* Until a slot is ready, `until` has passed (NULL: never), or the wait is to be logged.  1: passed. */
+/* Until a slot is ready, `until` has passed (NULL: never), or the wait is to be logged.  1:
+ * passed. */
 static int sleep_locked(stk_engine *e, const struct timespec *until) STK_REQUIRES(e->lock)
 {
     uint64_t most = e->plan->policy.wait_ns / 1000000;
@@ -221,7 +223,8 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_R
         else
             timed_out = sleep_locked(e, timeout_ms < 0 ? NULL : &until);
         e->waits_from = 0;
-        if (s->state != STK_SLOT_READY && stk_now_ns() - since(e) >= told * e->plan->policy.wait_ns) {
+        if (s->state != STK_SLOT_READY &&
+            stk_now_ns() - since(e) >= told * e->plan->policy.wait_ns) {
             told++;
             stk_held_up_locked(e);
         }
@@ -256,8 +259,10 @@ static int hold_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
         e->taken++;
         stk_count(&e->figures.batches, 1);
     } else {
-        e->held = (stk_held){ s->batch, s->epoch, s->step, s->share.start, s->share.count,
-                              atomic_load_explicit(&s->skipped, memory_order_relaxed) };
+        e->held = (stk_held){
+            s->batch,       s->epoch,       s->step,
+            s->share.start, s->share.count, atomic_load_explicit(&s->skipped, memory_order_relaxed)
+        };
         s->batch = NULL;
     }
     s->state = STK_SLOT_FREE;

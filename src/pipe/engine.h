@@ -29,15 +29,15 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
 } stk_held;
 
 typedef struct stk_gpu_threads {
-    pthread_t completion_thread;      /* receives batches that are there */
-    int landing;           /* it runs */
-    stk_array_upload upload; /* fills plan.cache.arrays */
+    pthread_t completion_thread; /* receives batches that are there */
+    int landing;                 /* it runs */
+    stk_array_upload upload;     /* fills plan.cache.arrays */
 } stk_gpu_threads;
 
-typedef struct stk_tracing { /* trace.c */
-    uint32_t cells;          /* spans of each thread; 0: no one asked for a trace; lock */
-    int on;                  /* lock; and the consumer reads it */
-    _Atomic uint64_t from;   /* ticks: spans before that are of a trace that was ended */
+typedef struct stk_tracing {       /* trace.c */
+    uint32_t cells;                /* spans of each thread; 0: no one asked for a trace; lock */
+    int on;                        /* lock; and the consumer reads it */
+    _Atomic uint64_t from;         /* ticks: spans before that are of a trace that was ended */
     _Atomic(stk_spans *) consumer; /* what next() took */
 } stk_tracing;
 
@@ -66,11 +66,11 @@ typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's
     uint64_t busy, reads, idle, wait_ns;
 } stk_tune_sums;
 
-typedef struct stk_tune { /* tune.c; the consumer's */
-    int workers;          /* how many work is left to the loader */
-    _Atomic int ahead;    /* likewise; any thread ends that by choosing a number */
+typedef struct stk_tune {   /* tune.c; the consumer's */
+    int workers;            /* how many work is left to the loader */
+    _Atomic int ahead;      /* likewise; any thread ends that by choosing a number */
     _Atomic uint32_t depth; /* reads that are begun before rows that came are made; any reads it */
-    uint32_t least, most; /* workers */
+    uint32_t least, most;   /* workers */
     uint64_t at_ns, batches;
     stk_tune_sums last;
     uint32_t was;  /* batches ahead before the last look raised it; 0: it did not */
@@ -80,7 +80,7 @@ typedef struct stk_tune { /* tune.c; the consumer's */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
-    _Atomic uint64_t skipped; /* in batches that were handed out: the consumer's */
+    _Atomic uint64_t skipped;    /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
     stk_error *list;    /* the first STK_KEPT_SKIPS */
     _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
@@ -94,12 +94,12 @@ struct stk_engine {
     /* claims */
     uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
     _Alignas(64) _Atomic uint64_t claim;   /* seeks << 48 | next ticket */
-    _Alignas(64) _Atomic uint64_t limit; /* tickets below it are open */
+    _Alignas(64) _Atomic uint64_t limit;   /* tickets below it are open */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
-    _Atomic int cold;     /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int low_memory;    /* so many rows wait for memory: workers keep none between rows */
+    _Atomic int cold;         /* the last claim had to wait: keep reads in flight before decoding */
+    _Atomic int low_memory;   /* so many rows wait for memory: workers keep none between rows */
     _Atomic uint32_t n_short; /* workers that sleep meanwhile */
-    _Atomic int draining; /* a seek or close: rows are done without being made */
+    _Atomic int draining;     /* a seek or close: rows are done without being made */
     _Atomic uint64_t retried;
     stk_bad_samples bad;
 
@@ -121,10 +121,10 @@ struct stk_engine {
     uint32_t n_requests, max_requests; /* lock */
     stk_worker *worker[STK_MAX_WORKERS];
     _Atomic uint32_t n_workers; /* threads there are; grows under the lock, with release */
-    uint32_t n_resting;      /* lock: of them, those with nothing to do */
-    _Atomic uint32_t active; /* threads that work; changed under the lock */
+    uint32_t n_resting;         /* lock: of them, those with nothing to do */
+    _Atomic uint32_t active;    /* threads that work; changed under the lock */
     uint32_t want_workers;
-    int stop;         /* lock */
+    int stop; /* lock */
 
     stk_tune tune;
     stk_io_threads io;
@@ -179,8 +179,8 @@ int stk_engine_skipped(const stk_engine *e, uint64_t i,
                        stk_error *out); /* likewise; STK_END: none */
 void stk_engine_note_fill(
     stk_engine *e); /* the consumer's epoch is another: how full its rows are */
-int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out);      /* Thread: any */
-double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now); /* of a tick, as known now */
+int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out); /* Thread: any */
+double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now);    /* of a tick, as known now */
 
 /* trace.c */
 /* Note the last `spans` stages of every thread from now on; 0: no more.  The consumer's thread. */
@@ -193,7 +193,7 @@ void stk_trace_next(stk_engine *e, uint64_t from, uint64_t to); /* ticks */
 uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap);
 
 /* sight.c */
-void stk_engine_sight(const stk_engine *e, stk_sight *out);                 /* Thread: any */
+void stk_engine_sight(const stk_engine *e, stk_sight *out); /* Thread: any */
 uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
 
 static inline uint64_t stk_head(const stk_engine *e)

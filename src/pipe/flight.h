@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight.h - requests that left their workers: those whose bytes are on their way, and those that arrived.
+/* flight.h - requests that left their workers: those whose bytes are on their way, and those that
+ * arrived.
  *
- * Bytes of remote files take long to come, so many reads are in flight at once.  How many is bounded by
- * their bytes, counted from the submit until a worker goes on with the row: few large samples or many
- * small ones.  Local reads are bounded by their number. */
+ * Bytes of remote files take long to come, so many reads are in flight at once.  How many is
+ * bounded by their bytes, counted from the submit until a worker goes on with the row: few large
+ * samples or many small ones.  Local reads are bounded by their number. */
 #ifndef STOKER_FLIGHT_H
 #define STOKER_FLIGHT_H
 

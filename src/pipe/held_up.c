@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* held_up.c - what the consumer has been waiting for: stage, shard, offset and worker, in one line.
  *
- * A job that hangs in a collective is killed after minutes by a watchdog that knows nothing of data,
- * so the rank whose batch is late says why before that.  Of the rows that the batch still lacks the
- * one is named that a worker is at for longest, else one whose bytes are on their way. */
+ * A job that hangs in a collective is killed after minutes by a watchdog that knows nothing of
+ * data, so the rank whose batch is late says why before that.  Of the rows that the batch still
+ * lacks the one is named that a worker is at for longest, else one whose bytes are on their way. */
 #include <stdio.h>
 
 #include "pipe/engine.h"
@@ -51,11 +51,14 @@ static void on_its_way(stk_engine *e, const stk_slot *s, late_row *out)
     }
     stk_mutex_unlock(&e->lock);
     if (n)
-        snprintf(out->by, sizeof out->by, "stage fetch: its bytes were asked for, %u read%s of the "
-                 "batch %s not come", n, n == 1 ? "" : "s", n == 1 ? "has" : "have");
+        snprintf(out->by, sizeof out->by,
+                 "stage fetch: its bytes were asked for, %u read%s of the "
+                 "batch %s not come",
+                 n, n == 1 ? "" : "s", n == 1 ? "has" : "have");
 }
 
-/* The sample of a row and where it is, as text; "" where rows are of several samples or have no file. */
+/* The sample of a row and where it is, as text; "" where rows are of several samples or have no
+ * file. */
 static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, char *text, size_t size)
 {
     uint64_t position;
@@ -77,8 +80,8 @@ static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, char 
     if (e->plan->data.immediate || d->ops->entry(d, where.sample, &entry, NULL) < 0)
         snprintf(text, size, ", sample %" PRIu64, where.sample);
     else
-        snprintf(text, size, ", shard %.200s, offset %" PRIu64,
-                 d->ops->shard_name(d, entry.shard), entry.offset);
+        snprintf(text, size, ", shard %.200s, offset %" PRIu64, d->ops->shard_name(d, entry.shard),
+                 entry.offset);
 }
 
 /* The slot at the tail is the consumer's to take, so its share and list stay as they are. */

@@ -31,8 +31,9 @@ typedef struct stk_io_threads {
     pthread_t drive_thread[STK_MAX_DRIVEN];
     uint32_t n_driving;
     stk_async async;
-    uint32_t n_idle;           /* the engine's lock: requests in its `idle` */
-    _Atomic uint64_t flight;   /* bytes of remote reads whose rows are not being made yet: flight.h */
+    uint32_t n_idle; /* the engine's lock: requests in its `idle` */
+    /* bytes of remote reads whose rows are not being made yet: flight.h */
+    _Atomic uint64_t flight;
     pthread_cond_t drive_work; /* a read is in flight, or stop */
     pthread_cond_t retry_work; /* on the monotonic clock */
     stk_io *retry_head;        /* lock: failed reads, by due_ns */
@@ -43,7 +44,7 @@ typedef struct stk_io_threads {
 struct stk_engine;
 /* iothread.c: reads that wait */
 void stk_io_queue(void *engine, stk_io *io);
-void stk_io_async(struct stk_engine *e); /* once, before requests are made */
+void stk_io_async(struct stk_engine *e);                /* once, before requests are made */
 int stk_io_start(struct stk_engine *e, stk_error *err); /* drivers of async sources */
 void stk_io_stop(struct stk_engine *e);
 

@@ -48,8 +48,7 @@ static void *ring_main(void *arg)
     return NULL;
 }
 
-static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err)
-    STK_REQUIRES(e->io.lock)
+static stk_ring_state ring_start_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->io.lock)
 {
     const char *want = getenv("STK_URING");
 

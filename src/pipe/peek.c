@@ -42,8 +42,7 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p)
     for (uint32_t i = 0; p->file->source->peek && i < plan->chains.n_out; i++) {
         const stk_binding *b = &binding[i][entry.schema];
 
-        if (b->field == UINT16_MAX || b->unpack ||
-            d->ops->field(d, &entry, b->field, &f, NULL) < 0)
+        if (b->field == UINT16_MAX || b->unpack || d->ops->field(d, &entry, b->field, &f, NULL) < 0)
             return;
         p->bytes[i].data = p->file->source->peek(p->file, f.offset, f.size);
         p->bytes[i].len = f.size;

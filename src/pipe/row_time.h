@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_time.h - where a row's time goes; part of worker.c.
  *
- * Costly rows are timed each, of a run of cheap ones the first, which speaks for the others.  What is
- * timed anyway goes into the histograms too, so they read no clock of their own. */
+ * Costly rows are timed each, of a run of cheap ones the first, which speaks for the others.  What
+ * is timed anyway goes into the histograms too, so they read no clock of their own. */
 #ifndef STOKER_ROW_TIME_H
 #define STOKER_ROW_TIME_H
 
@@ -42,8 +42,7 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     }
     now = stk_ticks();
     all = now - w->m.last;
-    w->m.fetch_share =
-        (double)(fetched - w->m.row_from) / (double)(now - w->m.row_from + 1);
+    w->m.fetch_share = (double)(fetched - w->m.row_from) / (double)(now - w->m.row_from + 1);
     fetch = (uint64_t)((double)all * w->m.fetch_share);
     stk_count(&w->m.count.ticks[STK_STAGE_FETCH], fetch);
     stk_count(&w->m.count.ticks[STK_STAGE_VALUE], all - fetch);
@@ -55,7 +54,8 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     w->m.row_from = 0;
 }
 
-/* The end of a run of rows: count them, and book the time that none of them spoke for.  Answers that. */
+/* The end of a run of rows: count them, and book the time that none of them spoke for.  Answers
+ * that. */
 static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
 {
     stk_count(&w->m.count.samples, w->m.rows);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sight.c - a loader's figures as a sight: what every worker was at, and what the system knows of its
- * threads.  See stoker/seeing.h. */
+/* sight.c - a loader's figures as a sight: what every worker was at, and what the system knows of
+ * its threads.  See stoker/seeing.h. */
 #include <stoker/seeing.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ static double s_of(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-/* Laps that are not over: a worker that sleeps, or is in one long row, has counted nothing of it. */
+/* Laps that are not over: a worker that sleeps, or is in one long row, has counted nothing of
+ * it. */
 static void add_running(const stk_engine *e, stk_stats *s)
 {
     int reads = atomic_load_explicit(&e->inflight, memory_order_relaxed) != 0;
@@ -43,10 +44,10 @@ static void add_threads(const stk_engine *e, stk_sight *out)
     }
     out->delay_s = s_of(all);
     out->consumer_cpu_s = -1;
-    if (stk_proc_thread(
-            atomic_load_explicit(&e->figures.consumer_tid, memory_order_relaxed), &ran, &delayed) == 0)
-        out->consumer_cpu_s = s_of(ran + delayed - atomic_load_explicit(&e->figures.consumer_ns,
-                                                                        memory_order_relaxed));
+    if (stk_proc_thread(atomic_load_explicit(&e->figures.consumer_tid, memory_order_relaxed), &ran,
+                        &delayed) == 0)
+        out->consumer_cpu_s = s_of(
+            ran + delayed - atomic_load_explicit(&e->figures.consumer_ns, memory_order_relaxed));
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -65,7 +66,8 @@ static void add_stages(const stk_stats *s, stk_sight *out)
     decode -= room - from_fetch < decode ? room - from_fetch : decode;
     out->busy_s[STK_CAUSE_MEMORY] = room;
     out->busy_s[reads] = fetch + s_of(s->read_wait_ns);
-    out->busy_s[STK_CAUSE_DECODE] = decode + s_of(less(s->stage_ns[STK_STAGE_VALUE], s->value_call_ns));
+    out->busy_s[STK_CAUSE_DECODE] = decode +
+                                    s_of(less(s->stage_ns[STK_STAGE_VALUE], s->value_call_ns));
     out->busy_s[STK_CAUSE_AUGMENT] = s_of(less(s->stage_ns[STK_STAGE_SAMPLE], s->sample_call_ns));
     out->busy_s[STK_CAUSE_PYTHON] = s_of(s->value_call_ns + s->sample_call_ns);
     out->busy_s[STK_CAUSE_COLLATE] = s_of(s->stage_ns[STK_STAGE_BATCH]);

@@ -122,8 +122,8 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
         const stk_counters *c = &e->worker[i]->m.count;
 
         for (int k = 0; k < STK_STAGES * STK_TIMES; k++)
-            (&s->stage_times[0][0])[k] +=
-                atomic_load_explicit(&c->times[0][0] + k, memory_order_relaxed);
+            (&s->stage_times[0][0])[k] += atomic_load_explicit(&c->times[0][0] + k,
+                                                               memory_order_relaxed);
         for (int k = 0; k < STK_STAGES; k++)
             s->stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
         s->samples += get(&c->samples);
@@ -182,8 +182,9 @@ int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
     now = stk_ticks();
     *out = (stk_doing){ .stage = (stk_stage_id)(doing >> STK_TICKET_BITS),
                         .ticket = doing & (((uint64_t)1 << STK_TICKET_BITS) - 1),
-                        .ns = now > since ? (uint64_t)((double)(now - since) * stk_engine_tick_ns(e, now))
-                                          : 0 };
+                        .ns = now > since
+                                  ? (uint64_t)((double)(now - since) * stk_engine_tick_ns(e, now))
+                                  : 0 };
     return 0;
 }
 

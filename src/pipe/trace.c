@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - what every thread of a loader did, from when to when.
  *
- * Nothing is noted before someone asks: a lap costs one look at a pointer until then.  From then on each
- * thread keeps its last spans in memory of its own (base/spans.h), and any thread may read them. */
+ * Nothing is noted before someone asks: a lap costs one look at a pointer until then.  From then on
+ * each thread keeps its last spans in memory of its own (base/spans.h), and any thread may read
+ * them. */
 #include "base/spans.h"
 #include "pipe/engine.h"
 
 #define TICKET_MASK (((uint64_t)1 << STK_TICKET_BITS) - 1)
 
-/* Without memory for it a worker that comes later is not in the trace, which is no reason to fail. */
+/* Without memory for it a worker that comes later is not in the trace, which is no reason to
+ * fail. */
 void stk_trace_worker_locked(stk_engine *e, stk_worker *w)
 {
     stk_spans *s = atomic_load_explicit(&w->spans, memory_order_relaxed);
@@ -43,7 +45,8 @@ static int begin_locked(stk_engine *e, uint32_t spans, stk_error *err) STK_REQUI
     if (!mine)
         STK_TRY(stk_spans_open(&mine, spans, err));
     atomic_store_explicit(&e->figures.trace.consumer, mine, memory_order_release);
-    e->figures.trace.cells = e->figures.trace.cells ? e->figures.trace.cells : spans; /* those that are there stay */
+    /* those that are there stay */
+    e->figures.trace.cells = e->figures.trace.cells ? e->figures.trace.cells : spans;
     atomic_store_explicit(&e->figures.trace.from, stk_ticks(), memory_order_relaxed);
     return 0;
 }
@@ -54,7 +57,8 @@ int stk_engine_trace(stk_engine *e, uint32_t spans, stk_error *err)
     int rc = 0;
 
 #if !STK_COUNTERS
-    return stk_fail(err, STK_ENOTSUP, "this build counts nothing, so it has no trace: build it with counters");
+    return stk_fail(err, STK_ENOTSUP,
+                    "this build counts nothing, so it has no trace: build it with counters");
 #endif
     stk_mutex_lock(&e->lock);
     if (spans)
@@ -87,11 +91,13 @@ static void take(taker *t, const stk_spans *s, uint32_t thread)
     for (; i < n && t->n < t->cap; i++) {
         if (!stk_spans_get(s, i, &row) || row.from < t->from)
             continue;
-        t->out[t->n++] = (stk_trace_span){ .thread = thread,
-                                     .stage = (uint32_t)(row.what >> STK_TICKET_BITS),
-                                     .number = row.what & TICKET_MASK,
-                                     .from_ns = (uint64_t)((double)(row.from - t->zero) * t->ns),
-                                     .to_ns = (uint64_t)((double)(row.to - t->zero) * t->ns) };
+        t->out[t->n++] = (stk_trace_span){
+            .thread = thread,
+            .stage = (uint32_t)(row.what >> STK_TICKET_BITS),
+            .number = row.what & TICKET_MASK,
+            .from_ns = (uint64_t)((double)(row.from - t->zero) * t->ns),
+            .to_ns = (uint64_t)((double)(row.to - t->zero) * t->ns)
+        };
     }
 }
 
@@ -99,7 +105,9 @@ uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap
 {
     uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire);
     const stk_spans *mine = atomic_load_explicit(&e->figures.trace.consumer, memory_order_acquire);
-    taker t = { .out = out, .cap = cap, .zero = e->figures.opened_ticks,
+    taker t = { .out = out,
+                .cap = cap,
+                .zero = e->figures.opened_ticks,
                 .from = atomic_load_explicit(&e->figures.trace.from, memory_order_relaxed),
                 .ns = stk_engine_tick_ns(e, stk_ticks()) };
 

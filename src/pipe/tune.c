@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tune.c - how many workers work, how many batches are made ahead and how many reads are in flight, while
- * they are left to the loader.
+/* tune.c - how many workers work, how many batches are made ahead and how many reads are in flight,
+ * while they are left to the loader.
  *
- * The consumer looks now and then at what happened since it looked last.  It waits while workers rest:
- * more batches may be open, twice as many, and that stays only if it waits less for it.  It waits
- * for reads: more of them.  It does not wait and workers rest: one fewer works, until the consumer
- * waits again, which is then the least.  Remote data begins with the most of both: what latency
- * costs is known before it is measured.  Nothing of this changes a batch: a row follows from its
- * ticket, no matter which worker makes it, and when. */
+ * The consumer looks now and then at what happened since it looked last.  It waits while workers
+ * rest: more batches may be open, twice as many, and that stays only if it waits less for it.  It
+ * waits for reads: more of them.  It does not wait and workers rest: one fewer works, until the
+ * consumer waits again, which is then the least.  Remote data begins with the most of both: what
+ * latency costs is known before it is measured.  Nothing of this changes a batch: a row follows
+ * from its ticket, no matter which worker makes it, and when. */
 #include "pipe/engine.h"
 
 #define LOOK_NS 20000000u /* at least so long between two looks ... */
@@ -90,7 +90,8 @@ static void try_ahead(stk_engine *e, double wait)
     set_ahead(e, 2 * n < e->n_slots ? 2 * n : e->n_slots);
 }
 
-/* By the wait for a batch: its share of the time is near 1 for a consumer that does nothing else, at any rate. */
+/* By the wait for a batch: its share of the time is near 1 for a consumer that does nothing else,
+ * at any rate. */
 static void judge_ahead(stk_engine *e, double wait)
 {
     stk_tune *t = &e->tune;

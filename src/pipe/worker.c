@@ -50,8 +50,8 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     return 0;
 }
 
-/* Every worker brings a request along: a worker that has none can then wait, since one is on its way
- * or will be let go. */
+/* Every worker brings a request along: a worker that has none can then wait, since one is on its
+ * way or will be let go. */
 int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
 {
     stk_worker *w = STK_NEW(stk_worker);
@@ -220,10 +220,12 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
 
 static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 {
-    const char *shard = r->entry.key.data ? r->data->ops->shard_name(r->data, r->entry.shard) : NULL;
+    const char *shard = r->entry.key.data ? r->data->ops->shard_name(r->data, r->entry.shard)
+                                          : NULL;
     char row[STK_ROW_KEY];
 
-    stk_error_at(err, shard, shard ? r->entry.offset : STK_NO_OFFSET, shard ? stk_entry_key(r->data, &r->entry, row) : r->entry.key);
+    stk_error_at(err, shard, shard ? r->entry.offset : STK_NO_OFFSET,
+                 shard ? stk_entry_key(r->data, &r->entry, row) : r->entry.key);
     err->sample = r->where.dataset < e->plan->data.n
                       ? e->schedule->start[r->where.dataset] + r->where.sample
                       : UINT64_MAX;
@@ -510,10 +512,8 @@ void stk_run_find(const stk_engine *e, stk_run *u)
 static uint32_t run_claim(stk_worker *w)
 {
     static uint32_t (*const runs[])(stk_worker *, const stk_run *) = {
-        [STK_RUN_REQUESTS] = run_requests,
-        [STK_RUN_PEEKS] = run_peeks,
-        [STK_RUN_BLOCKS] = stk_run_blocks,
-        [STK_RUN_SPANS] = stk_run_spans,
+        [STK_RUN_REQUESTS] = run_requests,   [STK_RUN_PEEKS] = run_peeks,
+        [STK_RUN_BLOCKS] = stk_run_blocks,   [STK_RUN_SPANS] = stk_run_spans,
         [STK_RUN_IMMEDIATE] = run_immediate,
     };
     stk_engine *e = w->engine;

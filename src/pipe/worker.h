@@ -12,13 +12,14 @@ typedef struct stk_worker {
     stk_engine *engine;
     uint32_t number;
     pthread_t thread;
-    stk_request *req; /* NULL: it is on its way */
+    stk_request *req;     /* NULL: it is on its way */
     _Atomic uint32_t tid; /* of its thread; 0: it has none yet */
-    _Atomic(stk_spans *) spans; /* for a trace, also of one that has ended; NULL: none was asked for */
-    int synchronous;  /* the repair worker, on the consumer's thread: reads wait */
+    /* for a trace, also of one that has ended; NULL: none was asked for */
+    _Atomic(stk_spans *) spans;
+    int synchronous;      /* the repair worker, on the consumer's thread: reads wait */
     uint64_t short_since; /* nanoseconds: no thread could give memory since then; 0: one can */
-    int plugged;   /* remote reads are left in ... */
-    stk_plug plug; /* ... here, to be begun together */
+    int plugged;          /* remote reads are left in ... */
+    stk_plug plug;        /* ... here, to be begun together */
 } stk_worker;
 
 /* worker.c: the loop */
@@ -29,7 +30,8 @@ void *stk_worker_main(void *worker);
 int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err);
 int stk_worker_take_arrived(stk_worker *w); /* end a row whose bytes have come.  0: there is none */
 
-void stk_worker_wait_request(stk_worker *w); /* until w->req is one: some are in flight, so one will arrive */
+/* until w->req is one: some are in flight, so one will arrive */
+void stk_worker_wait_request(stk_worker *w);
 
 #define STK_MAX_CHUNK 32
 typedef struct stk_run { /* the rows of one claim */
@@ -41,9 +43,11 @@ typedef struct stk_run { /* the rows of one claim */
 } stk_run;
 void stk_run_find(const stk_engine *e, stk_run *u); /* what its tickets are */
 stk_row stk_run_start(stk_worker *w, const stk_run *u);
-int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i); /* 1: row i is done; 0: its bytes are on their way */
+/* 1: row i is done; 0: its bytes are on their way */
+int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i);
 
-/* block_run.c: rows of tables, whose bytes are in blocks.  How many are done; the others are on their way. */
+/* block_run.c: rows of tables, whose bytes are in blocks.  How many are done; the others are on
+ * their way. */
 uint32_t stk_run_blocks(stk_worker *w, const stk_run *u);
 uint32_t stk_run_spans(stk_worker *w, const stk_run *u);
 

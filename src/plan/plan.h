@@ -43,17 +43,17 @@ typedef struct stk_plan_policy { /* what holds for every row */
     uint64_t max_pixels;         /* larger pictures are bad data */
     uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
     stk_on_error on_error;
-    stk_leave leave;        /* of on_error="skip"; fn NULL: another sample stands in */
-    stk_registry *registry; /* what chains may name, and decoders; NULL: the process's */
-    stk_draw_observer watch;        /* called after each draw; drawn NULL: none */
-    stk_caller caller;              /* what `call` runs; call NULL: nothing */
+    stk_leave leave;         /* of on_error="skip"; fn NULL: another sample stands in */
+    stk_registry *registry;  /* what chains may name, and decoders; NULL: the process's */
+    stk_draw_observer watch; /* called after each draw; drawn NULL: none */
+    stk_caller caller;       /* what `call` runs; call NULL: nothing */
     stk_log log;
     uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
     stk_stall stall;
 } stk_plan_policy;
 
 typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
-    stk_rank_split split;             /* its `samples` is not set: that is the schedule's */
+    stk_rank_split split;       /* its `samples` is not set: that is the schedule's */
     uint32_t rows;              /* a batch has at most so many; max_tokens: 2, not known yet */
 } stk_plan_ranks;
 
@@ -61,8 +61,8 @@ typedef struct stk_plan_data {
     stk_dataset **set; /* a reference each */
     uint32_t n;
     int immediate; /* all are, as arrays: rows need no request; 0: none is */
-    int remote; /* some shards are far away */
-    int peeks;  /* some shards are in memory */
+    int remote;    /* some shards are far away */
+    int peeks;     /* some shards are in memory */
 } stk_plan_data;
 
 typedef struct stk_plan_gpu { /* all zero without a GPU */
@@ -75,7 +75,8 @@ typedef struct stk_plan_chains {
     stk_chain *chain;       /* of each output */
     stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
     stk_binding ***binding; /* [data set][output][schema] */
-    stk_written *written;   /* [data set * n_out + output]: what turns into bytes; NULL: nothing does */
+    /* [data set * n_out + output]: what turns into bytes; NULL: nothing does */
+    stk_written *written;
     const char **open_root; /* of the chains */
     stk_bytes *fallback;    /* of the chains; no data: none */
     stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */
@@ -89,20 +90,22 @@ typedef struct stk_plan_batching {
     uint32_t claim_size; /* tickets that are claimed at once */
     int spans;           /* ... so many because samples follow each other and are made together */
     uint32_t n_stages;
-    stk_stage stage[2 * STK_MAX_STAGES + 1]; /* batch_ops, then the caller's; with a GPU its own is the last */
+    /* batch_ops, then the caller's; with a GPU its own is the last */
+    stk_stage stage[2 * STK_MAX_STAGES + 1];
     stk_batch_op **op; /* the batch_ops among them */
     uint32_t n_ops;
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {
     uint64_t limit;
-    uint32_t slots;     /* of the ring */
-    int slots_short;    /* memory_limit allows no more of them */
-    int slots_free;     /* their number is left to the loader: fewer are used while that is enough */
+    uint32_t slots;  /* of the ring */
+    int slots_short; /* memory_limit allows no more of them */
+    /* their number is left to the loader: fewer are used while that is enough */
+    int slots_free;
     uint32_t open_slots; /* so many are free before new ones open; 0: at once */
     uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
-    int pinned;         /* the pool's memory is page-locked */
-    stk_pool *pool;     /* owned by outputs.common, once that is made */
+    int pinned;          /* the pool's memory is page-locked */
+    stk_pool *pool;      /* owned by outputs.common, once that is made */
     stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
     stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
     uint64_t flight;    /* bytes of remote reads in flight; 0: only their number counts */
@@ -117,9 +120,9 @@ typedef struct stk_array_place { /* of an array on the GPU */
 } stk_array_place;
 
 typedef struct stk_plan_cache { /* cache="device" */
-    stk_field_cache *fields;          /* fields beside pictures that are on the GPU; NULL: none */
+    stk_field_cache *fields;    /* fields beside pictures that are on the GPU; NULL: none */
     uint32_t *keep;             /* by output: stk_out_plan.keep; NULL: none */
-    stk_array_cache *arrays;          /* arrays that the GPU keeps (the device's); NULL: none */
+    stk_array_cache *arrays;    /* arrays that the GPU keeps (the device's); NULL: none */
     stk_out_gather *gather;     /* by output; NULL: none */
     stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
     stk_array_move *move;       /* what is copied to the GPU, each array once */

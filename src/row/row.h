@@ -34,18 +34,18 @@ typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold, remote;
     _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
-    _Atomic uint64_t call[2]; /* ticks in functions of the program's: of value, of sample */
+    _Atomic uint64_t call[2];         /* ticks in functions of the program's: of value, of sample */
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
     _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
     _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
 } stk_counters;
 
-/* A picture that several outputs of a row read (plan.rows.share): the first of them decodes what any of
- * them sees, or leaves it to the GPU, the others come right after it. */
+/* A picture that several outputs of a row read (plan.rows.share): the first of them decodes what
+ * any of them sees, or leaves it to the GPU, the others come right after it. */
 typedef struct stk_shared_picture {
     int ready;
-    uint32_t first;   /* the output that decoded it */
-    int left;         /* the GPU decodes it: `record`; there are no pixels here */
+    uint32_t first; /* the output that decoded it */
+    int left;       /* the GPU decodes it: `record`; there are no pixels here */
     stk_pic record;
     stk_pixels pixels; /* in scratch */
     unsigned mark;     /* ... of which this much is theirs */
@@ -54,10 +54,10 @@ typedef struct stk_shared_picture {
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
     _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
-    uint64_t last;        /* tick of the last lap */
-    uint64_t rows, bytes; /* of the run in hand, counted at its end */
-    uint64_t row_from;    /* tick at which the row that is timed began; 0: it is not timed */
-    double fetch_share;   /* of the time of the row that was timed; 1 before that */
+    uint64_t last;              /* tick of the last lap */
+    uint64_t rows, bytes;       /* of the run in hand, counted at its end */
+    uint64_t row_from;          /* tick at which the row that is timed began; 0: it is not timed */
+    double fetch_share;         /* of the time of the row that was timed; 1 before that */
     stk_row_arena cut;
     stk_scratch scratch;
     uint64_t ticket;   /* immediate rows: the first of those in hand */
@@ -95,8 +95,9 @@ typedef struct stk_row_ops { /* one output */
     const char *name;
     void (*prepare)(stk_row *x);             /* NULL: nothing to do */
     int (*make)(stk_row *x, stk_error *err); /* adds no address to an error */
-    /* Rows x->row, x->row + 1, ... of values that follow each other, as make() makes each.  How many were made: from the first on
-     * that was not, rows are made by make(), which says why.  Only of chains that stk_row_runs() says yes to. */
+    /* Rows x->row, x->row + 1, ... of values that follow each other, as make() makes each.  How
+     * many were made: from the first on that was not, rows are made by make(), which says why.
+     * Only of chains that stk_row_runs() says yes to. */
     uint64_t (*make_run)(const stk_row *x, const stk_value_span *s);
     /* used: of packed rows, how full each is. */
     int (*finish)(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
@@ -104,11 +105,14 @@ typedef struct stk_row_ops { /* one output */
 } stk_row_ops;
 
 typedef enum stk_run_kind { /* how a worker runs through the rows of a claim */
-    STK_RUN_REQUESTS,
-    STK_RUN_PEEKS,    /* bytes may be in memory: without a request where they are */
-    STK_RUN_BLOCKS,   /* bytes may be in blocks that are unpacked: likewise */
-    STK_RUN_SPANS,    /* the same, and samples that follow each other are made together, by make_run() */
-    STK_RUN_IMMEDIATE /* never waits, and needs no request */
+                            STK_RUN_REQUESTS,
+                            /* bytes may be in memory: without a request where they are */
+                            STK_RUN_PEEKS,
+                            STK_RUN_BLOCKS, /* bytes may be in blocks that are unpacked: likewise */
+                            /* the same, and samples that follow each other are made together, by
+                             * make_run() */
+                            STK_RUN_SPANS,
+                            STK_RUN_IMMEDIATE /* never waits, and needs no request */
 } stk_run_kind;
 
 struct stk_row_table {
@@ -119,7 +123,8 @@ struct stk_row_table {
     int (*begin)(stk_row *x, stk_error *err);
     void (*note)(stk_row *x);
     const stk_row_ops *const *out; /* of each output */
-    const uint32_t *order; /* in which they are made: leaders of like() first; NULL: as they stand */
+    /* in which they are made: leaders of like() first; NULL: as they stand */
+    const uint32_t *order;
     void (*find)(stk_row *x);      /* requests: the fields are known.  NULL: all are read */
     const stk_row_table *uncached; /* what a row is made with when what was found fails; or NULL */
     /* immediate rows */
@@ -211,18 +216,20 @@ extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU wh
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
 extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
 extern const stk_row_ops stk_row_gpu_repair; /* made here as it must be there */
-void stk_row_gpu_find(stk_row *x);   /* a table's find() */
-void stk_row_gpu_forget(stk_row *x); /* ... that finds nothing */
+void stk_row_gpu_find(stk_row *x);           /* a table's find() */
+void stk_row_gpu_forget(stk_row *x);         /* ... that finds nothing */
 void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
 extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
-extern const stk_row_ops stk_row_call, stk_row_call_picture; /* row_call.c: functions of the program's */
-extern const stk_row_ops stk_row_call_packed, stk_row_call_picture_packed; /* ... and rows are packed */
-extern const stk_row_ops stk_row_gpu_call;                   /* ... and the row goes to a GPU */
-extern const stk_row_ops stk_row_boxes;                              /* row_boxes.c */
-extern const stk_row_ops stk_row_packed;                             /* row_packed.c */
+/* row_call.c: functions of the program's */
+extern const stk_row_ops stk_row_call, stk_row_call_picture;
+/* ... and rows are packed */
+extern const stk_row_ops stk_row_call_packed, stk_row_call_picture_packed;
+extern const stk_row_ops stk_row_gpu_call; /* ... and the row goes to a GPU */
+extern const stk_row_ops stk_row_boxes;    /* row_boxes.c */
+extern const stk_row_ops stk_row_packed;   /* row_packed.c */
 
 /* row_array.c: the ops of output i, and the rest of its table; resident: arrays are on the GPU. */
 const stk_row_ops *stk_row_array_ops(const stk_plan *p, uint32_t i, int resident);
@@ -233,12 +240,13 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
     int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
-    /* Where sampled pixels go: those of view x->view, where `each` is set; else of all, side by side */
+    /* Where sampled pixels go: those of view x->view, where `each` is set; else of all, side by
+     * side */
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     /* The pixels are there: sampled straight into the row, or with work on a tile between */
     int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
-    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row, or the view, is made.
-     * NULL: there are none */
+    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row, or the
+     * view, is made.  NULL: there are none */
     int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
     int each;
     /* 1: the GPU makes it of what it decodes for x->m->shared.  NULL: it does not */
@@ -274,7 +282,8 @@ int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_boxes_cut_late(const stk_chain *c);
 /* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
 int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err);
-/* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at them. */
+/* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at
+ * them. */
 int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
 /* As `spec` has type, layout and color, into dst. */
 int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
@@ -298,7 +307,8 @@ int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
 /* STK_ECORRUPT: the row is longer than was said of its sample. */
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
 
-/* 1: rows of this chain are values as they are stored, which make_run() of stk_row_dense or stk_row_ragged copies. */
+/* 1: rows of this chain are values as they are stored, which make_run() of stk_row_dense or
+ * stk_row_ragged copies. */
 int stk_row_runs(const stk_chain *c);
 
 /* row_length.c: a row is only measured: so long is it. */

@@ -46,8 +46,9 @@ static int misfit(const gather *g, stk_span at, uint64_t row, stk_error *err)
         wide(&v, at.data + i * size, 1);
     else
         memcpy(&v, at.data + i * size, sizeof v);
-    rc = stk_fail(err, STK_ECORRUPT, "%s has the value %" PRId64 ", which is not a %s: take to(i64)",
-                  a->name, v, stk_dtype_name(g->to));
+    rc = stk_fail(err, STK_ECORRUPT,
+                  "%s has the value %" PRId64 ", which is not a %s: take to(i64)", a->name, v,
+                  stk_dtype_name(g->to));
     stk_error_at(err, a->part[k].name,
                  a->part[k].offset + (row - a->first[k]) * a->pitch + i * size, (stk_bytes){ 0 });
     return rc;
@@ -483,7 +484,7 @@ static int make_megatron_shared(stk_row *x, stk_error *err)
 }
 
 static inline int put_documents(gather *g, const stk_row *x, const stk_document *d, uint64_t n,
-                         stk_error *err)
+                                stk_error *err)
 {
     const stk_tokens *t = stk_row_chain(x)->tokens;
 
@@ -516,8 +517,8 @@ static int make_place(stk_row *x, stk_error *err)
     uint64_t at = x->at + (p->cut.block && !p->cut.share ? shift_of(x) : 0);
 
     (void)err;
-    ((uint64_t *)x->batch->out[x->output]
-         .buffer->data)[x->row] = x->plan->cache.place[k].at + at * p->out[k].array->row_bytes;
+    ((uint64_t *)x->batch->out[x->output].buffer->data)[x->row] = x->plan->cache.place[k].at +
+                                                                  at * p->out[k].array->row_bytes;
     return 0;
 }
 
@@ -563,11 +564,11 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *plan, int resident)
     t->note = stk_row_note_sample;
     t->gathered = resident;
     t->row_bytes = resident ? 0 : p->sample_bytes;
-    t->begin = p->cut.repack   ? begin_repacked
-               : !p->cut.block ? begin_row
+    t->begin = p->cut.repack                        ? begin_repacked
+               : !p->cut.block                      ? begin_row
                : plan->chains.megatron || p->packed ? begin_row
-               : p->cut.random ? begin_drawn
-                               : begin_window;
+               : p->cut.random                      ? begin_drawn
+                                                    : begin_window;
     if (looked_up || resident)
         return;
     t->expect = p->cut.random ? NULL : expect;

@@ -57,10 +57,11 @@ static void set(stk_value_row *row, size_t i, double v)
 
 static int bad_box(size_t i, const double v[4], stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT,
-                    "like: box %zu is (%g, %g, %g, %g): its sides are negative or no numbers: check "
-                    "format=, or repair the data",
-                    i, v[0], v[1], v[2], v[3]);
+    return stk_fail(
+        err, STK_ECORRUPT,
+        "like: box %zu is (%g, %g, %g, %g): its sides are negative or no numbers: check "
+        "format=, or repair the data",
+        i, v[0], v[1], v[2], v[3]);
 }
 
 /* Box i as it is filed, upright. */
@@ -81,8 +82,8 @@ static int read_box(const follower *f, const stk_value_row *row, size_t i, stk_b
     return 0;
 }
 
-/* iou_crop dropped box i of those that it looked at, and this is that box: outputs for other views read
- * the same ones.  Boxes of another list have their own places only. */
+/* iou_crop dropped box i of those that it looked at, and this is that box: outputs for other views
+ * read the same ones.  Boxes of another list have their own places only. */
 static int was_dropped(const stk_boxes *seen, const stk_box *b, size_t i)
 {
     const double *f = seen && i < seen->list.n ? seen->filed[i] : NULL;
@@ -200,8 +201,9 @@ static int check_row(const stk_like *l, const stk_value_row *row, stk_error *err
                         stk_dtype_name(row->dtype));
     if (l->points ? row->ndim < 2 || (last != 2 && last != 3) : row->ndim != 2 || last != 4)
         return stk_fail(err, STK_ECORRUPT,
-                        l->points ? "like: keypoints are (..., points, 2 or 3): floats(shape=(-1, 3))"
-                                  : "like: boxes are (any number, 4): floats(shape=(-1, 4))");
+                        l->points
+                            ? "like: keypoints are (..., points, 2 or 3): floats(shape=(-1, 3))"
+                            : "like: boxes are (any number, 4): floats(shape=(-1, 4))");
     return 0;
 }
 
@@ -227,7 +229,8 @@ static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err
     *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
     if (!f.d || (!c->like->points && !*keep))
         return stk_fail_nomem(err, sizeof *f.d);
-    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, c->like->view, f.d, err));
+    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, c->like->view,
+                               f.d, err));
     return c->like->points ? all_points(&f, row, &x->m->scratch, err)
                            : all_boxes(&f, row, *keep, err);
 }
@@ -249,7 +252,7 @@ static int make_list(const stk_row *x, uint32_t n, stk_boxes **out, stk_error *e
     if (!room)
         return stk_fail_nomem(err, size);
     *out = (stk_boxes *)(void *)room;
-    (*out)->filed = (double (*)[4])(void *)(room + sizeof **out);
+    (*out)->filed = (double(*)[4])(void *)(room + sizeof **out);
     (*out)->list = (stk_box_list){ .n = n,
                                    .at = (*out)->filed + n,
                                    .keep = room + sizeof **out + 2 * n * each };
@@ -272,7 +275,7 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
         stk_box b = { 0 };
 
         STK_TRY(read_box(&f, &row, i, &b, err));
-        memcpy((*out)->filed[i], (double[4]){ b.x0, b.y0, b.x1, b.y1 }, sizeof (*out)->filed[i]);
+        memcpy((*out)->filed[i], (double[4]){ b.x0, b.y0, b.x1, b.y1 }, sizeof(*out)->filed[i]);
     }
     return 0;
 }
@@ -325,7 +328,8 @@ int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
 {
     uint8_t *keep = NULL;
 
-    STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err) : follow(x, row, &keep, err));
+    STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err)
+                                    : follow(x, row, &keep, err));
     if (!keep)
         return 0;
     keep_most(stk_row_chain(x), keep, row->shape[0]);

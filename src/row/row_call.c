@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_call.c - rows whose chain has functions of the program's (stk_caller).
  *
- * A chain is cut at its functions.  Up to the first one a picture is sampled as any other, into a picture of
- * 8 bits; what the function gives is a picture of its own, of any size, for which the steps after it draw.  Bytes and
- * numbers go through their steps one by one.  A worker waits in the function; others go on. */
+ * A chain is cut at its functions.  Up to the first one a picture is sampled as any other, into a
+ * picture of 8 bits; what the function gives is a picture of its own, of any size, for which the
+ * steps after it draw.  Bytes and numbers go through their steps one by one.  A worker waits in the
+ * function; others go on. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -35,7 +36,8 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
     int rc = p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err);
 
     if (STK_COUNTERS)
-        stk_count(&x->m->count.call[stk_row_chain(x)->called == STK_KIND_IMAGE], stk_ticks() - from);
+        stk_count(&x->m->count.call[stk_row_chain(x)->called == STK_KIND_IMAGE],
+                  stk_ticks() - from);
     if (rc < 0)
         return rc;
     return s->gives == STK_KIND_VALUE ? stk_call_check(s, row, err) : 0;
@@ -104,10 +106,9 @@ static int begin(stk_row *x, stk_value_row *row, stk_error *err)
         return stk_value_parse_more(x, row, err);
     if (want->unpack || c->narrows)
         STK_TRY(stk_row_narrow_more(x, &in, err));
-    *row = (stk_value_row){ .dtype = STK_U8,
-                            .ndim = 1,
-                            .shape = { (int64_t)in.len },
-                            .data = (void *)(uintptr_t)in.data };
+    *row = (stk_value_row){
+        .dtype = STK_U8, .ndim = 1, .shape = { (int64_t)in.len }, .data = (void *)(uintptr_t)in.data
+    };
     return 0;
 }
 
@@ -138,7 +139,8 @@ const stk_row_ops stk_row_call = { .name = "call", .make = make, .finish = stk_v
 
 /* ---- pictures ---- */
 
-/* The picture as far as it is made: 8 bits, height x width x channels; or as to() and normalize say. */
+/* The picture as far as it is made: 8 bits, height x width x channels; or as to() and normalize
+ * say. */
 static int to_array(stk_row *x, stk_draws *d, const stk_pixels *px, const stk_call_step *s,
                     stk_value_row *row, stk_error *err)
 {
@@ -223,7 +225,8 @@ static int follow_rest(const stk_row *x, const stk_value_row *row, stk_draws *d,
 
     if (row->shape[1] != want->width || row->shape[0] != want->height)
         return stk_fail(err, STK_ECORRUPT,
-                        "call() before like() gave %" PRId64 "x%" PRId64 " for %ux%u: give that size back",
+                        "call() before like() gave %" PRId64 "x%" PRId64
+                        " for %ux%u: give that size back",
                         row->shape[1], row->shape[0], want->width, want->height);
     return stk_picture_follow(x, &(stk_image_info){ .width = want->width, .height = want->height },
                               x->view, d, err);

@@ -17,8 +17,8 @@ static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
     return (stk_pic_share *)(void *)(b->out[output].note + row * b->common->out[output].note_bytes);
 }
 
-/* What it takes to make the picture, or a view of it: while the record is written, not when all of them
- * are sent.  lead: the output that decodes it. */
+/* What it takes to make the picture, or a view of it: while the record is written, not when all of
+ * them are sent.  lead: the output that decodes it. */
 static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
 {
     stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
@@ -33,7 +33,7 @@ static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *rec
 static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
 {
     return (stk_cache_key){ stk_schedule_id(x->schedule, where),
-                       x->plan->outputs.common->out[output].keep - 1 };
+                            x->plan->outputs.common->out[output].keep - 1 };
 }
 
 /* Room for a record; one may be here whose sample went bad later on. */
@@ -52,7 +52,7 @@ void stk_row_gpu_find(stk_row *x)
     stk_request *r = x->req;
     stk_bytes *near = r->scratch;
     int small = stk_field_cache_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
-                               p->chains.n_out);
+                                     p->chains.n_out);
 
     for (uint32_t i = 0; i < p->chains.n_out; i++) {
         r->want[i].kept = p->cache.keep[i] && r->want[i].number != UINT16_MAX
@@ -70,7 +70,8 @@ void stk_row_gpu_forget(stk_row *x)
     }
 }
 
-/* 1: the picture of an output goes over to be kept, or is there; or that is so of the one it shares. */
+/* 1: the picture of an output goes over to be kept, or is there; or that is so of the one it
+ * shares. */
 static int stays(const stk_batch *b, uint32_t output, uint32_t row)
 {
     const stk_pic_share *s = notes(b, output, row);
@@ -157,8 +158,8 @@ static int make_program(const stk_row *x, const stk_draws *d, stk_pic_program *o
     return stk_pic_program_make(out, d, err);
 }
 
-/* What of the file the first view needs, and all that share its picture: ask->need.  job->seek is NULL where
- * its points do not fit. */
+/* What of the file the first view needs, and all that share its picture: ask->need.  job->seek is
+ * NULL where its points do not fit. */
 static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
                         stk_jpeg_job *job, one_view *v)
 {
@@ -200,8 +201,9 @@ static int is_first(const stk_row *x)
 static void remember(stk_row *x, const stk_pic *record)
 {
     if (is_first(x))
-        x->m->shared =
-            (stk_shared_picture){ .ready = 1, .first = x->output, .left = 1, .record = *record };
+        x->m->shared = (stk_shared_picture){
+            .ready = 1, .first = x->output, .left = 1, .record = *record
+        };
 }
 
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
@@ -260,8 +262,8 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
     return record(x, job, STK_PIC_READY, err);
 }
 
-/* Color and type after sampling cost a GPU nothing and save half of the way or more, where nothing is
- * done to the row after them. */
+/* Color and type after sampling cost a GPU nothing and save half of the way or more, where nothing
+ * is done to the row after them. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     if (job->dtype == STK_U8 || stk_row_chain(x)->row_acts)
@@ -330,11 +332,14 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 
 /* ---- the kinds ---- */
 
-/* Records of a picture whose scan the GPU has: of its first view, and of others that share what that decodes. */
-static int write_kept(stk_row *x, const stk_draws *d, const stk_decode_request *ask, const stk_jpeg_job *job,
-                      stk_error *err)
+/* Records of a picture whose scan the GPU has: of its first view, and of others that share what
+ * that decodes. */
+static int write_kept(stk_row *x, const stk_draws *d, const stk_decode_request *ask,
+                      const stk_jpeg_job *job, stk_error *err)
 {
-    stk_pic_ask what = { .view = d->view, .wide = &ask->need, .kept = x->req->want[x->output].kept };
+    stk_pic_ask what = { .view = d->view,
+                         .wide = &ask->need,
+                         .kept = x->req->want[x->output].kept };
     uint32_t n = views_of(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
 
@@ -380,12 +385,14 @@ static int make_kept(stk_row *x, stk_error *err)
 
 static int make_by(stk_row *x, const stk_picture_way *way, stk_error *err)
 {
-    return x->plan->rows.share ? stk_picture_make_shared(x, way, err) : stk_picture_make(x, way, err);
+    return x->plan->rows.share ? stk_picture_make_shared(x, way, err)
+                               : stk_picture_make(x, way, err);
 }
 
 static int make_gpu(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1, .join = join };
+    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1,
+                                         .join = join };
 
     return make_by(x, &way, err);
 }
@@ -420,18 +427,18 @@ static int make_call(stk_row *x, stk_error *err)
     return stk_picture_make(x, &way, err);
 }
 
-const stk_row_ops stk_row_gpu_call = {
-    .name = "picture_gpu_call", .prepare = stk_picture_prepare, .make = make_call
-};
-const stk_row_ops stk_row_gpu = {
-    .name = "picture_gpu", .prepare = stk_picture_prepare, .make = make_gpu
-};
-const stk_row_ops stk_row_gpu_cached = {
-    .name = "picture_gpu_cached", .prepare = stk_picture_prepare, .make = make_cached
-};
-const stk_row_ops stk_row_gpu_pixels = {
-    .name = "picture_gpu_pixels", .prepare = stk_picture_prepare, .make = make_pixels
-};
-const stk_row_ops stk_row_gpu_repair = {
-    .name = "picture_gpu_repair", .prepare = stk_picture_prepare, .make = make_repair
-};
+const stk_row_ops stk_row_gpu_call = { .name = "picture_gpu_call",
+                                       .prepare = stk_picture_prepare,
+                                       .make = make_call };
+const stk_row_ops stk_row_gpu = { .name = "picture_gpu",
+                                  .prepare = stk_picture_prepare,
+                                  .make = make_gpu };
+const stk_row_ops stk_row_gpu_cached = { .name = "picture_gpu_cached",
+                                         .prepare = stk_picture_prepare,
+                                         .make = make_cached };
+const stk_row_ops stk_row_gpu_pixels = { .name = "picture_gpu_pixels",
+                                         .prepare = stk_picture_prepare,
+                                         .make = make_pixels };
+const stk_row_ops stk_row_gpu_repair = { .name = "picture_gpu_repair",
+                                         .prepare = stk_picture_prepare,
+                                         .make = make_repair };

@@ -15,8 +15,8 @@
 typedef struct picture {
     const stk_decoder *decoder;
     void *ctx;
-    stk_image_info info; /* as filed */
-    unsigned turn;       /* to make it upright: EXIF's 1..8 */
+    stk_image_info info;    /* as filed */
+    unsigned turn;          /* to make it upright: EXIF's 1..8 */
     stk_decode_request ask; /* where it is sampled once */
 } picture;
 
@@ -76,7 +76,7 @@ static void follow(const stk_like *l, stk_draws *d)
 
 /* A row that is made again was reported the first time. */
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
-                     stk_error *err)
+                       stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
     const stk_draw_observer *watch = x->again || c->leader ? NULL : &x->plan->policy.watch;
@@ -110,7 +110,8 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
     if (!c->called_first)
         return stk_picture_follow(x, info, view, d, err);
     d->boxes = NULL;
-    stk_chain_draw(c, &at, (uint32_t[2]){ info->width, info->height }, d, NULL); /* all of it, for the function */
+    /* all of it, for the function */
+    stk_chain_draw(c, &at, (uint32_t[2]){ info->width, info->height }, d, NULL);
     return 0;
 }
 
@@ -174,7 +175,9 @@ static void make_gray(const stk_pixels *px)
         uint8_t *p = px->data + y * px->stride;
 
         for (uint32_t i = 0; i < px->area.w; i++, p += 4)
-            p[0] = p[1] = p[2] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u + 0x8000u) >> 16);
+            p[0] = p[1] = p[2] = (uint8_t)((p[0] * 19595u + p[1] * 38470u + p[2] * 7471u +
+                                            0x8000u) >>
+                                           16);
     }
 }
 
@@ -201,7 +204,8 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
     return 0;
 }
 
-/* Actions in the row are done in the row, which has its units: not in the bytes that it is made of. */
+/* Actions in the row are done in the row, which has its units: not in the bytes that it is made
+ * of. */
 static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *spec, stk_draws *d,
                       const stk_sample_job *job, stk_error *err)
 {
@@ -227,8 +231,8 @@ static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *sp
     return rc;
 }
 
-static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d, const stk_sample_job *job,
-                     stk_error *err)
+static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d,
+                     const stk_sample_job *job, stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
 
@@ -318,8 +322,8 @@ static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d, 
     return 0;
 }
 
-/* What the other outputs see of a picture that they share.  They draw again, and report, when it is their
- * turn; so does an error. */
+/* What the other outputs see of a picture that they share.  They draw again, and report, when it is
+ * their turn; so does an error. */
 void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need)
 {
     uint32_t first = x->output;
@@ -422,10 +426,9 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
     if (rc == 0 && way->between)
         rc = stk_call_before_views(x, d, pixels, err);
     if (rc == 0 && first)
-        m->shared = (stk_shared_picture){ .ready = 1,
-                                          .first = x->output,
-                                          .pixels = *pixels,
-                                          .mark = stk_scratch_mark(&m->scratch) };
+        m->shared = (stk_shared_picture){
+            .ready = 1, .first = x->output, .pixels = *pixels, .mark = stk_scratch_mark(&m->scratch)
+        };
     return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
 }
 
@@ -442,12 +445,12 @@ static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_
         p->turn = lead->turn;
     *upright = stk_turn_size(p->turn, p->info);
     if (c->leader && (upright->width != lead->width || upright->height != lead->height))
-        return stk_fail(err, STK_ECORRUPT,
-                        "output %s is like(%s), but is %ux%u where that is %ux%u: store both at one "
-                        "size",
-                        x->plan->chains.out[x->output].name,
-                        x->plan->chains.out[c->leader_output].name, upright->width,
-                        upright->height, lead->width, lead->height);
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "output %s is like(%s), but is %ux%u where that is %ux%u: store both at one "
+            "size",
+            x->plan->chains.out[x->output].name, x->plan->chains.out[c->leader_output].name,
+            upright->width, upright->height, lead->width, lead->height);
     want->width = upright->width;
     want->height = upright->height;
     want->turn = p->turn;
@@ -503,7 +506,8 @@ static void take_band(void *cookie, const stk_pixels *band)
     b->ticks += stk_ticks() - from;
 }
 
-/* A large picture that is sampled once, as it is: its pixels need never be in memory all at once. */
+/* A large picture that is sampled once, as it is: its pixels need never be in memory all at
+ * once. */
 static int in_bands(const stk_row *x, const stk_picture_way *way, const picture *p,
                     const stk_draws *d)
 {
@@ -585,8 +589,8 @@ void stk_picture_prepare(stk_row *x)
 
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
-    if ((!(r->data->can & STK_DATA_HINTS) && !x->plan->rows.learn) || x->plan->chains.open_root[x->output] ||
-        want->number == UINT16_MAX)
+    if ((!(r->data->can & STK_DATA_HINTS) && !x->plan->rows.learn) ||
+        x->plan->chains.open_root[x->output] || want->number == UINT16_MAX)
         return;
     if (r->data->can & STK_DATA_HINTS)
         want->hint = r->data->ops->hint(r->data, &at, &r->hint_room[x->output]);

@@ -99,13 +99,10 @@ static int make_direct(stk_row *x, stk_error *err)
     return put_bytes(x, in, out->data, err);
 }
 
-const stk_row_ops stk_row_bytes = { .name = "bytes",
-                                    .make = make_bytes,
-                                    .finish = stk_value_pad };
-const stk_row_ops stk_row_bytes_direct = { .name = "bytes_direct",
-                                           .prepare = prepare_direct,
-                                           .make = make_direct,
-                                           .finish = stk_value_pad };
+const stk_row_ops stk_row_bytes = { .name = "bytes", .make = make_bytes, .finish = stk_value_pad };
+const stk_row_ops stk_row_bytes_direct = {
+    .name = "bytes_direct", .prepare = prepare_direct, .make = make_direct, .finish = stk_value_pad
+};
 
 /* ---- values ---- */
 
@@ -120,8 +117,8 @@ static int make_dense(stk_row *x, stk_error *err)
 
 int stk_row_runs(const stk_chain *c)
 {
-    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.most && !c->n_turns && !c->n_calls && !c->narrows &&
-           !c->pack && !c->like && !c->spec.views;
+    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.most && !c->n_turns &&
+           !c->n_calls && !c->narrows && !c->pack && !c->like && !c->spec.views;
 }
 
 /* Rows of so many values: how many of the span are so long, from the first on. */
@@ -138,7 +135,8 @@ static uint64_t even_rows(const stk_value_span *s, uint64_t values)
 static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
 {
     const stk_stored *st = stk_row_chain(x)->stored;
-    size_t size = stk_dtype_size(st->type.dtype), each = st->count * size, made = stk_row_chain(x)->row_bytes;
+    size_t size = stk_dtype_size(st->type.dtype), each = st->count * size,
+           made = stk_row_chain(x)->row_bytes;
     uint8_t *dst = stk_batch_place(x->batch, x->output, x->row);
     uint64_t n = s->n, i = 0;
 
@@ -146,7 +144,8 @@ static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
         n = s->width == size ? even_rows(s, st->count) : 0;
     else if (s->width != each)
         n = 0;
-    assert(x->batch->common->out[x->output].row_bytes == made); /* rows follow each other there too */
+    /* rows follow each other there too */
+    assert(x->batch->common->out[x->output].row_bytes == made);
     if (!st->convert && n)
         memcpy(dst, s->data, n * each);
     if (!st->convert || !st->convert(dst, s->data, n * st->count))
@@ -156,7 +155,9 @@ static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
     return i;
 }
 
-const stk_row_ops stk_row_dense = { .name = "value", .make = make_dense, .make_run = make_dense_run };
+const stk_row_ops stk_row_dense = { .name = "value",
+                                    .make = make_dense,
+                                    .make_run = make_dense_run };
 
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err)
 {
@@ -280,7 +281,8 @@ int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
     for (uint32_t i = 0; i < row->ndim; i++)
         bytes *= (size_t)row->shape[i];
     if (c->row_bytes) {
-        assert(bytes * (c->spec.views ? c->spec.views : 1) == c->row_bytes); /* what the plan settled */
+        /* what the plan settled */
+        assert(bytes * (c->spec.views ? c->spec.views : 1) == c->row_bytes);
         memcpy((uint8_t *)stk_batch_place(x->batch, x->output, x->row) + x->view * bytes, row->data,
                bytes);
         return 0;
@@ -308,7 +310,8 @@ const stk_row_ops stk_row_turned = { .name = "value_turned",
                                      .make = make_turned,
                                      .finish = stk_value_pad };
 
-/* Up to the first row whose length is not a multiple of its parts, that has no room, or has a value that does not fit. */
+/* Up to the first row whose length is not a multiple of its parts, that has no room, or has a value
+ * that does not fit. */
 static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
 {
     const stk_stored *st = stk_row_chain(x)->stored;

@@ -73,8 +73,8 @@ static void take_date(stk_answer *a, const char *s)
         a->date = (int64_t)timegm(&tm);
 }
 
-/* <https://host/path?query>; rel="next", among others.  One that does not fit is kept as "?": a listing that goes
- * on without saying how. */
+/* <https://host/path?query>; rel="next", among others.  One that does not fit is kept as "?": a
+ * listing that goes on without saying how. */
 static void take_link(stk_answer *a, const char *s)
 {
     if (!*s) /* too long, or odd */
@@ -86,7 +86,8 @@ static void take_link(stk_answer *a, const char *s)
         if (!rel || rel > end)
             continue;
         query = memchr(at, '?', (size_t)(close - at));
-        take_text(a->next, sizeof a->next, query ? query + 1 : "", query ? (size_t)(close - query - 1) : 0);
+        take_text(a->next, sizeof a->next, query ? query + 1 : "",
+                  query ? (size_t)(close - query - 1) : 0);
         if (!a->next[0])
             memcpy(a->next, "?", 2);
         return;

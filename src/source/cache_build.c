@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_build.c - a whole object of the host cache, written in order: its size is known at its end.  It
- * gets its name when all of it is on disk. */
+/* cache_build.c - a whole object of the host cache, written in order: its size is known at its end.
+ * It gets its name when all of it is on disk. */
 #include "base/atomic_file.h"
 #include "source/cache_layout.h"
 

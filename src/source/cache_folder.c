@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_folder.c - the folder of a host cache: how much it holds, who uses it, what makes room.
  *
- * "used" has the number of bytes that were let in; a process that changes it has a lock on it.  A process
- * that is killed in between leaves it too large, so the first one to come counts again.  "users" and
- * "group-*" are locked for as long as a process reads here, or reads that data set.  An epoch reads
- * everything once and comes back to the first, so that the least recently used is what is wanted next:
- * nothing of a data set makes room for the rest of it. */
+ * "used" has the number of bytes that were let in; a process that changes it has a lock on it.  A
+ * process that is killed in between leaves it too large, so the first one to come counts again.
+ * "users" and "group-*" are locked for as long as a process reads here, or reads that data set.  An
+ * epoch reads everything once and comes back to the first, so that the least recently used is what
+ * is wanted next: nothing of a data set makes room for the rest of it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "source/store_cache.h"
 
 #define PATH_MAX_LEN 3600
-#define FULL_NS 2000000000u      /* so long no room is looked for again */
+#define FULL_NS 2000000000u /* so long no room is looked for again */
 #define FAILED_NS 60000000000u
 
 typedef struct group {
@@ -41,10 +41,10 @@ struct stk_cache_folder {
     uint64_t limit;
     uint32_t boot;
     int users_fd;
-    stk_pace *pace; /* NULL: each process by itself */
-    group *groups;                /* stk_store_lock */
-    _Atomic uint64_t full_until;  /* ns */
-    _Atomic int told;             /* that it can't be written to */
+    stk_pace *pace;              /* NULL: each process by itself */
+    group *groups;               /* stk_store_lock */
+    _Atomic uint64_t full_until; /* ns */
+    _Atomic int told;            /* that it can't be written to */
 };
 
 const char *stk_cache_folder_path(const stk_cache_folder *f)
@@ -79,8 +79,8 @@ int stk_cache_name_read(const char *name, stk_cache_name *out)
     return 1;
 }
 
-int stk_cache_folder_each(const char *path, int (*each)(void *cookie, const char *file,
-                                                        const stk_cache_name *name),
+int stk_cache_folder_each(const char *path,
+                          int (*each)(void *cookie, const char *file, const stk_cache_name *name),
                           void *cookie, stk_error *err)
 {
     char file[PATH_MAX_LEN + 320];
@@ -270,8 +270,8 @@ static void make_room(stk_cache_folder *f, used *u, uint64_t id, uint64_t bytes)
     for (size_t i = 0; i < l.n && u->bytes + bytes > f->limit; i++) {
         candidate *c = &l.c[i];
 
-        if (!c->file || (!c->stale && (c->name.group == id ||
-                                       stk_cache_group_used(f->path, c->name.group))))
+        if (!c->file ||
+            (!c->stale && (c->name.group == id || stk_cache_group_used(f->path, c->name.group))))
             continue;
         if (unlink(c->file) == 0)
             u->bytes -= c->bytes < u->bytes ? c->bytes : u->bytes;
@@ -398,7 +398,8 @@ int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t lim
         return stk_fail_nomem(err, sizeof *f);
     f->users_fd = -1;
     snprintf(f->path, sizeof f->path, "%s/" STK_CACHE_VERSION, path);
-    if ((mkdir(path, 0777) < 0 && errno != EEXIST) || (mkdir(f->path, 0777) < 0 && errno != EEXIST)) {
+    if ((mkdir(path, 0777) < 0 && errno != EEXIST) ||
+        (mkdir(f->path, 0777) < 0 && errno != EEXIST)) {
         failed(path, errno, err);
         stk_cache_folder_close(&f);
         return STK_EIO;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_object.c - one object in the host cache.
  *
- * [0, size) is the object, with holes where nothing came yet.  From the next multiple of 4096 on there
- * is a head, which says whose bytes these are, then 8 bytes per chunk: CRC-32C and the mark of the
- * boot in which the chunk was written or compared; 0 and 0: it is not there.  The head is written
- * before the file gets its name.  A file whose length or head is not what it must be is removed.
- * Nothing is mapped, so that a file that others cut short is an error and no signal. */
+ * [0, size) is the object, with holes where nothing came yet.  From the next multiple of 4096 on
+ * there is a head, which says whose bytes these are, then 8 bytes per chunk: CRC-32C and the mark
+ * of the boot in which the chunk was written or compared; 0 and 0: it is not there.  The head is
+ * written before the file gets its name.  A file whose length or head is not what it must be is
+ * removed.  Nothing is mapped, so that a file that others cut short is an error and no signal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,7 +31,8 @@ static int head_read(int fd, head *h)
     /* The length says where the head is: size, rounded up, then the head and the records. */
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < (off_t)HEAD)
         return -1;
-    /* A chunk has 8 bytes of the map, so the end of the data is near; try the two places that fit. */
+    /* A chunk has 8 bytes of the map, so the end of the data is near; try the two places that
+     * fit. */
     size = (uint64_t)st.st_size - HEAD;
     for (uint64_t n = size / (STK_CHUNK + 8), i = 0; i < 3; i++, n++) {
         at = size >= n * 8 ? size - n * 8 : 1;
@@ -52,7 +53,8 @@ void stk_cache_object_path(const stk_cache_folder *f, const stk_cache_id *id, co
 {
     snprintf(out, size, "%s/%016" PRIx64 "-%016" PRIx64 "-%016" PRIx64 ".obj%s",
              stk_cache_folder_path(f), stk_cache_group(id->url),
-             stk_hash64(3, id->url, strlen(id->url)), stk_hash64(4, id->etag, strlen(id->etag)), more);
+             stk_hash64(3, id->url, strlen(id->url)), stk_hash64(4, id->etag, strlen(id->etag)),
+             more);
 }
 
 /* The file that is there: its descriptor, -1: there is none.  What is not ours is removed. */
@@ -320,8 +322,7 @@ static int put_record(stk_cache_object *o, uint64_t chunk, uint64_t record)
 
 int stk_cache_object_mark(stk_cache_object *o, uint64_t chunk, const void *data)
 {
-    return put_record(o, chunk,
-                      record_of(o, stk_crc32c(0, data, stk_cache_chunk_len(o, chunk))));
+    return put_record(o, chunk, record_of(o, stk_crc32c(0, data, stk_cache_chunk_len(o, chunk))));
 }
 
 static int chunk_good(int fd, uint64_t chunk, size_t len, uint64_t record, void *into)

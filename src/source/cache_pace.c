@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_pace.c - what servers said to any process of the host: a mapped file in the cache folder.
  *
- * Times in it are of the host's monotonic clock.  A pause beyond STK_PACE_MAX is of an earlier boot, or
- * nonsense, and does not count. */
+ * Times in it are of the host's monotonic clock.  A pause beyond STK_PACE_MAX is of an earlier
+ * boot, or nonsense, and does not count. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache_pull.c - reads of remote files through the host cache.
  *
- * A read is cut at the borders of chunks.  A chunk that is not there is fetched whole, once, for all
- * who want a piece of it; they have their bytes as soon as it has come, and a second thread brings it
- * to disk.  Where the cache has no room, a piece is read from the server alone.
+ * A read is cut at the borders of chunks.  A chunk that is not there is fetched whole, once, for
+ * all who want a piece of it; they have their bytes as soon as it has come, and a second thread
+ * brings it to disk.  Where the cache has no room, a piece is read from the server alone.
  *
  * One thread, the puller's, decides everything, so chunks on their way have no lock: others hand it
- * pieces, chunks that came and chunks that were written, through lists.  One process fetches a chunk
- * and the others of the host wait: they look again every few milliseconds.  fork(): the child forgets
- * the puller of its parent and makes its own. */
+ * pieces, chunks that came and chunks that were written, through lists.  One process fetches a
+ * chunk and the others of the host wait: they look again every few milliseconds.  fork(): the child
+ * forgets the puller of its parent and makes its own. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ typedef struct piece { /* of a read, in one chunk */
     pull *of;
     uint64_t offset;
     size_t len;
-    uint8_t *dst; /* NULL: it is wanted on disk, and waits until it is there */
+    uint8_t *dst;   /* NULL: it is wanted on disk, and waits until it is there */
     stk_transfer t; /* where it is read alone */
 } piece;
 
@@ -47,11 +47,11 @@ typedef struct chunk { /* on its way */
     stk_cache_object *object;
     uint64_t number;
     size_t len;
-    uint8_t *buf;   /* NULL: not begun */
-    int came;       /* buf is whole */
-    int written;    /* or given up: it ends */
-    int lost;       /* it could not be written */
-    int claimed;    /* no other process fetches it */
+    uint8_t *buf;         /* NULL: not begun */
+    int came;             /* buf is whole */
+    int written;          /* or given up: it ends */
+    int lost;             /* it could not be written */
+    int claimed;          /* no other process fetches it */
     uint64_t patience_ns; /* the end of waiting for another process; 0: it was not tried yet */
     stk_halt halt; /* someone who wants a piece is told to end: what is asked for may be his */
     piece *wait;
@@ -61,11 +61,11 @@ typedef struct chunk { /* on its way */
 typedef struct puller {
     stk_mutex lock;
     pthread_cond_t work, disk_work;
-    piece *in, **in_end;    /* lock */
-    chunk *events;          /* lock: those that came or are written */
-    chunk *to_disk;         /* lock */
-    int stop, stop_disk;    /* lock */
-    int look;               /* lock: a halt was set */
+    piece *in, **in_end; /* lock */
+    chunk *events;       /* lock: those that came or are written */
+    chunk *to_disk;      /* lock */
+    int stop, stop_disk; /* lock */
+    int look;            /* lock: a halt was set */
     pthread_t thread, disk_thread;
     /* of the puller's thread */
     chunk *all, **all_end;
@@ -153,8 +153,9 @@ static void read_alone(piece *x)
         no_room(x);
         return;
     }
-    x->t = (stk_transfer){ .offset = x->offset, .len = x->len, .dst = x->dst, .done = piece_came,
-                           .cookie = x };
+    x->t = (stk_transfer){
+        .offset = x->offset, .len = x->len, .dst = x->dst, .done = piece_came, .cookie = x
+    };
     ask_for(&x->t, &x->of->from);
     stk_http_start(&x->t);
 }
@@ -265,8 +266,11 @@ static int from_disk(puller *p, chunk *c, stk_chunk_state is)
 
 static void fetch(chunk *c)
 {
-    c->t = (stk_transfer){ .offset = c->number * STK_CHUNK, .len = c->len, .dst = c->buf,
-                           .done = chunk_came, .cookie = c };
+    c->t = (stk_transfer){ .offset = c->number * STK_CHUNK,
+                           .len = c->len,
+                           .dst = c->buf,
+                           .done = chunk_came,
+                           .cookie = c };
     ask_for(&c->t, &c->wait->of->from);
     stk_halt_set(&c->halt, 0);
     c->t.halt = &c->halt;
@@ -368,8 +372,8 @@ static int any_halted(const chunk *c)
     return x != NULL;
 }
 
-/* A chunk that is being fetched is cut off, since the address may be that of the one who ends; if others want it
- * too it is asked for again. */
+/* A chunk that is being fetched is cut off, since the address may be that of the one who ends; if
+ * others want it too it is asked for again. */
 static void look_at_halts(puller *p)
 {
     int cut = 0;
@@ -523,7 +527,8 @@ static void write_chunks(chunk *list)
     }
     sync_chunks(list);
     for (chunk *c = list; c; c = c->event) {
-        int sys = c->written < 0 ? -c->written : stk_cache_object_mark(c->object, c->number, c->buf);
+        int sys = c->written < 0 ? -c->written
+                                 : stk_cache_object_mark(c->object, c->number, c->buf);
 
         if (sys) {
             stk_cache_folder_failed(c->object->folder, sys);

@@ -53,8 +53,8 @@ static int show(void *cookie, const char *file, const stk_cache_name *name)
     return rc;
 }
 
-int stk_cache_list(const char *folder, int verify,
-                   int (*each)(void *cookie, const stk_cached *c), void *cookie, stk_error *err)
+int stk_cache_list(const char *folder, int verify, int (*each)(void *cookie, const stk_cached *c),
+                   void *cookie, stk_error *err)
 {
     char path[4096];
     tour t = { .folder = path, .verify = verify, .each = each, .cookie = cookie };

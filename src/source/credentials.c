@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* credentials.c - the order in which keys are looked for, and where they are kept.
  *
- * One look at a time in the process.  Keys with an end are looked up again a minute before it.  What
- * was not found is remembered too: a laptop asks the metadata address once, for a second. */
+ * One look at a time in the process.  Keys with an end are looked up again a minute before it.
+ * What was not found is remembered too: a laptop asks the metadata address once, for a second. */
 #include "source/credentials.h"
 
 #include <stdio.h>
@@ -84,7 +84,8 @@ static int by_environment(stk_keys *out)
 
 static int by_web_identity(stk_store *s, stk_keys *out, stk_error *err)
 {
-    stk_role role = { .arn = env("AWS_ROLE_ARN"), .session = env("AWS_ROLE_SESSION_NAME"),
+    stk_role role = { .arn = env("AWS_ROLE_ARN"),
+                      .session = env("AWS_ROLE_SESSION_NAME"),
                       .token_file = env("AWS_WEB_IDENTITY_TOKEN_FILE") };
 
     return role.arn && role.token_file ? stk_keys_of_role(s, &role, NULL, out, err) : STK_END;
@@ -106,7 +107,9 @@ static int by_profile(stk_store *s, const char *profile, int depth, stk_keys *ou
 /* Keys of the role that a profile names, by those of another profile or place. */
 static int by_role(stk_store *s, const stk_profile *p, int depth, stk_keys *out, stk_error *err)
 {
-    stk_role role = { .arn = p->role_arn, .session = p->session, .external_id = p->external_id,
+    stk_role role = { .arn = p->role_arn,
+                      .session = p->session,
+                      .external_id = p->external_id,
                       .token_file = p->token_file };
     stk_keys base;
     int rc;

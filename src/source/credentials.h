@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* credentials.h - whose keys requests are signed with, found as AWS's tools find them.
  *
- * In this order: arguments (keys, a function, a profile), environment, profile files (keys, roles, a
- * process, single sign-on by the AWS command line), web identity, container, instance metadata; none
- * of them: requests are not signed.  Google's: arguments, environment, instance metadata. */
+ * In this order: arguments (keys, a function, a profile), environment, profile files (keys, roles,
+ * a process, single sign-on by the AWS command line), web identity, container, instance metadata;
+ * none of them: requests are not signed.  Google's: arguments, environment, instance metadata. */
 #ifndef STOKER_SOURCE_CREDENTIALS_H
 #define STOKER_SOURCE_CREDENTIALS_H
 

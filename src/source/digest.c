@@ -26,7 +26,8 @@ static int digest_open(digest *d, const char *name, stk_error *err)
 #if STK_HAVE_STORES
     d->evp = stk_evp_open(name);
 #endif
-    return d->evp ? 0 : stk_fail(err, STK_ENOTSUP, "the hash %.40s is not known to this build", name);
+    return d->evp ? 0
+                  : stk_fail(err, STK_ENOTSUP, "the hash %.40s is not known to this build", name);
 }
 
 static void digest_add(digest *d, const uint8_t *p, size_t len)
@@ -50,10 +51,12 @@ static void digest_end(digest *d, const uint8_t *last, size_t len, char hex[STK_
     }
 #endif
     stk_xxh64_add(&d->xxh, last, len / 32);
-    snprintf(hex, STK_DIGEST_HEX, "%016" PRIx64, stk_xxh64_end(&d->xxh, last + len / 32 * 32, len % 32));
+    snprintf(hex, STK_DIGEST_HEX, "%016" PRIx64,
+             stk_xxh64_end(&d->xxh, last + len / 32 * 32, len % 32));
 }
 
-int stk_digest_file(stk_file *f, uint64_t size, const char *name, char hex[STK_DIGEST_HEX], stk_error *err)
+int stk_digest_file(stk_file *f, uint64_t size, const char *name, char hex[STK_DIGEST_HEX],
+                    stk_error *err)
 {
     uint8_t *part;
     uint64_t at = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* digest.h - the hash of a whole file: xxh64, and those that OpenSSL knows by name (sha1, sha256, md5, ...) where the
- * build has it. */
+/* digest.h - the hash of a whole file: xxh64, and those that OpenSSL knows by name (sha1, sha256,
+ * md5, ...) where the build has it. */
 #ifndef STOKER_SOURCE_DIGEST_H
 #define STOKER_SOURCE_DIGEST_H
 
@@ -9,6 +9,7 @@
 #define STK_DIGEST_HEX 129 /* of the longest, as text */
 
 /* STK_ENOTSUP: the hash is not known. */
-int stk_digest_file(stk_file *f, uint64_t size, const char *name, char hex[STK_DIGEST_HEX], stk_error *err);
+int stk_digest_file(stk_file *f, uint64_t size, const char *name, char hex[STK_DIGEST_HEX],
+                    stk_error *err);
 
 #endif

@@ -44,8 +44,8 @@ typedef struct stk_dir_entry {
     int linked; /* a symlink */
 } stk_dir_entry;
 
-/* Every entry of the directory base/sub but clutter, in the system's order; fn's answer other than 0 ends it
- * and is returned. */
+/* Every entry of the directory base/sub but clutter, in the system's order; fn's answer other than
+ * 0 ends it and is returned. */
 int stk_folder_list(const char *base, const char *sub,
                     int (*fn)(void *cookie, const stk_dir_entry *e, stk_error *err), void *cookie,
                     stk_error *err);

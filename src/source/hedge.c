@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hedge.c - a second request for bytes that take unusually long; the first answer counts.
  *
- * Unusual is twice what 95 of 100 reads take.  At most one read of 50 is asked for twice, and none while a
- * server said "slow down" lately: a server in trouble is not given more to do. */
+ * Unusual is twice what 95 of 100 reads take.  At most one read of 50 is asked for twice, and none
+ * while a server said "slow down" lately: a server in trouble is not given more to do. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,8 +52,8 @@ int stk_hedge_now(const stk_hedge *h, uint64_t now, uint64_t started)
 
 static int may_hedge(const stk_transfer *t)
 {
-    return t->to->store->o.hedge == STK_YES && t->len && (t->dst || t->put) &&
-           !t->is_twin && !t->body;
+    return t->to->store->o.hedge == STK_YES && t->len && (t->dst || t->put) && !t->is_twin &&
+           !t->body;
 }
 
 static void twin_free(stk_transfer *w)

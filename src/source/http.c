@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http.c - the client: one thread, one epoll, libcurl's multi interface.
  *
- * Transfers wait in a list, then for one of the slots, each of which has an easy handle for good, so
- * that a request costs a few settings and no set-up; connections are libcurl's and are used again.
- * How many run is bounded by the bytes that they may bring, and by a number that halves when a
- * server says "slow down" and grows again with every answer.  Bodies go from libcurl's buffer
- * straight to where they are wanted.
+ * Transfers wait in a list, then for one of the slots, each of which has an easy handle for good,
+ * so that a request costs a few settings and no set-up; connections are libcurl's and are used
+ * again.  How many run is bounded by the bytes that they may bring, and by a number that halves
+ * when a server says "slow down" and grows again with every answer.  Bodies go from libcurl's
+ * buffer straight to where they are wanted.
  *
- * Keys are looked up by other threads (key_look.c), since that may take requests of its own.  fork(): a
- * handler takes the lock before and gives it back after, and the child forgets the parent's client. */
+ * Keys are looked up by other threads (key_look.c), since that may take requests of its own.
+ * fork(): a handler takes the lock before and gives it back after, and the child forgets the
+ * parent's client. */
 #include "source/http_client.h"
 
 #include <assert.h>
@@ -190,7 +191,8 @@ static void slot_set(slot *s)
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
                      (long)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS));
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L); /* a name that is being looked up is not waited for */
+    /* a name that is being looked up is not waited for */
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 #endif
     curl_easy_setopt(e, CURLOPT_USERAGENT, "stoker/" STK_VERSION);
     if (ca)
@@ -317,7 +319,9 @@ static uint64_t weight(const stk_transfer *t)
 
 static long strict_ms(const stk_transfer *t, uint64_t now)
 {
-    return !t->strict ? 0 : t->deadline_ns > now ? (long)((t->deadline_ns - now) / 1000000u) + 1 : 1;
+    return !t->strict             ? 0
+           : t->deadline_ns > now ? (long)((t->deadline_ns - now) / 1000000u) + 1
+                                  : 1;
 }
 
 void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)

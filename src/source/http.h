@@ -45,7 +45,8 @@ typedef struct stk_answer { /* what headers said */
     uint32_t retry_after;        /* seconds; 0: not said */
     uint64_t linked_size;
     char linked_etag[160];
-    char next[1024]; /* link, rel="next": the query that asks for the next page; "": there is none */
+    /* link, rel="next": the query that asks for the next page; "": there is none */
+    char next[1024];
 } stk_answer;
 
 void stk_answer_clear(stk_answer *a);
@@ -58,23 +59,26 @@ struct stk_transfer {
     /* asked */
     const stk_target *to;
     const char *method;
-    const char *query;     /* encoded; NULL */
-    const char *header[4]; /* "name: value", more of them; those that begin with x-amz- are signed */
+    const char *query; /* encoded; NULL */
+    /* "name: value", more of them; those that begin with x-amz- are signed */
+    const char *header[4];
     uint64_t offset;
-    size_t len;            /* of a range; 0: all of it */
-    uint64_t size;         /* of the whole file; 0: not known */
-    const char *etag;      /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
+    size_t len;       /* of a range; 0: all of it */
+    uint64_t size;    /* of the whole file; 0: not known */
+    const char *etag; /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
     const void *body;
     size_t body_len;
-    uint8_t *dst;          /* of a range: `len` bytes */
-    void (*put)(stk_transfer *t, const void *p, size_t len); /* in place of dst: the bytes from `got` on */
-    stk_text *text;        /* else where the body goes */
-    uint32_t budget_ms;    /* for all tries together */
-    int strict;            /* ... and cuts off the try in which it ends */
-    uint32_t connect_ms;   /* 0: the usual */
-    const stk_keys *keys;  /* sign by these; NULL: by the store's */
-    const char *service;   /* "s3" where NULL */
-    const stk_halt *halt;  /* it ends with STK_ECLOSED when that is set; NULL: the calling thread's */
+    uint8_t *dst; /* of a range: `len` bytes */
+    /* in place of dst: the bytes from `got` on */
+    void (*put)(stk_transfer *t, const void *p, size_t len);
+    stk_text *text;       /* else where the body goes */
+    uint32_t budget_ms;   /* for all tries together */
+    int strict;           /* ... and cuts off the try in which it ends */
+    uint32_t connect_ms;  /* 0: the usual */
+    const stk_keys *keys; /* sign by these; NULL: by the store's */
+    const char *service;  /* "s3" where NULL */
+    /* it ends with STK_ECLOSED when that is set; NULL: the calling thread's */
+    const stk_halt *halt;
     void (*done)(stk_transfer *t); /* the client's thread, once */
     void *cookie;
     /* answer */
@@ -144,8 +148,9 @@ uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
 typedef struct stk_hedge {
     uint32_t took_us[STK_HEDGE_KEPT]; /* of the last reads */
     uint64_t n, sent;                 /* reads, and second requests */
-    uint64_t after_ns;                /* a read that takes longer is asked for again; 0: not known */
-    uint64_t calm_ns;                 /* not before: a server said "slow down" */
+    /* a read that takes longer is asked for again; 0: not known */
+    uint64_t after_ns;
+    uint64_t calm_ns; /* not before: a server said "slow down" */
 } stk_hedge;
 void stk_hedge_note(stk_hedge *h, uint64_t took_ns);
 void stk_hedge_slow(stk_hedge *h, uint64_t now);

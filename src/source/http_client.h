@@ -10,7 +10,7 @@
 #define STK_SLOTS 256u
 
 typedef struct stk_slot {
-    void *easy; /* a CURL */
+    void *easy;      /* a CURL */
     stk_transfer *t; /* NULL: free */
     struct stk_slot *next;
     struct curl_slist *lines;
@@ -19,16 +19,16 @@ typedef struct stk_slot {
     char failure[256]; /* CURL_ERROR_SIZE */
 } stk_slot;
 
-/* Keys that a thread of their own looks up, since that may take requests, and what waits for them.  No one waits
- * for the thread: the last of it and the client frees this. */
+/* Keys that a thread of their own looks up, since that may take requests, and what waits for them.
+ * No one waits for the thread: the last of it and the client frees this. */
 typedef struct stk_key_look {
     struct stk_key_look *next, *next_found;
     _Atomic uint32_t refs;
-    uint64_t client; /* the number of the one that wants them */
+    uint64_t client;  /* the number of the one that wants them */
     stk_store *store; /* held */
     int google;
     uint64_t turn;
-    stk_halt halt; /* nothing waits for them any more */
+    stk_halt halt;      /* nothing waits for them any more */
     stk_transfer *wait; /* of the client's thread */
     int rc;
     char why[STK_WHY_MAX];
@@ -64,7 +64,7 @@ void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
 void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
 
 /* halted.c.  Thread: the client's. */
-void stk_client_halted(stk_client *c);      /* transfers whose halt is set end */
+void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */
 void stk_transfer_halted(stk_transfer *t); /* this one */
 
 /* key_look.c.  Thread: the client's. */
@@ -80,7 +80,8 @@ int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t too
 void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
 
 /* pace.c.  Thread: the client's. */
-void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random); /* it has an answer */
+/* it has an answer */
+void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random);
 /* Before a request begins: was another process of the host told to slow down? */
 void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
 

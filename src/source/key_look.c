@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key_look.c - keys are looked up by a thread for the purpose, which asks servers and runs programs and functions.
+/* key_look.c - keys are looked up by a thread for the purpose, which asks servers and runs programs
+ * and functions.
  *
- * Transfers wait for it in a list and can be told to end; the thread is left to itself then, so that closing
- * waits for no one's metadata server. */
+ * Transfers wait for it in a list and can be told to end; the thread is left to itself then, so
+ * that closing waits for no one's metadata server. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -57,7 +58,8 @@ static stk_key_look *begin(stk_client *c, const stk_transfer *t)
 
 static int serves(const stk_key_look *l, const stk_transfer *t)
 {
-    return l->store == t->to->store && l->google == t->to->google && l->turn == t->keys_turn && !stk_halt_is(&l->halt);
+    return l->store == t->to->store && l->google == t->to->google && l->turn == t->keys_turn &&
+           !stk_halt_is(&l->halt);
 }
 
 void stk_client_keys(stk_client *c, stk_transfer *t)

@@ -78,8 +78,9 @@ int stk_keys_from_json(stk_bytes doc, stk_keys *out, stk_error *err)
     if (!member(doc, "AccessKeyId", out->id, sizeof out->id) ||
         !member(doc, "SecretAccessKey", out->secret, sizeof out->secret)) {
         memset(out, 0, sizeof *out);
-        return stk_fail(err, STK_ECORRUPT,
-                        "the answer has no AccessKeyId and SecretAccessKey: it gives no credentials");
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "the answer has no AccessKeyId and SecretAccessKey: it gives no credentials");
     }
     if (!member(doc, "SessionToken", out->token, sizeof out->token))
         (void)member(doc, "Token", out->token, sizeof out->token);
@@ -108,7 +109,7 @@ int stk_keys_from_xml(stk_bytes doc, stk_keys *out, stk_error *err)
 typedef struct question {
     const char *url, *method, *header, *body;
     uint32_t connect_ms, budget_ms; /* of all tries: a server that is silent is not waited for */
-    const stk_keys *keys; /* signed by them, for STS; NULL: unsigned */
+    const stk_keys *keys;           /* signed by them, for STS; NULL: unsigned */
 } question;
 
 static void wipe(stk_text *t)
@@ -190,8 +191,8 @@ static int role_body(stk_text *t, const stk_role *role, const stk_keys *base, st
     if (rc == 0)
         rc = add(t, "RoleArn", role->arn, err);
     if (rc == 0)
-        rc = add(t, "RoleSessionName",
-                 role->session && *role->session ? role->session : "stoker", err);
+        rc = add(t, "RoleSessionName", role->session && *role->session ? role->session : "stoker",
+                 err);
     if (rc == 0 && base)
         rc = add(t, "ExternalId", role->external_id, err);
     if (rc == 0 && !base)
@@ -204,7 +205,10 @@ int stk_keys_of_role(stk_store *s, const stk_role *role, const stk_keys *base, s
 {
     char region[64], url[300];
     stk_text body = { 0 }, answer = { 0 };
-    question q = { .url = url, .method = "POST", .keys = base, .budget_ms = ASK_MS,
+    question q = { .url = url,
+                   .method = "POST",
+                   .keys = base,
+                   .budget_ms = ASK_MS,
                    .header = "Content-Type: application/x-www-form-urlencoded" };
     int rc = role_body(&body, role, base, err);
 
@@ -227,8 +231,8 @@ int stk_keys_of_role(stk_store *s, const stk_role *role, const stk_keys *base, s
 
 static int may_hand_out(const char *url)
 {
-    static const char *const own[] = { "http://127.",          "http://localhost",
-                                       "http://[::1]",         "http://169.254.170.2",
+    static const char *const own[] = { "http://127.",           "http://localhost",
+                                       "http://[::1]",          "http://169.254.170.2",
                                        "http://169.254.170.23", "http://[fd00:ec2::23]" };
 
     if (!strncmp(url, "https://", 8))
@@ -301,7 +305,10 @@ int stk_keys_of_instance(stk_store *s, stk_keys *out, stk_error *err)
     const char *off = env("AWS_EC2_METADATA_DISABLED"),
                *base = env("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     char url[400], header[600];
-    question q = { .url = url, .method = "PUT", .connect_ms = LOOK_MS, .budget_ms = LOOK_MS,
+    question q = { .url = url,
+                   .method = "PUT",
+                   .connect_ms = LOOK_MS,
+                   .budget_ms = LOOK_MS,
                    .header = "X-aws-ec2-metadata-token-ttl-seconds: 21600" };
     stk_text token = { 0 };
     int rc;
@@ -310,8 +317,7 @@ int stk_keys_of_instance(stk_store *s, stk_keys *out, stk_error *err)
         return STK_END;
     base = base ? base : INSTANCE;
     snprintf(url, sizeof url, "%.300s/latest/api/token", base);
-    if (ask(s, &q, &token, NULL) < 0 || !token.len || token.len > 500 ||
-        strpbrk(token.s, "\r\n")) {
+    if (ask(s, &q, &token, NULL) < 0 || !token.len || token.len > 500 || strpbrk(token.s, "\r\n")) {
         wipe(&token);
         return STK_END; /* no such address here: not a machine of AWS */
     }
@@ -325,8 +331,9 @@ int stk_keys_of_google(stk_store *s, stk_keys *out, stk_error *err)
 {
     const char *host = env("GCE_METADATA_HOST");
     char url[400];
-    question q = { .url = url, .connect_ms = LOOK_MS, .budget_ms = LOOK_MS,
-                   .header = "Metadata-Flavor: Google" };
+    question q = {
+        .url = url, .connect_ms = LOOK_MS, .budget_ms = LOOK_MS, .header = "Metadata-Flavor: Google"
+    };
     stk_text answer = { 0 };
     stk_bytes seconds;
     int rc = STK_END;

@@ -11,7 +11,8 @@ typedef struct stk_profile { /* of ~/.aws; texts "" where it does not say */
     const char *name;
     int found, sso;
     char id[256], secret[256], token[4096];
-    char role_arn[2048], source_profile[128], credential_source[64], session[128], external_id[1300];
+    char role_arn[2048], source_profile[128], credential_source[64], session[128],
+        external_id[1300];
     char token_file[1024], process[2048];
 } stk_profile;
 

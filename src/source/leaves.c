@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* leaves.c - small documents of two levels: {top: {sub: value or [values]}} and {top: [values]}.
  *
- * Enough for the indexes of other tools, which programs write.  Deeper values of a JSON document are
- * passed over; YAML beyond what those programs write is refused, not guessed. */
+ * Enough for the indexes of other tools, which programs write.  Deeper values of a JSON document
+ * are passed over; YAML beyond what those programs write is refused, not guessed. */
 #include "source/leaves.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static void leaves_fini(leaves *l)
 static int set(stk_text *t, const void *s, size_t len, stk_error *err)
 {
     t->len = 0;
-    return memchr(s, 0, len) ? stk_fail(err, STK_ECORRUPT, "a null character in a name") : stk_text_put(t, s, len, err);
+    return memchr(s, 0, len) ? stk_fail(err, STK_ECORRUPT, "a null character in a name")
+                             : stk_text_put(t, s, len, err);
 }
 
 static const char *of(const stk_text *t)
@@ -93,7 +94,8 @@ static int json_top(void *cookie, stk_bytes key, stk_bytes value, stk_error *err
 
     STK_TRY(set_json(&l->top, key, err));
     l->sub.len = 0;
-    return value.data[0] == '{' ? stk_json_members(value, json_sub, l, err) : json_value(l, value, err);
+    return value.data[0] == '{' ? stk_json_members(value, json_sub, l, err)
+                                : json_value(l, value, err);
 }
 
 int stk_leaves_json(stk_bytes text, stk_leaf_fn fn, void *cookie, stk_error *err)
@@ -109,7 +111,8 @@ int stk_leaves_json(stk_bytes text, stk_leaf_fn fn, void *cookie, stk_error *err
 
 static int refuse(const leaves *l, const char *why, stk_error *err)
 {
-    return stk_fail(err, STK_ENOTSUP, "line %u: %s; only maps, lists with dashes and plain or quoted values are read",
+    return stk_fail(err, STK_ENOTSUP,
+                    "line %u: %s; only maps, lists with dashes and plain or quoted values are read",
                     l->line, why);
 }
 
@@ -149,7 +152,8 @@ static int unquote(leaves *l, stk_text *t, stk_bytes s, stk_error *err)
     }
     STK_TRY(set(t, "", 0, err));
     for (size_t i = 1; i + 1 < s.len; i++) {
-        STK_TRY(s.data[i] ? stk_text_put(t, s.data + i, 1, err) : refuse(l, "a null character", err));
+        STK_TRY(s.data[i] ? stk_text_put(t, s.data + i, 1, err)
+                          : refuse(l, "a null character", err));
         i += s.data[i] == '\'';
     }
     return 0;
@@ -244,7 +248,8 @@ static int yaml_line(leaves *l, stk_bytes line, stk_error *err)
     if (memchr(line.data, '\t', line.len))
         return refuse(l, "a tab", err);
     if (s.data[0] == '-' && (s.len == 1 || s.data[1] == ' '))
-        return yaml_item(l, indent, without_comment(trim((stk_bytes){ s.data + 1, s.len - 1 })), err);
+        return yaml_item(l, indent, without_comment(trim((stk_bytes){ s.data + 1, s.len - 1 })),
+                         err);
     return yaml_key(l, indent, s, err);
 }
 

@@ -66,7 +66,8 @@ static int list_page(const stk_target *to, const char *prefix, stk_xml_list *x, 
         rc = stk_http_run(&t, err);
     if (rc < 0 && t.status == 403)
         rc = stk_fail(err, rc,
-                      "the bucket can't be listed (HTTP status 403%s%s): check credentials and permissions, or write the "
+                      "the bucket can't be listed (HTTP status 403%s%s): check credentials and "
+                      "permissions, or write the "
                       "names out, as in {000..099}, which needs no listing",
                       t.code[0] ? ", " : "", t.code);
     stk_transfer_fini(&t);
@@ -161,9 +162,8 @@ static int tree_entry(tree *r, stk_bytes e, stk_error *err)
     r->l->url.len = 0;
     STK_TRY(stk_text_put(&r->l->url, r->head, r->head_len, err));
     STK_TRY(stk_text_put(&r->l->url, path, strlen(path), err));
-    return hand_on(r->l,
-                   (stk_listed){ r->l->url.s, strtoull((const char *)size.data, NULL, 10), tag },
-                   err);
+    return hand_on(
+        r->l, (stk_listed){ r->l->url.s, strtoull((const char *)size.data, NULL, 10), tag }, err);
 }
 
 static int tree_page(tree *r, stk_bytes doc, stk_error *err)
@@ -213,7 +213,10 @@ static int tree_all(tree *r, const stk_target *to, stk_error *err)
     int rc = 0;
 
     for (int page = 0; rc == 0 && query[0] && page < PAGES_MAX; page++) {
-        stk_transfer t = { .to = to, .method = "GET", .text = &body, .budget_ms = STK_ASK_BUDGET_MS * (page ? 3 : 1),
+        stk_transfer t = { .to = to,
+                           .method = "GET",
+                           .text = &body,
+                           .budget_ms = STK_ASK_BUDGET_MS * (page ? 3 : 1),
                            .query = query };
 
         rc = stk_http_run(&t, err);

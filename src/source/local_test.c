@@ -174,7 +174,8 @@ static void open_errors(void **state)
     assert_non_null(strstr(err.message, "directory"));
     assert_string_equal(err.shard, folder);
     assert_int_equal(mkfifo(name, 0600), 0);
-    assert_int_equal(stk_source_local.open(STK_URL(name, NULL), &f, &err), STK_EIO); /* and does not wait */
+    /* and does not wait */
+    assert_int_equal(stk_source_local.open(STK_URL(name, NULL), &f, &err), STK_EIO);
     assert_int_equal(unlink(name), 0);
     if (geteuid() != 0) { /* root may read everything */
         assert_int_equal(chmod(path, 0), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* objects.c - objects of a bucket by their address: the public functions over the tables of sources. */
+/* objects.c - objects of a bucket by their address: the public functions over the tables of
+ * sources. */
 #include <stoker/store.h>
 
 #include "base/registry.h"
@@ -9,7 +10,8 @@
 
 static int refuse(const char *url, stk_error *err)
 {
-    return stk_fail(err, STK_ENOTSUP, "pack can't write to %.100s: write to a folder, s3:// or gs://", url);
+    return stk_fail(err, STK_ENOTSUP,
+                    "pack can't write to %.100s: write to a folder, s3:// or gs://", url);
 }
 
 int stk_object_writable(const char *url, stk_error *err)
@@ -20,13 +22,14 @@ int stk_object_writable(const char *url, stk_error *err)
 }
 
 int stk_object_list(const char *prefix, const stk_store *s,
-                    int (*each)(void *cookie, const struct stk_listed *f, stk_error *err), void *cookie,
-                    stk_error *err)
+                    int (*each)(void *cookie, const struct stk_listed *f, stk_error *err),
+                    void *cookie, stk_error *err)
 {
     const stk_source *from = stk_registry_source(prefix);
 
     if (!from || !from->list)
-        return stk_fail(err, STK_ENOTSUP, "%.120s can't be listed: s3://, gs:// and hf:// can", prefix);
+        return stk_fail(err, STK_ENOTSUP, "%.120s can't be listed: s3://, gs:// and hf:// can",
+                        prefix);
     return from->list(prefix, s, each, cookie, err);
 }
 
@@ -63,7 +66,8 @@ int stk_object_put(const char *url, const stk_store *s, stk_put **out, stk_error
     return to && to->put ? to->put(url, s, out, err) : refuse(url, err);
 }
 
-int stk_object_write(const char *url, const stk_store *s, const void *data, size_t len, stk_error *err)
+int stk_object_write(const char *url, const stk_store *s, const void *data, size_t len,
+                     stk_error *err)
 {
     stk_put *to = NULL;
     int rc = stk_object_put(url, s, &to, err);
@@ -84,8 +88,8 @@ int stk_object_remove(const char *url, const stk_store *s, stk_error *err)
     return from && from->remove ? from->remove(url, s, err) : refuse(url, err);
 }
 
-int stk_object_sweep(const char *prefix, const stk_store *s, int (*dead)(void *cookie, const char *url),
-                     void *cookie, stk_error *err)
+int stk_object_sweep(const char *prefix, const stk_store *s,
+                     int (*dead)(void *cookie, const char *url), void *cookie, stk_error *err)
 {
     const stk_source *from = stk_registry_source(prefix);
 

@@ -2,9 +2,9 @@
 /* pace.c - how many requests run at once.
  *
  * A server that says "slow down" (503, 429) is asked less: half as many requests from then on, none
- * before Retry-After is over, and one more for each round that goes well.  It speaks to all ranks of
- * the host, since they share its limit; so a process with a cache folder says it to the others there
- * (cache_pace.c), and looks what they said before it begins a request. */
+ * before Retry-After is over, and one more for each round that goes well.  It speaks to all ranks
+ * of the host, since they share its limit; so a process with a cache folder says it to the others
+ * there (cache_pace.c), and looks what they said before it begins a request. */
 #include "source/http_client.h"
 #include "source/store_cache.h"
 
@@ -39,7 +39,9 @@ void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_
 
     if (t->status == 503 || t->status == 429) {
         halve(c, now);
-        c->slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX : pause ? pause : 20000000u + random % 80000000u);
+        c->slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX
+                               : pause              ? pause
+                                                    : 20000000u + random % 80000000u);
         if (pace_of(t))
             stk_pace_tell(pace_of(t), c->slow_until);
     } else if (c->allowed < STK_SLOTS && ++c->fine >= c->allowed) {

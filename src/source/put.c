@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put.c - write an object: one PUT where it is small, else a multipart upload.
  *
- * Nothing appears under the name before commit.  An upload that is not committed is aborted, so that
- * no parts are left to be paid for.  A completed upload whose answer was lost is told from one that
- * failed by asking for the object. */
+ * Nothing appears under the name before commit.  An upload that is not committed is aborted, so
+ * that no parts are left to be paid for.  A completed upload whose answer was lost is told from one
+ * that failed by asking for the object. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef struct remote_put {
     size_t len, cap;
     uint64_t total;
     uint32_t parts;
-    char *upload; /* its id; NULL: not begun */
+    char *upload;  /* its id; NULL: not begun */
     stk_text list; /* parts, as XML */
     int committed, halted;
 } remote_put;
@@ -179,7 +179,8 @@ static int complete(remote_put *p, stk_error *err)
 {
     static const char head[] = "<CompleteMultipartUpload>", end[] = "</CompleteMultipartUpload>";
     stk_text body = { 0 }, answer = { 0 }, q = { 0 };
-    stk_transfer t = { .method = "POST", .text = &answer,
+    stk_transfer t = { .method = "POST",
+                       .text = &answer,
                        .header = { "Content-Type: application/xml" } };
     int rc = stk_text_put(&body, head, sizeof head - 1, err);
 

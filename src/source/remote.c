@@ -19,8 +19,10 @@
 
 #define ASK_TRIES 5
 #define FILL (64 * STK_CHUNK) /* asked for at once */
-#define MERGE_GAP (16u << 10) /* bytes between two reads: fetching and dropping them is cheaper than a second request */
-#define MERGE_MOST (2u << 20) /* bytes of reads that become one: few enough not to wait for each other */
+/* bytes between two reads: fetching and dropping them is cheaper than a second request */
+#define MERGE_GAP (16u << 10)
+/* bytes of reads that become one: few enough not to wait for each other */
+#define MERGE_MOST (2u << 20)
 
 typedef struct remote_file {
     stk_file base;
@@ -29,7 +31,7 @@ typedef struct remote_file {
     _Atomic(stk_cache_object *) cached; /* what is on disk; NULL: not known, or not wanted */
     /* stk_store_lock: */
     int known;
-    stk_file_info info; /* stays as it is once known */
+    stk_file_info info;    /* stays as it is once known */
     char why[STK_WHY_MAX]; /* the last failure */
 } remote_file;
 
@@ -110,8 +112,9 @@ static stk_cache_object *cache_for(remote_file *f, const stk_io *io)
 
 static int pull(remote_file *f, stk_cache_object *o, stk_io *io)
 {
-    stk_pull_from from = { .object = o, .to = f->to, .etag = f->info.etag, .why = f->why,
-                           .halt = stk_halt_mine() };
+    stk_pull_from from = {
+        .object = o, .to = f->to, .etag = f->info.etag, .why = f->why, .halt = stk_halt_mine()
+    };
 
     if (f->to->store->o.requester_pays == STK_YES && f->to->bucket[0])
         from.header = "x-amz-request-payer:requester";
@@ -128,8 +131,12 @@ static int pull_now(remote_file *f, stk_cache_object *o, stk_io *io)
     stk_halt halt = { .above = stk_halt_mine() };
     const stk_halt *was = stk_halt_enter(&halt);
     stk_wait w;
-    stk_io mine = { .offset = io->offset, .len = io->len, .dst = io->dst, .file = io->file,
-                    .done = pulled, .cookie = &w };
+    stk_io mine = { .offset = io->offset,
+                    .len = io->len,
+                    .dst = io->dst,
+                    .file = io->file,
+                    .done = pulled,
+                    .cookie = &w };
     int rc;
 
     stk_wait_init(&w, 1);
@@ -190,7 +197,8 @@ static int remote_fill(stk_file *file, stk_error *err)
 /* What is on disk is read as a local file is: by what the page cache has, then by io_uring. */
 static int remote_try_read(stk_file *file, stk_io *io)
 {
-    stk_cache_object *o = atomic_load_explicit(&((remote_file *)file)->cached, memory_order_acquire);
+    stk_cache_object *o = atomic_load_explicit(&((remote_file *)file)->cached,
+                                               memory_order_acquire);
 
     if (!o || !stk_cache_object_covers(o, io->offset, io->len))
         return STK_PENDING;
@@ -224,7 +232,9 @@ static int remote_open(const stk_source *source, const stk_open_info *o, stk_fil
     }
     rc = stk_target_open(&f->to, o->url, o->store, err);
     if (rc == 0 && f->to->bucket[0] && !has_key(o->url))
-        rc = stk_fail(err, STK_EINVAL, "that is a bucket: name an object in it, or end with / for the .tar files right under it");
+        rc = stk_fail(err, STK_EINVAL,
+                      "that is a bucket: name an object in it, or end with / for the .tar files "
+                      "right under it");
     if (rc == 0)
         rc = o->uncached ? 0 : cache_url(f, o->url, err);
     if (rc < 0) {
@@ -258,13 +268,14 @@ static void ask_to_pay(const remote_file *f, stk_transfer *t)
         t->header[0] = "x-amz-request-payer:requester";
 }
 
-/* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of a file
- * in answer, or a page that says what failed. */
+/* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of
+ * a file in answer, or a page that says what failed. */
 static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *err)
 {
     uint8_t byte;
-    stk_transfer t = { .to = f->to, .method = "GET", .len = 1, .dst = &byte,
-                       .budget_ms = STK_ASK_BUDGET_MS };
+    stk_transfer t = {
+        .to = f->to, .method = "GET", .len = 1, .dst = &byte, .budget_ms = STK_ASK_BUDGET_MS
+    };
     const stk_answer *a = &t.answer;
     int rc;
 
@@ -283,7 +294,8 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
     return rc;
 }
 
-/* A server without ranges answers twice the same; a page that says what failed once had another length. */
+/* A server without ranges answers twice the same; a page that says what failed once had another
+ * length. */
 static int ask(remote_file *f, stk_file_info *out, stk_error *err)
 {
     stk_file_info before = { .size = UINT64_MAX };
@@ -295,7 +307,8 @@ static int ask(remote_file *f, stk_file_info *out, stk_error *err)
             return 0;
         before = *out;
     }
-    return stk_fail(err, STK_EIO, "the server gives the file another size at each of %d tries", ASK_TRIES);
+    return stk_fail(err, STK_EIO, "the server gives the file another size at each of %d tries",
+                    ASK_TRIES);
 }
 
 static int remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error *err)
@@ -351,8 +364,12 @@ static void read_finish(remote_read *r)
 
 static void read_set(remote_read *r, remote_file *f, stk_io *io)
 {
-    *r = (remote_read){ .t = { .to = f->to, .method = "GET", .offset = io->offset, .len = io->len,
-                               .dst = io->dst, .budget_ms = STK_READ_BUDGET_MS },
+    *r = (remote_read){ .t = { .to = f->to,
+                               .method = "GET",
+                               .offset = io->offset,
+                               .len = io->len,
+                               .dst = io->dst,
+                               .budget_ms = STK_READ_BUDGET_MS },
                         .f = f,
                         .io = io };
     stk_mutex_lock(&stk_store_lock);
@@ -419,7 +436,8 @@ static void scatter(stk_transfer *t, const void *p, size_t len)
     }
 }
 
-/* Cut a list after the reads that become one request.  *end: where that ends.  Answers the others. */
+/* Cut a list after the reads that become one request.  *end: where that ends.  Answers the
+ * others. */
 static stk_io *cut_neighbours(stk_io *first, uint64_t *end)
 {
     stk_io *last = first, *rest;
@@ -472,7 +490,7 @@ static int remote_submit_all(stk_file *file, stk_io *list)
         *end = &r->t;
         end = &r->t.next;
     }
-    for (; (t = first); ) { /* all of them, or none */
+    for (; (t = first);) { /* all of them, or none */
         first = t->next;
         if (list)
             stk_free(t);
@@ -504,7 +522,8 @@ static int remote_read_now(stk_file *file, stk_io *io)
     io_finish(&r, io);
     read_finish(&r);
     if (whole && remote_ready(file, 1, &info, NULL) == 0 && info.size) {
-        read_set(&r, (remote_file *)file, io); /* a file of that size, or a page that says what failed? */
+        /* a file of that size, or a page that says what failed? */
+        read_set(&r, (remote_file *)file, io);
         (void)stk_http_run(&r.t, NULL);
         io_finish(&r, io);
         read_finish(&r);
@@ -534,8 +553,8 @@ static int remote_reason(const stk_io *io, char *text, size_t size)
         return remote_open(&stk_source_##x, o, out, err);                                          \
     }
 #define PARTS(x)                                                                                   \
-    .open = x##_open, .ready = remote_ready, .read = remote_read_now,                              \
-    .try_read = remote_try_read, .submit = remote_submit, .fd = remote_fd, .fill = remote_fill,   \
+    .open = x##_open, .ready = remote_ready, .read = remote_read_now, .try_read = remote_try_read, \
+    .submit = remote_submit, .fd = remote_fd, .fill = remote_fill,                                 \
     .submit_all = remote_submit_all, .close = remote_close, .reason = remote_reason
 
 OPEN(http)
@@ -605,8 +624,7 @@ void stk_source_look(void)
 #define stk_remote_put never_put
 #define stk_remote_remove NULL
 #define stk_remote_sweep NULL
-#define PARTS(x)                                                                                   \
-    .open = remote_open, .ready = never_ready, .read = never_read, .close = never_close
+#define PARTS(x) .open = remote_open, .ready = never_ready, .read = never_read, .close = never_close
 #endif
 
 #define TABLE(x, text, flags, ...)                                                                 \
@@ -621,9 +639,11 @@ void stk_source_look(void)
 
 TABLE(http, "http://host/path: files of a web server", 0, .list = NULL)
 TABLE(https, "https://host/path: files of a web server", 0, .list = NULL)
-TABLE(s3, "s3://bucket/key: objects of S3 and what speaks like it", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
+TABLE(s3, "s3://bucket/key: objects of S3 and what speaks like it",
+      STK_SOURCE_LISTS | STK_SOURCE_PUTS, .list = stk_remote_list, .put = stk_remote_put,
+      .remove = stk_remote_remove, .sweep = stk_remote_sweep)
 TABLE(gs, "gs://bucket/key: objects of Google Cloud Storage", STK_SOURCE_LISTS | STK_SOURCE_PUTS,
-      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove, .sweep = stk_remote_sweep)
+      .list = stk_remote_list, .put = stk_remote_put, .remove = stk_remote_remove,
+      .sweep = stk_remote_sweep)
 TABLE(hf, "hf://datasets/org/name/path: files of the Hugging Face Hub", STK_SOURCE_LISTS,
       .list = stk_hub_list)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remove.c - what is taken away from a bucket: objects, and uploads that dead processes left.
  *
- * An upload that is neither completed nor aborted is not seen and yet is paid for.  Who aborts it must
- * know that its process is dead: the server can't tell. */
+ * An upload that is neither completed nor aborted is not seen and yet is paid for.  Who aborts it
+ * must know that its process is dead: the server can't tell. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,8 +14,9 @@
 static int request(const stk_target *to, const char *method, const char *query, stk_text *body,
                    stk_error *err)
 {
-    stk_transfer t = { .to = to, .method = method, .query = query, .text = body,
-                       .budget_ms = STK_ASK_BUDGET_MS };
+    stk_transfer t = {
+        .to = to, .method = method, .query = query, .text = body, .budget_ms = STK_ASK_BUDGET_MS
+    };
     int rc;
 
     if (to->store->o.requester_pays == STK_YES)

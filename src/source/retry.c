@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retry.c - what the answer to a request means: it is whole, it is tried again, or it failed for good.
+/* retry.c - what the answer to a request means: it is whole, it is tried again, or it failed for
+ * good.
  *
  * Bytes that came stay: the next try asks for the rest.  An answer that has another version than
  * the one that is expected is never taken, nor tried again.  Everything here is a function of the
@@ -40,16 +41,16 @@ static int same_etag(const stk_transfer *t)
     return !strcmp(text, t->etag);
 }
 
-/* May a whole file be the answer to a range?  Not a page that says what went wrong: these have no version of the file's, or
- * say what they are. */
+/* May a whole file be the answer to a range?  Not a page that says what went wrong: these have no
+ * version of the file's, or say what they are. */
 static int may_be_whole(const stk_transfer *t)
 {
     const stk_answer *a = &t->answer;
 
-    return t->status == 200 && !t->to->ranges && a->length != UINT64_MAX && a->length > t->offset + t->got &&
-           (!t->size || a->length == t->size) &&
-           !(t->etag && t->etag[0] && !a->etag[0] && !a->linked_etag[0]) && !strstr(a->content_type, "html") &&
-           !strstr(a->content_type, "xml");
+    return t->status == 200 && !t->to->ranges && a->length != UINT64_MAX &&
+           a->length > t->offset + t->got && (!t->size || a->length == t->size) &&
+           !(t->etag && t->etag[0] && !a->etag[0] && !a->linked_etag[0]) &&
+           !strstr(a->content_type, "html") && !strstr(a->content_type, "xml");
 }
 
 int stk_transfer_accepts(stk_transfer *t)
@@ -85,7 +86,8 @@ static int is_short(const stk_transfer *t)
 static int judge_ok(stk_transfer *t)
 {
     if (!same_etag(t))
-        return failed(t, STK_ESTALE, "it has another version (etag) than was indexed: run: stoker index ...");
+        return failed(t, STK_ESTALE,
+                      "it has another version (etag) than was indexed: run: stoker index ...");
     if (t->bad_body || (t->len && t->status != 206 && !t->whole))
         return again(t, t->status == 206 ? "the answer has another range than was asked for"
                                          : "the answer to a range is not that range");
@@ -198,7 +200,9 @@ static int judge_status(stk_transfer *t)
         !strcmp(t->code, "RequestTimeout"))
         return again(t, text);
     if (t->status == 412 && t->etag)
-        return failed(t, STK_ESTALE, "it has changed since it was indexed (HTTP status 412): run: stoker index ...");
+        return failed(
+            t, STK_ESTALE,
+            "it has changed since it was indexed (HTTP status 412): run: stoker index ...");
     if (t->status == 404 || t->status == 410)
         return failed(t, STK_ENOTFOUND,
                       strcmp(t->code, "NoSuchBucket") ? "no such file" : "no such bucket");
@@ -208,8 +212,7 @@ static int judge_status(stk_transfer *t)
     }
     if (is_expired(t->code) || t->status == 401 || t->status == 403)
         return judge_denied(t);
-    if ((t->status >= 300 && t->status < 400) ||
-        !strcmp(t->code, "AuthorizationHeaderMalformed"))
+    if ((t->status >= 300 && t->status < 400) || !strcmp(t->code, "AuthorizationHeaderMalformed"))
         return judge_moved(t);
     return failed(t, STK_EIO, text);
 }

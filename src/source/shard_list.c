@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_list.c - WebDataset's wids files and Energon's .nv-meta, as lists of shards.
  *
- * Which shards there are, which split they are in and how many samples each has is taken from there, and
- * the counts are compared with what is indexed (dataset/indexer.c).  Where samples are in a shard
- * (.tar.idx, index.sqlite) is not: our own index says that, and was made from the shard itself. */
+ * Which shards there are, which split they are in and how many samples each has is taken from
+ * there, and the counts are compared with what is indexed (dataset/indexer.c).  Where samples are
+ * in a shard (.tar.idx, index.sqlite) is not: our own index says that, and was made from the shard
+ * itself. */
 #include "source/shard_list.h"
 
 #include <stdio.h>
@@ -113,7 +114,8 @@ static int text_at(stk_bytes doc, const char *key, stk_text *out, stk_error *err
     plain = stk_alloc(v.len + 1);
     rc = plain ? stk_json_unquote(v, plain, &len, err) : stk_fail_nomem(err, v.len);
     if (rc == 0 && (!len || memchr(plain, 0, len)))
-        rc = stk_fail(err, STK_ECORRUPT, "the %s of a list of shards is empty or has a null character", key);
+        rc = stk_fail(err, STK_ECORRUPT,
+                      "the %s of a list of shards is empty or has a null character", key);
     if (rc == 0)
         rc = put(out, (const char *)plain, len, err);
     stk_free(plain);
@@ -131,11 +133,15 @@ static int wids_shard(void *cookie, stk_bytes key, stk_bytes doc, stk_error *err
     (void)key;
     if (rc < 0)
         return rc;
-    if (rc == STK_END || stk_json_find(doc, "nsamples", &v, &none) < 0 || stk_number_i64(v, &n) != 1 || n < 0)
-        return stk_fail(err, STK_ECORRUPT, "shard %zu of \"shardlist\" has no url, or no nsamples", w->out->n);
-    STK_TRY(join(&w->name, (stk_bytes){ (const uint8_t *)w->folder.s, w->folder.len }, w->url.s, err));
+    if (rc == STK_END || stk_json_find(doc, "nsamples", &v, &none) < 0 ||
+        stk_number_i64(v, &n) != 1 || n < 0)
+        return stk_fail(err, STK_ECORRUPT, "shard %zu of \"shardlist\" has no url, or no nsamples",
+                        w->out->n);
+    STK_TRY(
+        join(&w->name, (stk_bytes){ (const uint8_t *)w->folder.s, w->folder.len }, w->url.s, err));
     if (w->remote && !strstr(w->name.s, "://"))
-        return stk_fail(err, STK_EINVAL, "a remote list names the local file \"%.150s\"", w->name.s);
+        return stk_fail(err, STK_EINVAL, "a remote list names the local file \"%.150s\"",
+                        w->name.s);
     return add(w->out, &w->name, (uint64_t)n, err);
 }
 
@@ -145,7 +151,8 @@ static int wids_folder(wids *w, stk_bytes text, stk_bytes from, stk_error *err)
 
     if (rc < 0)
         return rc;
-    return rc == STK_END ? put(&w->folder, (const char *)from.data, from.len, err) : join(&w->folder, from, w->url.s, err);
+    return rc == STK_END ? put(&w->folder, (const char *)from.data, from.len, err)
+                         : join(&w->folder, from, w->url.s, err);
 }
 
 int stk_wids_read(stk_bytes text, const char *from, size_t folder, stk_names *out, stk_error *err)
@@ -156,10 +163,12 @@ int stk_wids_read(stk_bytes text, const char *from, size_t folder, stk_names *ou
     int64_t v = 0;
     int rc;
 
-    if (stk_json_find(text, "wids_version", &version, &none) == 0 && (stk_number_i64(version, &v) != 1 || v != 1))
+    if (stk_json_find(text, "wids_version", &version, &none) == 0 &&
+        (stk_number_i64(version, &v) != 1 || v != 1))
         return stk_fail(err, STK_ENOTSUP, "wids_version is not 1");
     if (stk_json_find(text, "datasets", &list, &none) == 0 && !is_text(list, "[]"))
-        return stk_fail(err, STK_ENOTSUP, "it lists other data sets (\"datasets\"): open each of them");
+        return stk_fail(err, STK_ENOTSUP,
+                        "it lists other data sets (\"datasets\"): open each of them");
     STK_TRY(stk_json_find(text, "shardlist", &list, err));
     rc = wids_folder(&w, text, (stk_bytes){ (const uint8_t *)from, folder }, err);
     if (rc == 0)
@@ -206,7 +215,8 @@ static int add_wids(const char *path, stk_names *out, stk_error *err)
     if (rc < 0)
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     for (size_t i = 0; rc == 0 && i < found.n; i++)
-        rc = add(out, &(stk_text){ found.name[i], strlen(found.name[i]), 0 }, found.samples[i], err);
+        rc = add(out, &(stk_text){ found.name[i], strlen(found.name[i]), 0 }, found.samples[i],
+                 err);
     stk_names_fini(&found);
     return rc;
 }
@@ -220,10 +230,10 @@ typedef struct counted {
 } counted;
 
 typedef struct energon {
-    const char *want;            /* the split; NULL: none is named */
-    stk_names splits;            /* that have shards */
-    stk_names shards, excluded;  /* patterns */
-    counted *count;              /* sorted by name */
+    const char *want;           /* the split; NULL: none is named */
+    stk_names splits;           /* that have shards */
+    stk_names shards, excluded; /* patterns */
+    counted *count;             /* sorted by name */
     size_t n_count, cap;
 } energon;
 
@@ -239,7 +249,8 @@ static counted *find(const energon *e, const char *name)
     return e->n_count ? bsearch(&key, e->count, e->n_count, sizeof key, by_name) : NULL;
 }
 
-static int split_leaf(void *cookie, const char *top, const char *sub, const char *value, stk_error *err)
+static int split_leaf(void *cookie, const char *top, const char *sub, const char *value,
+                      stk_error *err)
 {
     energon *e = cookie;
 
@@ -251,10 +262,12 @@ static int split_leaf(void *cookie, const char *top, const char *sub, const char
         return 0;
     if (!e->splits.n || strcmp(e->splits.name[e->splits.n - 1], sub) != 0)
         STK_TRY(stk_names_add(&e->splits, sub, strlen(sub), err));
-    return !e->want || !strcmp(e->want, sub) ? stk_names_add(&e->shards, value, strlen(value), err) : 0;
+    return !e->want || !strcmp(e->want, sub) ? stk_names_add(&e->shards, value, strlen(value), err)
+                                             : 0;
 }
 
-static int info_leaf(void *cookie, const char *top, const char *sub, const char *value, stk_error *err)
+static int info_leaf(void *cookie, const char *top, const char *sub, const char *value,
+                     stk_error *err)
 {
     size_t len = value ? strlen(value) : 0;
     energon *e = cookie;
@@ -281,7 +294,8 @@ static int info_leaf(void *cookie, const char *top, const char *sub, const char 
 }
 
 /* The first of these files that is there.  STK_END: none is. */
-static int read_leaves(stk_bytes folder, const char *const names[2], stk_leaf_fn fn, energon *e, stk_error *err)
+static int read_leaves(stk_bytes folder, const char *const names[2], stk_leaf_fn fn, energon *e,
+                       stk_error *err)
 {
     stk_text path = { 0 }, text = { 0 };
     struct stat st;
@@ -314,7 +328,8 @@ static int expand(const char *pattern, stk_names *out, stk_error *err)
     int rc = stk_braces_open(&b, pattern, strlen(pattern), err);
 
     if (rc == 0 && stk_braces_count(b) > SHARDS_MAX)
-        rc = stk_fail(err, STK_ELIMIT, "\"%.150s\" stands for more than %u shards", pattern, SHARDS_MAX);
+        rc = stk_fail(err, STK_ELIMIT, "\"%.150s\" stands for more than %u shards", pattern,
+                      SHARDS_MAX);
     for (uint64_t i = 0; rc == 0 && i < stk_braces_count(b); i++) {
         rc = stk_braces_at(b, i, &at, err);
         if (rc == 0)
@@ -340,8 +355,9 @@ static int is_below(const char *name)
 {
     size_t len = strlen(name);
 
-    return len && name[0] != '/' && !strstr(name, "://") && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 &&
-           !strstr(name, "/../") && !(len > 2 && !strcmp(name + len - 3, "/.."));
+    return len && name[0] != '/' && !strstr(name, "://") && strcmp(name, "..") != 0 &&
+           strncmp(name, "../", 3) != 0 && !strstr(name, "/../") &&
+           !(len > 2 && !strcmp(name + len - 3, "/.."));
 }
 
 static int which_split(const energon *e, const char *folder, stk_error *err)
@@ -353,15 +369,17 @@ static int which_split(const energon *e, const char *folder, stk_error *err)
         if (e->want && !strcmp(e->want, e->splits.name[i]))
             return 0;
         if (at < sizeof list)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%.40s", i ? ", " : "", e->splits.name[i]);
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%.40s", i ? ", " : "",
+                                   e->splits.name[i]);
     }
     if (!e->want && e->splits.n == 1)
         return 0;
     if (!e->splits.n)
         return stk_fail(err, STK_ENOTFOUND, "none of its splits has a shard");
-    return stk_fail(err, STK_EINVAL, "%s%.60s%s its splits with shards are %s: write \"%.80s#%.40s\"",
-                    e->want ? "there is no split \"" : "which split?", e->want ? e->want : "", e->want ? "\";" : "", list,
-                    folder, e->splits.name[0]);
+    return stk_fail(err, STK_EINVAL,
+                    "%s%.60s%s its splits with shards are %s: write \"%.80s#%.40s\"",
+                    e->want ? "there is no split \"" : "which split?", e->want ? e->want : "",
+                    e->want ? "\";" : "", list, folder, e->splits.name[0]);
 }
 
 /* Marks what the list leaves out; a single sample that it leaves out is for the loader. */
@@ -382,7 +400,8 @@ static int take_excluded(energon *e, stk_error *err)
         *slash = '/';
         if (c && c->taken > 0)
             return stk_fail(err, STK_ENOTSUP,
-                            "it leaves out the single sample \"%.100s\": open the shards by a pattern and name its key in "
+                            "it leaves out the single sample \"%.100s\": open the shards by a "
+                            "pattern and name its key in "
                             "the loader's exclude=",
                             name);
     }
@@ -399,8 +418,10 @@ static int take_shards(energon *e, stk_bytes folder, stk_names *out, stk_error *
     for (size_t i = 0; rc == 0 && i < e->shards.n; i++) {
         c = find(e, e->shards.name[i]);
         if (!c || !is_below(c->name))
-            rc = stk_fail(err, STK_ECORRUPT, "the split has the shard \"%.150s\", %s: prepare the data set again",
-                          e->shards.name[i], c ? "which is not below the folder" : "of which .info has no count");
+            rc = stk_fail(err, STK_ECORRUPT,
+                          "the split has the shard \"%.150s\", %s: prepare the data set again",
+                          e->shards.name[i],
+                          c ? "which is not below the folder" : "of which .info has no count");
         else
             c->taken = 1;
     }
@@ -423,14 +444,17 @@ static int take_shards(energon *e, stk_bytes folder, stk_names *out, stk_error *
 /* Without a split file all shards that are counted are meant. */
 static int all_counted(energon *e, stk_error *err)
 {
-    int rc = e->want ? stk_fail(err, STK_ENOTFOUND, "it has no split.yaml, so no split \"%.60s\"", e->want) : 0;
+    int rc = e->want ? stk_fail(err, STK_ENOTFOUND, "it has no split.yaml, so no split \"%.60s\"",
+                                e->want)
+                     : 0;
 
     for (size_t i = 0; rc == 0 && i < e->n_count; i++)
         rc = stk_names_add(&e->shards, e->count[i].name, strlen(e->count[i].name), err);
     return rc;
 }
 
-static int read_energon(energon *e, const char *path, stk_bytes folder, stk_names *out, stk_error *err)
+static int read_energon(energon *e, const char *path, stk_bytes folder, stk_names *out,
+                        stk_error *err)
 {
     static const char *const info[2] = { ".nv-meta/.info.json", ".nv-meta/.info.yaml" };
     static const char *const split[2] = { ".nv-meta/split.yaml", ".nv-meta/split.json" };
@@ -455,12 +479,14 @@ static int read_energon(energon *e, const char *path, stk_bytes folder, stk_name
 }
 
 /* path[0..len) is the folder, `split` one of its splits or NULL. */
-static int add_energon(const char *path, size_t len, const char *split, stk_names *out, stk_error *err)
+static int add_energon(const char *path, size_t len, const char *split, stk_names *out,
+                       stk_error *err)
 {
     char *folder = stk_strndup(path, len);
     energon e = { .want = split };
-    int rc = folder ? read_energon(&e, folder, (stk_bytes){ (const uint8_t *)folder, len }, out, err)
-                    : stk_fail_nomem(err, len);
+    int rc = folder
+                 ? read_energon(&e, folder, (stk_bytes){ (const uint8_t *)folder, len }, out, err)
+                 : stk_fail_nomem(err, len);
 
     if (rc < 0)
         stk_error_at(err, folder, STK_NO_OFFSET, (stk_bytes){ 0 });
@@ -480,9 +506,11 @@ int stk_shard_list_add(const char *name, stk_names *out, stk_error *err)
     struct stat st;
 
     if (strstr(name, "://"))
-        return ends(name, ".json") && !ends(name, "/index.json") ? add_wids(name, out, err) : STK_END;
+        return ends(name, ".json") && !ends(name, "/index.json") ? add_wids(name, out, err)
+                                                                 : STK_END;
     if (stat(name, &st)) /* only then is "#" a mark */
-        return mark && mark > name ? add_energon(name, (size_t)(mark - name), mark + 1, out, err) : STK_END;
+        return mark && mark > name ? add_energon(name, (size_t)(mark - name), mark + 1, out, err)
+                                   : STK_END;
     if (S_ISDIR(st.st_mode))
         return add_energon(name, strlen(name), NULL, out, err);
     return ends(name, ".json") && looks_like_wids(name) ? add_wids(name, out, err) : STK_END;

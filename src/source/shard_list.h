@@ -5,8 +5,9 @@
 
 #include "source/source.h"
 
-/* The shards that `name` lists, with the samples that it says each has: a wids JSON file, or a folder with
- * Energon's .nv-meta ("folder#train": one of its splits).  STK_END: it is none of them. */
+/* The shards that `name` lists, with the samples that it says each has: a wids JSON file, or a
+ * folder with Energon's .nv-meta ("folder#train": one of its splits).  STK_END: it is none of
+ * them. */
 int stk_shard_list_add(const char *name, stk_names *out, stk_error *err);
 
 /* The text of a wids file as names, relative to `from`[0..folder). */

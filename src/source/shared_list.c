@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shared_list.c - one listing of remote names for all local ranks of a launch.
  *
- * Ranks that open the same pattern ask a server the same question at the same time, and must get the
- * same answer.  The first of them lists, under a lock, and leaves the names in the index cache with its
- * local rank; each other rank takes them once.  A rank that took them before wants news, and lists
- * again.  Only processes of one launcher (same parent, same job) share, for KEPT seconds at most. */
+ * Ranks that open the same pattern ask a server the same question at the same time, and must get
+ * the same answer.  The first of them lists, under a lock, and leaves the names in the index cache
+ * with its local rank; each other rank takes them once.  A rank that took them before wants news,
+ * and lists again.  Only processes of one launcher (same parent, same job) share, for KEPT seconds
+ * at most. */
 #include "source/shared_list.h"
 
 #include <dirent.h>
@@ -21,9 +22,9 @@
 #include "base/hash.h"
 #include "source/store.h"
 
-#define KEPT 120                /* seconds */
-#define WAIT_MS 10              /* between looks at the lock */
-#define WAITS 6000              /* then it is asked without */
+#define KEPT 120   /* seconds */
+#define WAIT_MS 10 /* between looks at the lock */
+#define WAITS 6000 /* then it is asked without */
 #define LIST_MAX (256u << 20)
 #define HEAD "stoker list 1\n"
 #define RANKS_MAX 4096
@@ -72,10 +73,18 @@ static uint64_t hash_text(uint64_t h, const char *text)
 /* What is asked, of whom, and by which launch. */
 static uint64_t question(const stk_names *names, const char *pattern)
 {
-    static const char *const env[] = { "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE",
-                                       "HF_ENDPOINT", "STORAGE_EMULATOR_HOST", "TORCHELASTIC_RUN_ID",
-                                       "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT",
-                                       "SLURM_JOB_ID", "SLURM_STEP_ID", "OMPI_MCA_ess_base_jobid" };
+    static const char *const env[] = { "AWS_ENDPOINT_URL",
+                                       "AWS_ENDPOINT_URL_S3",
+                                       "AWS_PROFILE",
+                                       "HF_ENDPOINT",
+                                       "STORAGE_EMULATOR_HOST",
+                                       "TORCHELASTIC_RUN_ID",
+                                       "TORCHELASTIC_RESTART_COUNT",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "SLURM_JOB_ID",
+                                       "SLURM_STEP_ID",
+                                       "OMPI_MCA_ess_base_jobid" };
     const stk_store *s = names->store;
     uint64_t h = hash_text((uint64_t)getppid(), pattern);
 
@@ -110,7 +119,8 @@ static char *file_read(const char *path)
     return text;
 }
 
-static int file_write(const stk_shared_list *l, const char *ranks, const stk_names *names, size_t from)
+static int file_write(const stk_shared_list *l, const char *ranks, const stk_names *names,
+                      size_t from)
 {
     stk_text t = { 0 };
     int rc = stk_text_put(&t, HEAD "ranks", sizeof HEAD - 1 + 5, NULL);
@@ -122,8 +132,9 @@ static int file_write(const stk_shared_list *l, const char *ranks, const stk_nam
     if (rc == 0)
         rc = stk_text_put(&t, own, strlen(own), NULL);
     for (size_t i = from; rc == 0 && i < names->n; i++) {
-        rc = strchr(names->name[i], '\n') ? STK_EINVAL
-                                          : stk_text_put(&t, names->name[i], strlen(names->name[i]), NULL);
+        rc = strchr(names->name[i], '\n')
+                 ? STK_EINVAL
+                 : stk_text_put(&t, names->name[i], strlen(names->name[i]), NULL);
         if (rc == 0)
             rc = stk_text_put(&t, "\n", 1, NULL);
     }
@@ -147,7 +158,8 @@ static int take(const stk_shared_list *l, stk_names *out)
         *end = 0;
     if (end && strstr(line + 5, own))
         rc = STK_END;
-    for (char *at = end ? end + 1 : NULL, *next; rc == 0 && (next = strchr(at, '\n')); at = next + 1)
+    for (char *at = end ? end + 1 : NULL, *next; rc == 0 && (next = strchr(at, '\n'));
+         at = next + 1)
         rc = stk_names_add(out, at, (size_t)(next - at), NULL);
     if (rc == 0 && out->n > from)
         (void)!file_write(l, line + 5, out, from); /* else it is taken twice */
@@ -168,8 +180,8 @@ static void sweep(const stk_shared_list *l)
     d = opendir(dir);
     while (d && (e = readdir(d))) {
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        if (strspn(e->d_name, "0123456789abcdef") == 16 && !e->d_name[16] && lstat(path, &st) == 0 &&
-            now - st.st_mtim.tv_sec > KEPT)
+        if (strspn(e->d_name, "0123456789abcdef") == 16 && !e->d_name[16] &&
+            lstat(path, &st) == 0 && now - st.st_mtim.tv_sec > KEPT)
             (void)!unlink(path);
     }
     if (d)

@@ -8,14 +8,15 @@
 #include "source/source.h"
 
 typedef struct stk_shared_list { /* end with close.  Thread: one. */
-    char path[1200]; /* "": nothing is shared */
+    char path[1200];             /* "": nothing is shared */
     int rank;
     stk_lock_file lock;
 } stk_shared_list;
 
 /* 1: another rank has listed this pattern, and its names were appended.  0: list, then keep(). */
 int stk_shared_list_take(stk_shared_list *l, stk_names *out, const char *pattern);
-void stk_shared_list_keep(stk_shared_list *l, const stk_names *names, size_t from); /* for the others */
+/* for the others */
+void stk_shared_list_keep(stk_shared_list *l, const stk_names *names, size_t from);
 void stk_shared_list_close(stk_shared_list *l);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sign.c - AWS Signature Version 4 over OpenSSL's hashes.
  *
- * libcurl has a signer of its own, which fails on queries that are not sorted, on parameters without
- * a value and on "=" in keys.  This one sorts the query and the headers as the specification says,
- * and signs the path as it is sent: S3 encodes once and normalizes nothing.  The key of a day, region
- * and service is kept by the caller: it takes four hashes. */
+ * libcurl has a signer of its own, which fails on queries that are not sorted, on parameters
+ * without a value and on "=" in keys.  This one sorts the query and the headers as the
+ * specification says, and signs the path as it is sent: S3 encodes once and normalizes nothing.
+ * The key of a day, region and service is kept by the caller: it takes four hashes. */
 #include "source/sign.h"
 
 #include <openssl/evp.h>
@@ -81,8 +81,8 @@ void stk_evp_end(void **evp, char *hex)
 
 static int is_plain(unsigned char c, int slash)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '.' || c == '_' || c == '~' || (slash && c == '/');
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '.' || c == '_' || c == '~' || (slash && c == '/');
 }
 
 int stk_uri_encode(stk_text *to, const char *s, size_t len, int slash, stk_error *err)

@@ -15,8 +15,8 @@
 void stk_sha256(const void *data, size_t len, uint8_t out[STK_SHA256]);
 void stk_hmac_sha256(stk_bytes key, stk_bytes data, uint8_t out[STK_SHA256]);
 void stk_md5_base64(const void *data, size_t len, char out[25]);
-/* A hash by OpenSSL's name for it, piece by piece; NULL: it knows none.  stk_evp_end() writes it as text, up to 129 bytes, and
- * frees it. */
+/* A hash by OpenSSL's name for it, piece by piece; NULL: it knows none.  stk_evp_end() writes it as
+ * text, up to 129 bytes, and frees it. */
 void *stk_evp_open(const char *name);
 void stk_evp_add(void *evp, const void *data, size_t len);
 void stk_evp_end(void **evp, char *hex);

@@ -37,9 +37,7 @@ const char *stk_io_reason(const stk_io *io, char *text, size_t size)
         return text;
     if (io->sys < 0)
         snprintf(text, size, "HTTP status %d", -io->sys);
-    return io->sys > 0 ? strerror_r(io->sys, text, size)
-           : io->sys   ? text
-                       : stk_code_name(io->rc);
+    return io->sys > 0 ? strerror_r(io->sys, text, size) : io->sys ? text : stk_code_name(io->rc);
 }
 
 /* ---- no file ---- */
@@ -149,7 +147,8 @@ int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err)
 int stk_names_promise(stk_names *l, uint64_t samples, stk_error *err)
 {
     if (l->cap_samples < l->n) {
-        uint64_t *grown = stk_grow(l->samples, l->n_samples * sizeof *grown, l->cap * sizeof *grown);
+        uint64_t *grown = stk_grow(l->samples, l->n_samples * sizeof *grown,
+                                   l->cap * sizeof *grown);
 
         if (!grown)
             return stk_fail_nomem(err, l->cap * sizeof *grown);

@@ -24,8 +24,8 @@ int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file *
 /* Size and version of the file, waiting for the answer. */
 int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err);
 
-/* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule for
- * all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
+/* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule
+ * for all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
 #define STK_IO_TRIES 4
 long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
 /* A blocking read with retries.  *retried grows by their number. */
@@ -46,10 +46,11 @@ void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
 /* The descriptor of a file, which keeps it; -1: its source has none. */
 int stk_file_fd(const stk_file *f);
-/* 0: the file has a descriptor, after it was brought here where that is needed.  STK_END: it has none. */
+/* 0: the file has a descriptor, after it was brought here where that is needed.  STK_END: it has
+ * none. */
 int stk_file_fill(stk_file *f, stk_error *err);
-/* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is the
- * caller's to close. */
+/* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is
+ * the caller's to close. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
 
 /* The local file of an open descriptor, which is its own from then on, or closed on failure. */
@@ -69,8 +70,9 @@ typedef struct stk_names {
     size_t n, cap;
     const stk_store *store; /* borrowed: how they are listed and opened; NULL: as usual */
     const char *cache_dir;  /* borrowed: of the index; NULL: by the environment */
-    int left_out; /* stk_urls_expand(): a folder has pictures beside its shards */
-    uint64_t *samples; /* that another tool's index promises of the first n_samples names; UINT64_MAX: nothing */
+    int left_out;           /* stk_urls_expand(): a folder has pictures beside its shards */
+    /* that another tool's index promises of the first n_samples names; UINT64_MAX: nothing */
+    uint64_t *samples;
     size_t n_samples, cap_samples;
 } stk_names;
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
@@ -97,9 +99,10 @@ static inline int stk_is_address(const char *name)
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
- * where there are none, the pictures in it: see source/folder.h.  What wids and Energon list: source/shard_list.h.
- * "path:NAME" is the local file or folder of that very name, whatever characters it has.
- * A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16 million names. */
+ * where there are none, the pictures in it: see source/folder.h.  What wids and Energon list:
+ * source/shard_list.h.  "path:NAME" is the local file or folder of that very name, whatever
+ * characters it has.  A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16
+ * million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
 
 #endif

@@ -82,8 +82,8 @@ static int check_options(const stk_store_options *o, stk_error *err)
     if (o->session_token && strlen(o->session_token) >= sizeof((stk_keys *)0)->token)
         return stk_fail(err, STK_EINVAL, "session_token is too long to be one");
     if (o->endpoint && strncmp(o->endpoint, "http://", 7) && strncmp(o->endpoint, "https://", 8))
-        return stk_fail(err, STK_EINVAL,
-                        "endpoint \"%.100s\" must begin with http:// or https://", o->endpoint);
+        return stk_fail(err, STK_EINVAL, "endpoint \"%.100s\" must begin with http:// or https://",
+                        o->endpoint);
     return 0;
 }
 
@@ -203,12 +203,12 @@ static const char *env(const char *name)
 static void settle(stk_store *s)
 {
     char region[64] = "", endpoint[256] = "";
-    const char *r = s->o.region    ? s->o.region
+    const char *r = s->o.region         ? s->o.region
                     : env("AWS_REGION") ? env("AWS_REGION")
-                                   : env("AWS_DEFAULT_REGION");
-    const char *e = s->o.endpoint               ? s->o.endpoint
+                                        : env("AWS_DEFAULT_REGION");
+    const char *e = s->o.endpoint                ? s->o.endpoint
                     : env("AWS_ENDPOINT_URL_S3") ? env("AWS_ENDPOINT_URL_S3")
-                                                : env("AWS_ENDPOINT_URL");
+                                                 : env("AWS_ENDPOINT_URL");
 
     if (r)
         snprintf(region, sizeof region, "%s", r);

@@ -24,7 +24,7 @@ struct stk_store { /* Thread: any.  "lock" is stk_store_lock. */
     _Atomic uint32_t refs;
     stk_store_options o; /* texts are its own */
     stk_key_ring ring[2];
-    struct stk_region *regions; /* lock: of buckets, as they were found out */
+    struct stk_region *regions;     /* lock: of buckets, as they were found out */
     char region[64], endpoint[256]; /* lock: by options, environment, profile */
     int settled;                    /* lock: these two are known */
     _Atomic int64_t skew;           /* seconds that servers are ahead of our clock */

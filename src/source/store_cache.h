@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_cache.h - remote files on a local disk, shared by all processes of the host.
  *
- * A folder has one file per object (docs/stores.md): the object's bytes at their own offsets, as far
- * as they came, and after them a head and a record per chunk.  A record is written when its chunk is
- * on disk, so that what a record speaks of is there, whenever a process or the machine dies.  Objects
- * are found by address, size and version: another version is another file.
+ * A folder has one file per object (docs/stores.md): the object's bytes at their own offsets, as
+ * far as they came, and after them a head and a record per chunk.  A record is written when its
+ * chunk is on disk, so that what a record speaks of is there, whenever a process or the machine
+ * dies.  Objects are found by address, size and version: another version is another file.
  *
  * What a record of an earlier boot speaks of is compared with its checksum before it is used. */
 #ifndef STOKER_SOURCE_STORE_CACHE_H
@@ -46,8 +46,8 @@ typedef struct stk_cache_name { /* GROUP-URL-VERSION.obj */
 } stk_cache_name;
 int stk_cache_name_read(const char *name, stk_cache_name *out); /* 1: it is one */
 /* Each object file, by its full path; 0 goes on. */
-int stk_cache_folder_each(const char *path, int (*each)(void *cookie, const char *file,
-                                                        const stk_cache_name *name),
+int stk_cache_folder_each(const char *path,
+                          int (*each)(void *cookie, const char *file, const stk_cache_name *name),
                           void *cookie, stk_error *err);
 /* Is the group in use by any process? */
 int stk_cache_group_used(const char *path, uint64_t group);
@@ -55,13 +55,15 @@ int stk_cache_group_used(const char *path, uint64_t group);
 int stk_cache_folder_count(const char *path, uint64_t *bytes);
 void stk_cache_folder_recount(const char *path); /* and note it, where no one else reads */
 
-/* ---- cache_pace.c: what servers said to any process of the host, in a mapped file of the folder ---- */
+/* ---- cache_pace.c: what servers said to any process of the host, in a mapped file of the folder
+ * ---- */
 
-#define STK_PACE_MAX 60000000000ull /* ns of a pause, whatever Retry-After says */
-typedef struct stk_pace stk_pace; /* Thread: the client's. */
+#define STK_PACE_MAX 60000000000ull          /* ns of a pause, whatever Retry-After says */
+typedef struct stk_pace stk_pace;            /* Thread: the client's. */
 stk_pace *stk_pace_open(const char *folder); /* NULL: it can't be had */
 void stk_pace_close(stk_pace **p);
-void stk_pace_tell(stk_pace *p, uint64_t until); /* slow down, and ask nothing before (stk_now_ns) */
+/* slow down, and ask nothing before (stk_now_ns) */
+void stk_pace_tell(stk_pace *p, uint64_t until);
 /* 1: another process did so since the last call.  *until: ask nothing before; 0: go on. */
 int stk_pace_news(stk_pace *p, uint64_t now, uint64_t *until);
 
@@ -83,7 +85,11 @@ typedef struct stk_cache_object { /* Thread: any. */
     _Atomic uint64_t record[];
 } stk_cache_object;
 
-typedef enum stk_chunk_state { STK_CHUNK_ABSENT, STK_CHUNK_UNCHECKED, STK_CHUNK_HERE } stk_chunk_state;
+typedef enum stk_chunk_state {
+    STK_CHUNK_ABSENT,
+    STK_CHUNK_UNCHECKED,
+    STK_CHUNK_HERE
+} stk_chunk_state;
 
 int stk_cache_object_open(stk_cache_object **out, stk_cache_folder *f, const stk_cache_id *id,
                           stk_error *err);
@@ -96,7 +102,8 @@ void stk_cache_object_path(const stk_cache_folder *f, const stk_cache_id *id, co
 /* 1: all of it is there and good; what was written before this boot is compared. */
 int stk_cache_object_check_all(stk_cache_object *o);
 
-/* A whole object, written in order, whose size is not known before.  STK_ELIMIT: there is no room. */
+/* A whole object, written in order, whose size is not known before.  STK_ELIMIT: there is no
+ * room. */
 typedef struct stk_cache_build stk_cache_build; /* Thread: one. */
 int stk_cache_build_open(stk_cache_build **out, stk_cache_folder *f, const stk_cache_id *id,
                          stk_error *err);
@@ -127,8 +134,8 @@ typedef struct stk_cache_look { /* what a file of the cache says of itself */
     char url[STK_CACHE_URL_MAX + 1], etag[64];
     uint64_t size, n_chunks, present, bad;
 } stk_cache_look;
-/* 0; STK_ECORRUPT: it is not of this cache, or torn.  check: compare checksums, and forget chunks that
- * are bad. */
+/* 0; STK_ECORRUPT: it is not of this cache, or torn.  check: compare checksums, and forget chunks
+ * that are bad. */
 int stk_cache_look_at(const char *file, int check, stk_cache_look *out);
 
 /* ---- cache_pull.c: reads through the cache ---- */
@@ -138,7 +145,7 @@ typedef struct stk_pull_from { /* where a file is, while it is read */
     stk_cache_object *object;
     const struct stk_target *to;
     const char *etag, *header;
-    char *why; /* of the last failure, STK_WHY_MAX bytes; stk_store_lock */
+    char *why;            /* of the last failure, STK_WHY_MAX bytes; stk_store_lock */
     const stk_halt *halt; /* the read ends when this is set; NULL: never */
 } stk_pull_from;
 

@@ -67,8 +67,14 @@ static void signs(void **state)
 static void kept_keys_sign_alike(void **state)
 {
     stk_day_key kept = { 0 };
-    stk_sign_in in = { .method = "GET", .host = "h", .path = "/", .payload = EMPTY, .region = "r",
-                       .service = "s3", .keys = &example, .now = 1369353600 };
+    stk_sign_in in = { .method = "GET",
+                       .host = "h",
+                       .path = "/",
+                       .payload = EMPTY,
+                       .region = "r",
+                       .service = "s3",
+                       .keys = &example,
+                       .now = 1369353600 };
     stk_signed a, b;
 
     (void)state;
@@ -129,14 +135,16 @@ static void headers(void **state)
 
 /* ---- what an answer means ---- */
 
-static stk_target target = { .origin = "http://h", .path = "/x", .bucket = "b", .ranges = 1,
-                             .auth = STK_AUTH_AWS };
+static stk_target target = {
+    .origin = "http://h", .path = "/x", .bucket = "b", .ranges = 1, .auth = STK_AUTH_AWS
+};
 
 static stk_transfer answer(int status, const char *range, size_t got)
 {
     static uint8_t dst[100];
-    stk_transfer t = { .to = &target, .len = 100, .dst = dst, .etag = "v1", .tries = 1,
-                       .status = status, .got = 0 };
+    stk_transfer t = {
+        .to = &target, .len = 100, .dst = dst, .etag = "v1", .tries = 1, .status = status, .got = 0
+    };
 
     stk_answer_clear(&t.answer);
     take(&t.answer, "ETag: \"v1\"");
@@ -181,7 +189,8 @@ static void means(void **state)
     }
 }
 
-/* A server without ranges sends all of the file; a page that says what went wrong is not the file. */
+/* A server without ranges sends all of the file; a page that says what went wrong is not the
+ * file. */
 static void a_whole_file(void **state)
 {
     stk_target web = { .origin = "http://h", .path = "/x" };
@@ -342,8 +351,8 @@ static void hides(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(
-        stk_url_hide("https://me:pw@host/a.tar?X-Amz-Signature=deadbeef#f", &t, &err), 0);
+    assert_int_equal(stk_url_hide("https://me:pw@host/a.tar?X-Amz-Signature=deadbeef#f", &t, &err),
+                     0);
     assert_string_equal(t.s, "https://host/a.tar");
     assert_int_equal(stk_target_open(&to, t.s, NULL, &err), 0);
     assert_string_equal(to->query, "X-Amz-Signature=deadbeef");
@@ -420,11 +429,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signs),           cmocka_unit_test(kept_keys_sign_alike),
         cmocka_unit_test(encodes),         cmocka_unit_test(headers),
-        cmocka_unit_test(means),           cmocka_unit_test(a_whole_file), cmocka_unit_test(another_version),
-        cmocka_unit_test(keys_and_clocks), cmocka_unit_test(regions),
-        cmocka_unit_test(profiles),        cmocka_unit_test(json_keys),
-        cmocka_unit_test(listings),        cmocka_unit_test(hides),
-        cmocka_unit_test(hedges),          cmocka_unit_test(paces),
+        cmocka_unit_test(means),           cmocka_unit_test(a_whole_file),
+        cmocka_unit_test(another_version), cmocka_unit_test(keys_and_clocks),
+        cmocka_unit_test(regions),         cmocka_unit_test(profiles),
+        cmocka_unit_test(json_keys),       cmocka_unit_test(listings),
+        cmocka_unit_test(hides),           cmocka_unit_test(hedges),
+        cmocka_unit_test(paces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

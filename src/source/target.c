@@ -257,7 +257,10 @@ static int hub_token(stk_target *t, stk_error *err)
     FILE *f;
 
     if (!token || !*token) {
-        snprintf(path, sizeof path, "%s%s/token", home ? home : user ? user : "",
+        snprintf(path, sizeof path, "%s%s/token",
+                 home   ? home
+                 : user ? user
+                        : "",
                  home ? "" : "/.cache/huggingface");
         f = fopen(path, "re");
         if (f && !fgets(text, sizeof text, f))

@@ -4,8 +4,8 @@
  * First WebDataset's rules in its order ("::", ${X}, braces), so that a list that works there
  * names the same shards here in the same order.  Then ours for local names: globs and folders
  * (of shards, else of pictures), sorted bytewise, so that the order of the data depends on
- * neither locale nor file system.  "path:NAME" is a local name as it stands, without any of this.  A plain name is not looked up: opening it says what is wrong,
- * with its reason. */
+ * neither locale nor file system.  "path:NAME" is a local name as it stands, without any of this.
+ * A plain name is not looked up: opening it says what is wrong, with its reason. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -224,7 +224,8 @@ static int has_splits(const char *folder)
 {
     char path[PATH_MAX];
 
-    return snprintf(path, sizeof path, "%s/dataset_dict.json", folder) < (int)sizeof path && access(path, F_OK) == 0;
+    return snprintf(path, sizeof path, "%s/dataset_dict.json", folder) < (int)sizeof path &&
+           access(path, F_OK) == 0;
 }
 
 static int no_shards(const char *folder, stk_error *err)
@@ -233,16 +234,20 @@ static int no_shards(const char *folder, stk_error *err)
 
     if (has_splits(folder))
         return stk_fail(err, STK_ENOTFOUND,
-                        "the folder \"%.120s\" has the splits of a Hugging Face data set: name one, as in \"%.80s/train\"", folder,
-                        folder);
+                        "the folder \"%.120s\" has the splits of a Hugging Face data set: name "
+                        "one, as in \"%.80s/train\"",
+                        folder, folder);
 
     if (end)
-        return stk_fail(err, STK_ENOTFOUND, "the folder \"%.120s\" has %s: say which, as in \"%.80s/*%s\"", folder,
-                        strncmp(end, ".tar", 4) ? "token files or arrays" : "packed shards", folder, end);
-    return stk_fail(err, STK_ENOTFOUND,
-                    "the folder \"%.120s\" has no .tar, .parquet or .arrow files and no pictures (.jpg .png "
-                    ".webp ...) in it or below",
-                    folder);
+        return stk_fail(err, STK_ENOTFOUND,
+                        "the folder \"%.120s\" has %s: say which, as in \"%.80s/*%s\"", folder,
+                        strncmp(end, ".tar", 4) ? "token files or arrays" : "packed shards", folder,
+                        end);
+    return stk_fail(
+        err, STK_ENOTFOUND,
+        "the folder \"%.120s\" has no .tar, .parquet or .arrow files and no pictures (.jpg .png "
+        ".webp ...) in it or below",
+        folder);
 }
 
 /* ---- remote names ---- */
@@ -274,7 +279,8 @@ static int add_matching(const stk_source *s, const char *name, stk_names *out, s
     matching m = { glob_like ? name : NULL, len, out };
     char *prefix = stk_strndup(name, fixed);
     stk_shared_list shared;
-    int rc = prefix ? 0 : stk_fail_nomem(err, len), taken = stk_shared_list_take(&shared, out, name);
+    int rc = prefix ? 0 : stk_fail_nomem(err, len),
+        taken = stk_shared_list_take(&shared, out, name);
 
     if (rc == 0 && !taken)
         rc = s->list(prefix, out->store, add_listed, &m, err);

@@ -137,8 +137,9 @@ static void globs_and_folders(void **state)
                         "ENOTFOUND the folder \"empty\" has no .tar, .parquet or .arrow files and "
                         "no pictures (.jpg .png .webp ...) in it or below");
     touch("empty/a.tar.zst");
-    assert_string_equal(expand("empty"),
-                        "ENOTFOUND the folder \"empty\" has packed shards: say which, as in \"empty/*.tar.zst\"");
+    assert_string_equal(
+        expand("empty"),
+        "ENOTFOUND the folder \"empty\" has packed shards: say which, as in \"empty/*.tar.zst\"");
     assert_int_equal(system("rm -rf d empty"), 0);
     assert_int_equal(chdir("/") | rmdir(dir), 0);
 }

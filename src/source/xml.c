@@ -89,7 +89,8 @@ static void list_end(parse *p, const char *name)
         memcpy(p->key, p->text, p->len + 1);
     else if (p->inside && !strcmp(name, "Size"))
         p->bytes = strtoull(p->text, NULL, 10);
-    else if (p->inside && !strcmp(name, l->uploads ? "UploadId" : "ETag") && p->len < sizeof p->etag)
+    else if (p->inside && !strcmp(name, l->uploads ? "UploadId" : "ETag") &&
+             p->len < sizeof p->etag)
         memcpy(p->etag, p->text, p->len + 1);
     else if (!p->inside && !strcmp(name, "IsTruncated"))
         l->more = !strcmp(p->text, "true");

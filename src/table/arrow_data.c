@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_data.c - Arrow tables as a loader reads them: a value is a piece of memory that is there already, but for those that
- * arrow_packed_data.c makes. */
+/* arrow_data.c - Arrow tables as a loader reads them: a value is a piece of memory that is there
+ * already, but for those that arrow_packed_data.c makes. */
 #include "table/arrow_data.h"
 
 #include <string.h>
@@ -60,14 +60,16 @@ static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
 
     if (!s->map || (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= a->base.file[shard].size))
         return 0;
-    stk_fail(err, STK_ESTALE, "the file is shorter than when it was opened: open it again, and replace files instead of "
-                              "writing into them");
+    stk_fail(
+        err, STK_ESTALE,
+        "the file is shorter than when it was opened: open it again, and replace files instead of "
+        "writing into them");
     stk_error_at(err, a->base.names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
     return STK_ESTALE;
 }
 
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
-                       stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     const stk_arrow *a = of(d);
     const stk_arrow_shard *s = &a->shard[e->shard];
@@ -96,16 +98,17 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     return stk_arrow_make(of(d), job, err);
 }
 
-static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_bytes *bytes,
-                     stk_error *err)
+static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                     const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
     (void)f;
     return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
-/* Rows that are copied at once.  A file's map may be cut short meanwhile: locate() looked at its length just now, and a copy
- * takes no longer than that of a large value. */
-static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+/* Rows that are copied at once.  A file's map may be cut short meanwhile: locate() looked at its
+ * length just now, and a copy takes no longer than that of a large value. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                      const stk_place *at, stk_value_span *s)
 {
     const stk_arrow_shard *shard = &of(d)->shard[e->shard];
     const stk_arrow_batch *b;
@@ -116,7 +119,9 @@ static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field 
         return;
     }
     b = batch_of(shard, e->row);
-    s->n = at->here.data ? stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first, s->n, &values) : 0;
+    s->n = at->here.data ? stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first,
+                                          s->n, &values)
+                         : 0;
     s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
     if (shard->map && values.len > SPAN_BYTES)
         s->n = s->width > SPAN_BYTES ? 1 : SPAN_BYTES / s->width;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_data.h - Arrow tables as a kind of data: IPC files and streams that are mapped, or memory of another
- * library of this process.
+/* arrow_data.h - Arrow tables as a kind of data: IPC files and streams that are mapped, or memory
+ * of another library of this process.
  *
- * A sample is a row.  Its values are where Arrow has them, so that nothing is read, kept or copied before a row
- * is made of them.  Only columns of compressed files are unpacked first, a batch at a time. */
+ * A sample is a row.  Its values are where Arrow has them, so that nothing is read, kept or copied
+ * before a row is made of them.  Only columns of compressed files are unpacked first, a batch at a
+ * time. */
 #ifndef STOKER_ARROW_DATA_H
 #define STOKER_ARROW_DATA_H
 
@@ -22,25 +23,28 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
 } stk_arrow_shard;
 
-typedef struct stk_arrow { /* Thread: any, once opened. */
-    stk_table base;         /* of memory one file, whose name says so */
-    stk_arrow_shard *shard; /* all have the same columns */
+typedef struct stk_arrow {           /* Thread: any, once opened. */
+    stk_table base;                  /* of memory one file, whose name says so */
+    stk_arrow_shard *shard;          /* all have the same columns */
     struct stk_arrow_memory *memory; /* NULL: files */
 } stk_arrow;
 
 int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
-                   stk_error *err);
+int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
+                   const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_arrow_ops;
 
-/* arrow_packed_data.c: columns of packed batches, decimals, columns taken together.  Where one is of this row's batch,
- * stk_data_ops.unpack, and stk_data_ops.pick. */
-int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number, const stk_arrow_batch *b, stk_place *out,
-                         stk_error *err);
+/* arrow_packed_data.c: columns of packed batches, decimals, columns taken together.  Where one is
+ * of this row's batch, stk_data_ops.unpack, and stk_data_ops.pick. */
+int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number,
+                         const stk_arrow_batch *b, stk_place *out, stk_error *err);
 int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err);
-int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes, stk_error *err);
-void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_value_span *s);
-int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err); /* a stk_arrow_unpack */
+int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes,
+                   stk_error *err);
+void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at,
+                         stk_value_span *s);
+/* a stk_arrow_unpack */
+int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 /* arrow_memory.c: batches of a C stream, which is taken over. */
 typedef struct stk_arrow_memory {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_memory.c - tables of another library in this process (pyarrow, Polars, DuckDB) by Arrow's C stream
- * interface: all batches are taken, held, and released when the data set is closed. */
+/* arrow_memory.c - tables of another library in this process (pyarrow, Polars, DuckDB) by Arrow's C
+ * stream interface: all batches are taken, held, and released when the data set is closed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -94,7 +94,8 @@ static void read_format(stk_arrow_field *f, const char *s)
         return;
     case 'w':
         f->type = STK_ARROW_FIXED;
-        for (const char *p = s + 2; s[1] == ':' && *p >= '0' && *p <= '9' && f->width < 100000000; p++)
+        for (const char *p = s + 2; s[1] == ':' && *p >= '0' && *p <= '9' && f->width < 100000000;
+             p++)
             f->width = f->width * 10 + (uint32_t)(*p - '0');
         return;
     case 't': read_time(f, s); return;
@@ -105,7 +106,8 @@ static void read_format(stk_arrow_field *f, const char *s)
     }
 }
 
-static int read_field(stk_arrow_field *f, const struct ArrowSchema *s, uint32_t depth, stk_error *err)
+static int read_field(stk_arrow_field *f, const struct ArrowSchema *s, uint32_t depth,
+                      stk_error *err)
 {
     stk_arrow_field index = { 0 };
 
@@ -134,22 +136,26 @@ static int read_field(stk_arrow_field *f, const struct ArrowSchema *s, uint32_t 
 
 /* ---- batches ---- */
 
-static void take_buffers(const stk_arrow_field *f, const struct ArrowArray *a, stk_arrow_column *out)
+static void take_buffers(const stk_arrow_field *f, const struct ArrowArray *a,
+                         stk_arrow_column *out)
 {
     uint64_t all = UINT64_MAX;
 
-    *out = (stk_arrow_column){ .n_valid = all, .n_a = all, .n_b = all, .rows = (uint64_t)a->length };
+    *out = (stk_arrow_column){
+        .n_valid = all, .n_a = all, .n_b = all, .rows = (uint64_t)a->length
+    };
     out->valid = a->null_count && a->n_buffers > 0 ? a->buffers[0] : NULL;
     out->a = a->n_buffers > 1 ? a->buffers[1] : NULL;
     out->b = a->n_buffers > 2 ? a->buffers[2] : NULL;
-    if (f->type == STK_ARROW_VIEW && !f->encoded && a->n_buffers > 2) { /* the last one has their lengths */
+    /* the last one has their lengths */
+    if (f->type == STK_ARROW_VIEW && !f->encoded && a->n_buffers > 2) {
         out->view = (const void *const *)(a->buffers + 2);
         out->n_views = (uint32_t)(a->n_buffers - 3);
     }
 }
 
-static int memory_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth, const stk_arrow_field *f,
-                         stk_arrow_column *out, stk_error *err)
+static int memory_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint32_t depth,
+                         const stk_arrow_field *f, stk_arrow_column *out, stk_error *err)
 {
     const struct ArrowArray *a = b->from;
     uint64_t offset = (uint64_t)a->offset;
@@ -158,7 +164,8 @@ static int memory_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint
     for (uint32_t d = 1; d < depth; d++) {
         if ((int64_t)l->at[d] >= a->n_children)
             return stk_fail(err, STK_ECORRUPT, "a batch that is not as its schema says");
-        in_list = l->path[d - 1]->type == STK_ARROW_LIST || l->path[d - 1]->type == STK_ARROW_FIXED_LIST;
+        in_list = l->path[d - 1]->type == STK_ARROW_LIST ||
+                  l->path[d - 1]->type == STK_ARROW_FIXED_LIST;
         a = a->children[l->at[d]];
         offset = in_list ? (uint64_t)a->offset : offset + (uint64_t)a->offset;
     }
@@ -167,8 +174,9 @@ static int memory_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint
     return 0;
 }
 
-static int memory_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f, uint64_t *at,
-                             stk_arrow_column *out, stk_error *err)
+static int memory_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                             const stk_arrow_field *f, uint64_t *at, stk_arrow_column *out,
+                             stk_error *err)
 {
     const struct ArrowArray *a = b->from;
     stk_arrow_field values = *f;
@@ -216,7 +224,8 @@ static int said(struct ArrowArrayStream *s, int rc, stk_error *err)
 {
     const char *why = s->get_last_error ? s->get_last_error(s) : NULL;
 
-    return stk_fail(err, STK_ECORRUPT, "the Arrow stream failed (%d): %.160s", rc, why ? why : "it does not say why");
+    return stk_fail(err, STK_ECORRUPT, "the Arrow stream failed (%d): %.160s", rc,
+                    why ? why : "it does not say why");
 }
 
 static int take_all(stk_arrow_memory *m, struct ArrowArrayStream *s, stk_error *err)
@@ -226,7 +235,8 @@ static int take_all(stk_arrow_memory *m, struct ArrowArrayStream *s, stk_error *
     if (rc)
         return said(s, rc, err);
     if (!m->given.format || strcmp(m->given.format, "+s"))
-        return stk_fail(err, STK_EINVAL, "the Arrow stream has no columns: give a table, not an array");
+        return stk_fail(err, STK_EINVAL,
+                        "the Arrow stream has no columns: give a table, not an array");
     STK_TRY(read_field(&m->schema.root, &m->given, 0, err));
     STK_TRY(stk_arrow_settle(&m->schema, err));
     for (;;) {
@@ -239,7 +249,8 @@ static int take_all(stk_arrow_memory *m, struct ArrowArrayStream *s, stk_error *
             return 0;
         rc = a.length < 0 || a.offset < 0 || a.n_children != m->given.n_children
                  ? stk_fail(err, STK_ECORRUPT, "a batch that is not as its schema says")
-                 : a.length ? add(m, &a, err) : 0;
+             : a.length ? add(m, &a, err)
+                        : 0;
         if (a.release)
             a.release(&a);
         STK_TRY(rc);

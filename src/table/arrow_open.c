@@ -34,9 +34,10 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
         return rc;
     fd = stk_file_fd(f);
     if (rc == STK_END || fd < 0)
-        return stk_fail(err, STK_ENOTSUP,
-                        "Arrow files are mapped: a remote one needs a cache with room for all of it "
-                        "(store=stoker.Store(cache=...), --store-cache), or copy it first");
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "Arrow files are mapped: a remote one needs a cache with room for all of it "
+            "(store=stoker.Store(cache=...), --store-cache), or copy it first");
     if (!t->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
     s->map = mmap(NULL, (size_t)t->size, PROT_READ, MAP_SHARED, fd, 0);
@@ -70,13 +71,15 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
         s->n_batches = s->ipc->n;
         if (i && (other = stk_arrow_differs(a->shard[0].schema, s->schema)))
             rc = stk_fail(err, STK_EINVAL,
-                          "column %.60s has another type or place here than in the files before, or is not in all of them: open them apart",
+                          "column %.60s has another type or place here than in the files before, "
+                          "or is not in all of them: open them apart",
                           other);
     }
     if (rc == 0)
         rc = stk_table_rows(&a->base, i, s->ipc->rows, err);
     if (rc < 0)
-        stk_error_at(err, a->base.names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, a->base.names.name[i], err ? err->offset : STK_NO_OFFSET,
+                     (stk_bytes){ 0 });
     return rc;
 }
 
@@ -122,7 +125,8 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
             continue;
         t->dtype = l->dtype;
         t->text = l->path[l->depth - 1]->text;
-        for (uint64_t k = 1; k < a->base.names.n; k++) { /* what all files say, not only the first */
+        /* what all files say, not only the first */
+        for (uint64_t k = 1; k < a->base.names.n; k++) {
             const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
 
             t->text &= o->path[o->depth - 1]->text;
@@ -144,8 +148,8 @@ static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
     return stk_table_opened(&a->base, rc, out);
 }
 
-int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
-                   stk_error *err)
+int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
+                   const stk_dataset_options *o, stk_error *err)
 {
     stk_arrow *a = arrow_new(o);
 
@@ -171,8 +175,8 @@ static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error 
     return stk_table_rows(&a->base, 0, a->memory->rows, err);
 }
 
-int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream, const stk_dataset_options *opt,
-                           stk_error *err)
+int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream,
+                           const stk_dataset_options *opt, stk_error *err)
 {
     stk_dataset_options o;
     stk_arrow *a;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed columns, decimals, and columns
- * taken together.
+/* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed
+ * columns, decimals, and columns taken together.
  *
- * A packed column of one batch is a block: its buffers are unpacked once and kept in the block cache.  So are columns
- * taken together of a packed batch, as whole rows.  Everything else is made for one row. */
+ * A packed column of one batch is a block: its buffers are unpacked once and kept in the block
+ * cache.  So are columns taken together of a packed batch, as whole rows.  Everything else is made
+ * for one row. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -15,13 +16,15 @@
 
 int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
 {
-    return codec == STK_ARROW_LZ4 ? stk_lz4_frame_page(in, dst, len, err) : stk_unzstd_page(in, dst, len, err);
+    return codec == STK_ARROW_LZ4 ? stk_lz4_frame_page(in, dst, len, err)
+                                  : stk_unzstd_page(in, dst, len, err);
 }
 
 /* ---- where it is ---- */
 
 /* After a packed column of decimals its rows as f64. */
-static int column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *packed, uint64_t *all, stk_error *err)
+static int column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *packed,
+                       uint64_t *all, stk_error *err)
 {
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
@@ -35,24 +38,27 @@ static int column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64
 }
 
 /* Whole rows of a packed batch, then 1 + the column that has no value, for each row. */
-static int gather_room(const stk_arrow_batch *b, const stk_gather *g, uint64_t *rows, uint64_t *all, stk_error *err)
+static int gather_room(const stk_arrow_batch *b, const stk_gather *g, uint64_t *rows, uint64_t *all,
+                       stk_error *err)
 {
-    if (__builtin_mul_overflow(b->rows, (uint64_t)g->n * g->size, rows) || *rows > PTRDIFF_MAX / 2 ||
-        b->rows > PTRDIFF_MAX / 16)
+    if (__builtin_mul_overflow(b->rows, (uint64_t)g->n * g->size, rows) ||
+        *rows > PTRDIFF_MAX / 2 || b->rows > PTRDIFF_MAX / 16)
         return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
     *rows = ALIGNED(*rows);
     *all = *rows + (g->strict ? 4 * b->rows : 0) + 1;
     return 0;
 }
 
-int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number, const stk_arrow_batch *b, stk_place *out,
-                         stk_error *err)
+int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number,
+                         const stk_arrow_batch *b, stk_place *out, stk_error *err)
 {
     const stk_arrow_shard *s = &a->shard[e->shard];
-    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, number) : NULL;
+    const stk_gather *g = number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, number)
+                                                     : NULL;
     uint64_t part;
 
-    *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number, .row = e->row - b->first };
+    *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number,
+                        .row = e->row - b->first };
     out->shared = b->packed != 0;
     if (!b->packed)
         out->unpacked = g ? (uint64_t)g->n * g->size : 8;
@@ -76,12 +82,13 @@ static making making_of(const stk_arrow *a, uint64_t shard, uint64_t block)
 {
     const stk_arrow_shard *s = &a->shard[shard];
 
-    return (making){ a, s, &s->batch[block >> NUMBER_BITS], (uint32_t)(block & ((1u << NUMBER_BITS) - 1)) };
+    return (making){ a, s, &s->batch[block >> NUMBER_BITS],
+                     (uint32_t)(block & ((1u << NUMBER_BITS) - 1)) };
 }
 
 /* A value as columns() takes it: decimals as f64, in *room. */
-static int value_of(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, double *room, stk_bytes *out,
-                    stk_error *err)
+static int value_of(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, double *room,
+                    stk_bytes *out, stk_error *err)
 {
     STK_TRY(stk_arrow_value(b, l, row, out, err));
     if (!l->decimal)
@@ -118,8 +125,8 @@ static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
 }
 
 /* Column c of all rows of a packed batch. */
-static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_unpack_job *job, uint32_t *null,
-                         stk_error *err)
+static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_unpack_job *job,
+                         uint32_t *null, stk_error *err)
 {
     const stk_arrow_leaf *l = &m->s->schema->leaf[g->column[c].field];
     size_t each = (size_t)g->n * g->size;
@@ -132,7 +139,8 @@ static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_u
     room = stk_large_alloc((size_t)packed);
     if (!room)
         return stk_fail_nomem(err, (size_t)packed);
-    rc = stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer, (stk_bytes){ room, (size_t)packed }, err);
+    rc = stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer,
+                                 (stk_bytes){ room, (size_t)packed }, err);
     stk_arrow_column_open(m->b, l, (stk_bytes){ room, (size_t)packed }, &open);
     for (uint64_t i = 0; rc == 0 && i < m->b->rows; i++) {
         uint8_t *row = (uint8_t *)job->dst + i * each;
@@ -176,7 +184,8 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
     for (uint32_t c = 0; c < g->n; c++) {
         stk_bytes value;
         double v = 0;
-        int rc = value_of(m->b, &m->s->schema->leaf[g->column[c].field], job->place->row, &v, &value, err);
+        int rc = value_of(m->b, &m->s->schema->leaf[g->column[c].field], job->place->row, &v,
+                          &value, err);
 
         if (rc == STK_ENOTFOUND && g->strict)
             return stk_gather_null(g, &m->a->base.data, c, err);
@@ -206,7 +215,9 @@ static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
 int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
 {
     making m = making_of(a, job->shard, job->place->block);
-    const stk_gather *g = m.number >= STK_GATHER_FIRST ? stk_gather_number(&a->base.gathers, m.number) : NULL;
+    const stk_gather *g = m.number >= STK_GATHER_FIRST
+                              ? stk_gather_number(&a->base.gathers, m.number)
+                              : NULL;
 
     if (job->place->shared)
         return g ? unpack_gather(&m, g, job, err) : unpack_column(&m, job, err);
@@ -215,14 +226,16 @@ int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
 
 /* ---- rows of blocks ---- */
 
-static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_bytes *bytes, stk_error *err)
+static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_bytes *bytes,
+                    stk_error *err)
 {
     size_t each = (size_t)g->n * g->size;
     uint64_t rows = 0, all = 0;
 
     STK_TRY(gather_room(m->b, g, &rows, &all, err));
     if (row >= m->b->rows || all > bytes->len)
-        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a batch of %" PRIu64, row, m->b->rows);
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a batch of %" PRIu64, row,
+                        m->b->rows);
     if (g->strict) {
         uint32_t null;
 
@@ -234,7 +247,8 @@ static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_byte
     return 0;
 }
 
-int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes, stk_error *err)
+int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes,
+                   stk_error *err)
 {
     making m = making_of(a, e->shard, at->block);
     const stk_arrow_leaf *l;
@@ -257,7 +271,8 @@ static void gather_span(const making *m, const stk_gather *g, uint64_t row, stk_
     uint64_t rows = 0, all = 0, n = 0, each = (uint64_t)g->n * g->size, most = s->n;
 
     s->n = 0;
-    if (gather_room(m->b, g, &rows, &all, NULL) < 0 || row >= m->b->rows || all > s->block.len || each > UINT32_MAX)
+    if (gather_room(m->b, g, &rows, &all, NULL) < 0 || row >= m->b->rows || all > s->block.len ||
+        each > UINT32_MAX)
         return;
     most = most < m->b->rows - row ? most : m->b->rows - row;
     for (uint32_t null = 0; n < most && !null; n += !null)
@@ -269,7 +284,8 @@ static void gather_span(const making *m, const stk_gather *g, uint64_t row, stk_
     s->data = s->block.data + row * each;
 }
 
-void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_value_span *s)
+void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at,
+                         stk_value_span *s)
 {
     making m = making_of(a, e->shard, at->block);
     const stk_arrow_leaf *l;

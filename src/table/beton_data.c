@@ -24,7 +24,8 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
     (void)err;
     for (uint64_t i = 0; i < b->base.names.n; i++) {
         const stk_beton *h = &b->shard[i].head;
-        uint64_t n = h->samples < 64 ? h->samples : 64; /* where things are differs where the data does */
+        /* where things are differs where the data does */
+        uint64_t n = h->samples < 64 ? h->samples : 64;
 
         out->content = stk_hash64(out->content, &h->samples, sizeof h->samples);
         out->content = stk_hash64(out->content, b->shard[i].rows, (size_t)(n * h->row_bytes));
@@ -37,7 +38,8 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 
 static const stk_gather *gather_of(const stk_beton_data *b, uint64_t number)
 {
-    return number >= STK_GATHER_FIRST ? stk_gather_number(&b->base.gathers, (uint32_t)number) : NULL;
+    return number >= STK_GATHER_FIRST ? stk_gather_number(&b->base.gathers, (uint32_t)number)
+                                      : NULL;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -51,14 +53,19 @@ static int in_table(const stk_beton_shard *s, stk_beton_value *v, stk_error *err
 {
     stk_beton_alloc key = { v->offset, 0 }, *found;
 
-    found = s->head.n_table ? bsearch(&key, s->alloc, (size_t)s->head.n_table, sizeof key, by_offset) : NULL;
+    found = s->head.n_table
+                ? bsearch(&key, s->alloc, (size_t)s->head.n_table, sizeof key, by_offset)
+                : NULL;
     if (!found)
-        return stk_fail(err, STK_ECORRUPT, "the file's table has nothing at %" PRIu64 ", where a picture should be", v->offset);
+        return stk_fail(err, STK_ECORRUPT,
+                        "the file's table has nothing at %" PRIu64 ", where a picture should be",
+                        v->offset);
     v->len = found->len;
     return 0;
 }
 
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out, stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     const stk_beton_data *b = of(d);
     const stk_beton_shard *s = &b->shard[e->shard];
@@ -68,13 +75,16 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
     (void)named;
     if (g) {
-        *out = (stk_place){ .len = 8, .unpacked = (uint64_t)g->n * g->size, .row = e->row << 16 | g->number };
+        *out = (stk_place){ .len = 8,
+                            .unpacked = (uint64_t)g->n * g->size,
+                            .row = e->row << 16 | g->number };
         return 0;
     }
     if (f->offset >= b->base.n_readable)
-        return stk_fail(err, STK_ENOTSUP, "the field %.60s is not read: %s", b->base.column[f->offset].name,
-                        b->base.column[f->offset].refused);
-    STK_TRY(stk_beton_value_of(&s->head.field[b->field[f->offset]], s->rows + e->row * s->head.row_bytes, &v, err));
+        return stk_fail(err, STK_ENOTSUP, "the field %.60s is not read: %s",
+                        b->base.column[f->offset].name, b->base.column[f->offset].refused);
+    STK_TRY(stk_beton_value_of(&s->head.field[b->field[f->offset]],
+                               s->rows + e->row * s->head.row_bytes, &v, err));
     if (v.len == UINT64_MAX)
         STK_TRY(in_table(s, &v, err));
     out->here = v.here;
@@ -91,13 +101,15 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     return 0;
 }
 
-static int gather_row(const stk_beton_data *b, const stk_gather *g, stk_unpack_job *job, stk_error *err)
+static int gather_row(const stk_beton_data *b, const stk_gather *g, stk_unpack_job *job,
+                      stk_error *err)
 {
     const stk_beton_shard *s = &b->shard[job->shard];
     const uint8_t *row = s->rows + (job->place->row >> 16) * s->head.row_bytes;
 
     for (uint32_t c = 0; c < g->n; c++)
-        STK_TRY(stk_gather_put(g, c, row + s->head.field[b->field[g->column[c].field]].at, 1, job->dst, err));
+        STK_TRY(stk_gather_put(g, c, row + s->head.field[b->field[g->column[c].field]].at, 1,
+                               job->dst, err));
     job->len = (size_t)g->n * g->size;
     return 0;
 }
@@ -110,7 +122,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
 
     if (g)
         return gather_row(of(d), g, job, err);
-    n = snprintf(job->dst, PPM_HEAD, "P6\n%u %u\n255\n", (unsigned)(row >> 32), (unsigned)(row >> 16 & 0xFFFF));
+    n = snprintf(job->dst, PPM_HEAD, "P6\n%u %u\n255\n", (unsigned)(row >> 32),
+                 (unsigned)(row >> 16 & 0xFFFF));
     memcpy((uint8_t *)job->dst + n, job->raw.data, job->raw.len);
     job->len = (size_t)n + job->raw.len;
     return 0;
@@ -197,7 +210,8 @@ static int read_open(stk_beton_shard *s, stk_file *f, uint64_t size, stk_error *
     if (rc == 0)
         rc = read_at(f, 0, STK_BETON_HEAD + (uint64_t)n * STK_BETON_FIELD, &head, err);
     if (rc == 0)
-        rc = stk_beton_read(&s->head, (stk_bytes){ head, STK_BETON_HEAD + (size_t)n * STK_BETON_FIELD }, size, err);
+        rc = stk_beton_read(
+            &s->head, (stk_bytes){ head, STK_BETON_HEAD + (size_t)n * STK_BETON_FIELD }, size, err);
     if (rc == 0)
         rc = read_at(f, s->head.rows_at, s->head.samples * s->head.row_bytes, &s->rows, err);
     for (uint32_t i = 0; rc == 0 && i < n; i++)
@@ -261,8 +275,9 @@ static int same_fields(const stk_beton *a, const stk_beton *b)
     for (uint32_t i = 0; i < a->n; i++) {
         const stk_beton_field *x = &a->field[i], *y = &b->field[i];
 
-        if (strcmp(x->name, y->name) != 0 || x->type != y->type || x->dtype != y->dtype || x->ndim != y->ndim ||
-            !x->refused != !y->refused || memcmp(x->shape, y->shape, sizeof x->shape) != 0)
+        if (strcmp(x->name, y->name) != 0 || x->type != y->type || x->dtype != y->dtype ||
+            x->ndim != y->ndim || !x->refused != !y->refused ||
+            memcmp(x->shape, y->shape, sizeof x->shape) != 0)
             return 0;
     }
     return 1;
@@ -281,7 +296,8 @@ static int open_files(stk_beton_data *b, const char *const *urls, size_t n, stk_
         if (rc == 0 && !i)
             rc = columns(b, err);
         if (rc == 0 && !same_fields(&b->shard[0].head, &b->shard[i].head))
-            rc = stk_fail(err, STK_EINVAL, "it has other fields than the file before: open them apart");
+            rc = stk_fail(err, STK_EINVAL,
+                          "it has other fields than the file before: open them apart");
         if (rc < 0) {
             stk_error_at(err, b->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
             return rc;
@@ -291,7 +307,8 @@ static int open_files(stk_beton_data *b, const char *const *urls, size_t n, stk_
     return 0;
 }
 
-int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
+int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n,
+                   const stk_dataset_options *o, stk_error *err)
 {
     stk_beton_data *b = STK_NEW(stk_beton_data);
 

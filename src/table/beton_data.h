@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beton_data.h - FFCV's .beton files as a kind of data.
  *
- * Rows are in memory from the beginning on, as the file has them; what they point to is read where it is.  A picture without
- * compression is handed out as a PPM file, so that the image chain reads it as any other. */
+ * Rows are in memory from the beginning on, as the file has them; what they point to is read where
+ * it is.  A picture without compression is handed out as a PPM file, so that the image chain reads
+ * it as any other. */
 #ifndef STOKER_BETON_DATA_H
 #define STOKER_BETON_DATA_H
 
@@ -20,12 +21,14 @@ typedef struct stk_beton_shard {
 } stk_beton_shard;
 
 typedef struct stk_beton_data { /* Thread: any, once opened. */
-    stk_table base; /* columns are the fields of the first file; those that are not read come last */
+    /* columns are the fields of the first file; those that are not read come last */
+    stk_table base;
     stk_beton_shard *shard;
     uint32_t *field; /* by column */
 } stk_beton_data;
 
 int stk_beton_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
+int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n,
+                   const stk_dataset_options *o, stk_error *err);
 
 #endif

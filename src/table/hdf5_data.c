@@ -65,7 +65,8 @@ static int trim(const stk_h5_type *t, stk_bytes *v, stk_error *err)
 /* NULL: a data set, not several that are taken together. */
 static const stk_gather *gather_of(const stk_hdf5 *h, uint64_t number)
 {
-    return number >= STK_GATHER_FIRST ? stk_gather_number(&h->base.gathers, (uint32_t)number) : NULL;
+    return number >= STK_GATHER_FIRST ? stk_gather_number(&h->base.gathers, (uint32_t)number)
+                                      : NULL;
 }
 
 static uint64_t width_of(const stk_h5_type *t) /* bytes of an element of a sequence */
@@ -73,7 +74,8 @@ static uint64_t width_of(const stk_h5_type *t) /* bytes of an element of a seque
     return t->dtype ? stk_dtype_size(t->dtype) : 1;
 }
 
-/* A sequence or text: the heap's collection from its start on.  Large ones are the first in theirs. */
+/* A sequence or text: the heap's collection from its start on.  Large ones are the first in
+ * theirs. */
 static int locate_far(const stk_hdf5_at *at, uint64_t row, stk_place *out, stk_error *err)
 {
     uint64_t size = at->h->base.file[at->shard].size, bytes, need;
@@ -96,7 +98,8 @@ static int locate_far(const stk_hdf5_at *at, uint64_t row, stk_place *out, stk_e
     return 0;
 }
 
-static int locate_chunked(const stk_hdf5_at *at, uint64_t slab, uint64_t row, stk_place *out, stk_error *err)
+static int locate_chunked(const stk_hdf5_at *at, uint64_t slab, uint64_t row, stk_place *out,
+                          stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
     const stk_h5_chunks *all;
@@ -109,7 +112,8 @@ static int locate_chunked(const stk_hdf5_at *at, uint64_t slab, uint64_t row, st
     out->offset = k->addr;
     out->len = k->size;
     if (c->direct && k->size < (row + 1) * c->row_bytes)
-        return stk_fail(err, STK_ECORRUPT, "a chunk has %" PRIu64 " bytes, too few for its rows", k->size);
+        return stk_fail(err, STK_ECORRUPT, "a chunk has %" PRIu64 " bytes, too few for its rows",
+                        k->size);
     if (c->direct) {
         out->offset += row * c->row_bytes;
         out->len = c->row_bytes;
@@ -117,7 +121,8 @@ static int locate_chunked(const stk_hdf5_at *at, uint64_t slab, uint64_t row, st
     return 0;
 }
 
-static int locate_contiguous(const stk_hdf5_at *at, uint64_t slab, uint64_t row, stk_place *out, stk_error *err)
+static int locate_contiguous(const stk_hdf5_at *at, uint64_t slab, uint64_t row, stk_place *out,
+                             stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
 
@@ -132,8 +137,8 @@ static int locate_contiguous(const stk_hdf5_at *at, uint64_t slab, uint64_t row,
     return 0;
 }
 
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
-                       stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     const stk_hdf5 *h = of(d);
     uint32_t number = (uint32_t)f->offset;
@@ -147,8 +152,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         return 0;
     }
     if (number >= h->base.n_readable)
-        return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s", h->base.column[number].name,
-                        h->base.column[number].refused);
+        return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %s",
+                        h->base.column[number].name, h->base.column[number].refused);
     c = at.c = &h->shard[e->shard].column[number];
     slab = e->row / c->slab_rows;
     row = e->row % c->slab_rows;
@@ -156,7 +161,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     if (c->set->type.kind == STK_H5_VALUES)
         return locate_far(&at, e->row, out, err);
     if (!c->row_bytes || c->here) {
-        out->here = (stk_bytes){ c->here ? c->here + e->row * c->value_bytes : (const uint8_t *)"", (size_t)c->value_bytes };
+        out->here = (stk_bytes){ c->here ? c->here + e->row * c->value_bytes : (const uint8_t *)"",
+                                 (size_t)c->value_bytes };
         return trim(&c->set->type, &out->here, err);
     }
     if (c->set->layout == STK_H5_VIRTUAL)
@@ -175,7 +181,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 }
 
 /* The collection goes on after what was read of it. */
-static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t need, uint8_t *dst, stk_error *err)
+static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t need, uint8_t *dst,
+                       stk_error *err)
 {
     const stk_hdf5_shard *s = &at->h->shard[at->shard];
     stk_bytes value = { 0 };
@@ -192,7 +199,8 @@ static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t n
         return stk_fail_nomem(err, (size_t)need);
     rc = stk_file_read(f, place->offset, bytes, (size_t)need, err);
     if (rc == 0)
-        rc = stk_h5_far_find(&s->head, (stk_bytes){ bytes, (size_t)need }, (uint32_t)place->row, &value, &need, err);
+        rc = stk_h5_far_find(&s->head, (stk_bytes){ bytes, (size_t)need }, (uint32_t)place->row,
+                             &value, &need, err);
     if (rc > 0 || (rc == 0 && value.len < place->unpacked))
         rc = stk_fail(err, STK_ECORRUPT, "a value is shorter in its heap than it should be");
     if (rc == 0)
@@ -206,7 +214,8 @@ static int unpack_far(const stk_hdf5_at *at, stk_unpack_job *job, stk_error *err
     const stk_place *p = job->place;
     stk_bytes value = { 0 };
     uint64_t need = 0;
-    int rc = stk_h5_far_find(&at->h->shard[at->shard].head, job->raw, (uint32_t)p->row, &value, &need, err);
+    int rc = stk_h5_far_find(&at->h->shard[at->shard].head, job->raw, (uint32_t)p->row, &value,
+                             &need, err);
 
     if (rc < 0)
         return rc;
@@ -238,8 +247,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     return 0;
 }
 
-static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at,
-                     stk_bytes *bytes, stk_error *err)
+static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                     const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
     const stk_gather *g = gather_of(of(d), f->offset);
     const stk_hdf5_column *c = g ? NULL : &of(d)->shard[e->shard].column[f->offset];
@@ -252,13 +261,16 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return trim(&c->set->type, bytes, err);
 }
 
-/* Numbers of a slab, or of a data set that is mapped; texts and unsigned 64-bit integers are looked at one by one. */
-static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+/* Numbers of a slab, or of a data set that is mapped; texts and unsigned 64-bit integers are looked
+ * at one by one. */
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                      const stk_place *at, stk_value_span *s)
 {
     const stk_gather *g = gather_of(of(d), f->offset);
     const stk_hdf5_column *c = g ? NULL : &of(d)->shard[e->shard].column[f->offset];
     int plain = g || (c->set->type.kind == STK_H5_NUMBER && !c->set->type.unsigned64);
-    uint64_t width = g ? (uint64_t)g->n * g->size : c->value_bytes, have = at->shared && width ? s->block.len / width : 0;
+    uint64_t width = g ? (uint64_t)g->n * g->size : c->value_bytes,
+             have = at->shared && width ? s->block.len / width : 0;
 
     have = have > at->row ? have - at->row : 0;
     s->n = !plain || width > UINT32_MAX ? 0 : have < s->n ? have : s->n;

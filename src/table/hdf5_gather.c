@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hdf5_gather.c - columns('x*') of HDF5: blocks of whole rows, made of the slabs of many data sets.
  *
- * A block has as many rows as the largest slab of its columns, so that a chunk is unpacked once for it, less where all
- * columns together would take more than BLOCK_AIM. */
+ * A block has as many rows as the largest slab of its columns, so that a chunk is unpacked once for
+ * it, less where all columns together would take more than BLOCK_AIM. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -22,9 +22,11 @@ static uint64_t block_rows(const stk_hdf5 *h, const stk_gather *g, uint64_t shar
     return rows < most ? rows : most ? most : 1;
 }
 
-void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_entry *e, stk_place *out)
+void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_entry *e,
+                            stk_place *out)
 {
-    uint64_t rows = block_rows(h, g, e->shard), first = e->row / rows * rows, left = h->base.file[e->shard].rows - first;
+    uint64_t rows = block_rows(h, g, e->shard), first = e->row / rows * rows,
+             left = h->base.file[e->shard].rows - first;
 
     out->len = 8; /* the file's first bytes: columns are read while the block is made */
     out->block = (uint64_t)g->number << STK_HDF5_SLAB_BITS | e->row / rows;
@@ -34,8 +36,8 @@ void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_en
 }
 
 /* Rows [first, first + n) of column c. */
-static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, uint64_t first, uint64_t n, uint8_t *dst,
-                       stk_error *err)
+static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, uint64_t first,
+                       uint64_t n, uint8_t *dst, stk_error *err)
 {
     const stk_hdf5_column *col = at->c;
     size_t room = (size_t)(col->slab_rows * col->value_bytes), each = (size_t)g->n * g->size;
@@ -54,7 +56,8 @@ static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, u
         k = k < n - done ? k : n - done;
         rc = stk_hdf5_slab(at, slab, (stk_bytes){ 0 }, values, err);
         if (rc == 0 && col->set->type.unsigned64)
-            rc = stk_hdf5_unsigned(values + from * col->value_bytes, (size_t)(k * col->value_bytes), err);
+            rc = stk_hdf5_unsigned(values + from * col->value_bytes, (size_t)(k * col->value_bytes),
+                                   err);
         if (rc == 0)
             rc = stk_gather_put(g, c, values + from * col->value_bytes, k, dst + done * each, err);
         done += k;
@@ -65,9 +68,11 @@ static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, u
 
 int stk_hdf5_gather_unpack(const stk_hdf5 *h, stk_unpack_job *job, stk_error *err)
 {
-    uint64_t number = job->place->block >> STK_HDF5_SLAB_BITS, block = job->place->block & (((uint64_t)1 << STK_HDF5_SLAB_BITS) - 1);
+    uint64_t number = job->place->block >> STK_HDF5_SLAB_BITS,
+             block = job->place->block & (((uint64_t)1 << STK_HDF5_SLAB_BITS) - 1);
     const stk_gather *g = stk_gather_number(&h->base.gathers, (uint32_t)number);
-    uint64_t rows = block_rows(h, g, job->shard), first = block * rows, n = h->base.file[job->shard].rows - first;
+    uint64_t rows = block_rows(h, g, job->shard), first = block * rows,
+             n = h->base.file[job->shard].rows - first;
 
     n = n < rows ? n : rows;
     for (uint32_t c = 0; c < g->n; c++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hdf5_open.c - from names of HDF5 files to a data set: which rows there are, which data sets are fields.
+/* hdf5_open.c - from names of HDF5 files to a data set: which rows there are, which data sets are
+ * fields.
  *
- * A file has as many rows as most of its group's data sets; of two counts that as many have, the larger.  Data sets of other
- * lengths are left out, and `ls --schema` names them. */
+ * A file has as many rows as most of its group's data sets; of two counts that as many have, the
+ * larger.  Data sets of other lengths are left out, and `ls --schema` names them. */
 #include <string.h>
 #include <strings.h>
 
@@ -49,7 +50,8 @@ static int expand(stk_names *names, stk_names *groups, const char *url, stk_erro
     const char *group = url[end] ? url + end + 1 : "/";
     stk_names found = { .store = names->store };
     char *file = stk_strndup(url, end);
-    int rc = file ? stk_urls_expand((const char *const[]){ file }, 1, &found, err) : stk_fail_nomem(err, end);
+    int rc = file ? stk_urls_expand((const char *const[]){ file }, 1, &found, err)
+                  : stk_fail_nomem(err, end);
 
     for (size_t i = 0; rc == 0 && i < found.n; i++) {
         char *path = NULL;
@@ -134,13 +136,19 @@ static int no_rows(const stk_hdf5_shard *s, stk_error *err)
     const stk_h5_group *g = &s->sets;
 
     if (g->n)
-        return stk_fail(err, STK_ENOTSUP, "the group %.60s has no data set that is read; %.60s: %s", s->group, g->set[0].name,
-                        g->set[0].refused);
+        return stk_fail(err, STK_ENOTSUP, "the group %.60s has no data set that is read; %.60s: %s",
+                        s->group, g->set[0].name, g->set[0].refused);
     if (g->groups.n)
-        return stk_fail(err, STK_EINVAL, "the group %.60s has no data sets, only groups: say which, as in FILE.h5#%s%s%.60s", s->group,
-                        s->group, s->group[strlen(s->group) - 1] == '/' ? "" : "/", g->groups.name[0]);
+        return stk_fail(
+            err, STK_EINVAL,
+            "the group %.60s has no data sets, only groups: say which, as in FILE.h5#%s%s%.60s",
+            s->group, s->group, s->group[strlen(s->group) - 1] == '/' ? "" : "/",
+            g->groups.name[0]);
     if (g->external.n)
-        return stk_fail(err, STK_EINVAL, "the group %.60s has only links to other files, which are not followed: open those", s->group);
+        return stk_fail(
+            err, STK_EINVAL,
+            "the group %.60s has only links to other files, which are not followed: open those",
+            s->group);
     return stk_fail(err, STK_EINVAL, "the group %.60s is empty", s->group);
 }
 
@@ -201,7 +209,8 @@ static const stk_h5_set *set_find(const stk_h5_group *g, const char *name)
 static int init_far(stk_hdf5_column *c, const stk_h5_file *head, stk_error *err)
 {
     if (c->set->type.size < 8u + head->offsets)
-        return stk_fail(err, STK_ECORRUPT, "the data set %.60s has sequences of %u bytes", c->set->name, c->set->type.size);
+        return stk_fail(err, STK_ECORRUPT, "the data set %.60s has sequences of %u bytes",
+                        c->set->name, c->set->type.size);
     c->far_rows = (FAR_ROWS + c->slab_rows - 1) / c->slab_rows * c->slab_rows;
     c->n_far = (c->set->dim[0] + c->far_rows - 1) / c->far_rows;
     c->far = stk_zalloc((size_t)c->n_far + 1, sizeof *c->far);
@@ -221,7 +230,8 @@ static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_erro
     if (!c->here)
         return stk_fail_nomem(err, (size_t)(n * c->value_bytes));
     for (uint64_t k = 0; k * c->slab_rows < n; k++)
-        STK_TRY(stk_hdf5_slab(&at, k, (stk_bytes){ 0 }, c->here + k * c->slab_rows * c->value_bytes, err));
+        STK_TRY(stk_hdf5_slab(&at, k, (stk_bytes){ 0 }, c->here + k * c->slab_rows * c->value_bytes,
+                              err));
     return 0;
 }
 
@@ -235,12 +245,16 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
         return stk_fail_nomem(err, n * sizeof *s->column);
     for (uint32_t k = 0; k < n; k++) {
         const char *name = h->base.column[k].name, *refused;
-        const stk_h5_set *set = set_find(&s->sets, name), *first = set_find(&h->shard[0].sets, name);
+        const stk_h5_set *set = set_find(&s->sets, name),
+                         *first = set_find(&h->shard[0].sets, name);
 
         if (set && set->refused)
-            return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %.160s", name, set->refused);
+            return stk_fail(err, STK_ENOTSUP, "the data set %.60s is not read: %.160s", name,
+                            set->refused);
         if (!set || !stk_h5_same(first, set))
-            return stk_fail(err, STK_EINVAL, "the data set %.60s is missing, or has another type or shape than in the files before",
+            return stk_fail(err, STK_EINVAL,
+                            "the data set %.60s is missing, or has another type or shape than in "
+                            "the files before",
                             name);
         *rows = k ? *rows : set->dim[0];
         refused = stk_hdf5_column_init(&s->column[k], set);
@@ -249,8 +263,9 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
         if (set->layout == STK_H5_VIRTUAL)
             stk_hdf5_virtual_init(&s->column[k], s);
         if (set->dim[0] != *rows)
-            return stk_fail(err, STK_EINVAL, "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name, set->dim[0],
-                            h->base.column[0].name, *rows);
+            return stk_fail(err, STK_EINVAL,
+                            "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name,
+                            set->dim[0], h->base.column[0].name, *rows);
         STK_TRY(init_column(h, i, &s->column[k], err));
     }
     return 0;
@@ -269,7 +284,8 @@ static int open_files(stk_hdf5 *h, const char *const *urls, size_t n, stk_error 
         if (rc == 0)
             rc = init_columns(h, i, &rows, err);
         if (rc < 0) {
-            stk_error_at(err, h->base.names.name[i], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+            stk_error_at(err, h->base.names.name[i], err ? err->offset : STK_NO_OFFSET,
+                         (stk_bytes){ 0 });
             return rc;
         }
         STK_TRY(stk_table_rows(&h->base, i, rows, err));
@@ -277,7 +293,8 @@ static int open_files(stk_hdf5 *h, const char *const *urls, size_t n, stk_error 
     return 0;
 }
 
-int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
+int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n,
+                  const stk_dataset_options *o, stk_error *err)
 {
     stk_hdf5 *h = STK_NEW(stk_hdf5);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hdf5_rows.c - slabs of rows: chunks put side by side, members taken out of structs, byte orders turned. */
+/* hdf5_rows.c - slabs of rows: chunks put side by side, members taken out of structs, byte orders
+ * turned. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "codec/unpack_chunk.h"
 #include "table/hdf5_data.h"
 
-#define SMALL 4096u             /* bytes of a value below which many are read together ... */
+#define SMALL 4096u                /* bytes of a value below which many are read together ... */
 #define SLAB_AIM ((uint64_t)65536) /* ... as about so many bytes */
-#define FAR_ROWS 4096u          /* sequences whose places are read together, about */
-#define ACROSS_MAX (1u << 22) /* chunks that a row is in */
+#define FAR_ROWS 4096u             /* sequences whose places are read together, about */
+#define ACROSS_MAX (1u << 22)      /* chunks that a row is in */
 #define ROW_MAX ((uint64_t)1 << 36)
 
 /* ---- what a column is ---- */
@@ -45,9 +46,12 @@ static int is_tight(const stk_h5_set *s) /* chunks have whole rows and nothing b
 const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s)
 {
     uint64_t n = inner(s);
-    int plain = s->type.kind == STK_H5_NUMBER && !s->type.swap && !s->type.unsigned64 && !s->type.bits && s->element == s->type.size;
+    int plain = s->type.kind == STK_H5_NUMBER && !s->type.swap && !s->type.unsigned64 &&
+                !s->type.bits && s->element == s->type.size;
 
-    *c = (stk_hdf5_column){ .set = s, .row_bytes = n * s->element, .value_bytes = n * s->type.size };
+    *c = (stk_hdf5_column){ .set = s,
+                            .row_bytes = n * s->element,
+                            .value_bytes = n * s->type.size };
     if (s->rank > 1 && (s->type.kind != STK_H5_NUMBER || s->element != s->type.size))
         return "rows of several texts, sequences or structs are not supported";
     if (s->rank - 1 + s->type.ndim > 7)
@@ -59,7 +63,8 @@ const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s)
     if (s->layout == STK_H5_CHUNKED && c->row_bytes && !init_chunked(c))
         return "its chunks are too large, or its rows are in too many of them";
     if (s->layout == STK_H5_CHUNKED) /* small chunks are not worth a block */
-        c->direct = plain && !s->n_filters && is_tight(s) && (c->value_bytes >= SMALL || c->slab_rows * c->row_bytes < SMALL);
+        c->direct = plain && !s->n_filters && is_tight(s) &&
+                    (c->value_bytes >= SMALL || c->slab_rows * c->row_bytes < SMALL);
     else
         c->direct = plain && s->layout == STK_H5_CONTIGUOUS && c->value_bytes >= SMALL;
     return s->dim[0] / c->slab_rows >= (uint64_t)1 << 40 ? "it has too many rows" : NULL;
@@ -89,7 +94,8 @@ uint64_t stk_hdf5_slab_len(const stk_hdf5_at *at, uint64_t slab)
 static int fail_at(const stk_hdf5_at *at, stk_error *err, int rc)
 {
     if (rc < 0)
-        stk_error_at(err, at->h->base.names.name[at->shard], err ? err->offset : STK_NO_OFFSET, (stk_bytes){ 0 });
+        stk_error_at(err, at->h->base.names.name[at->shard], err ? err->offset : STK_NO_OFFSET,
+                     (stk_bytes){ 0 });
     return rc;
 }
 
@@ -107,8 +113,8 @@ int stk_hdf5_chunks(const stk_hdf5_at *at, const stk_h5_chunks **out, stk_error 
     if (!mine)
         return stk_fail_nomem(err, sizeof *mine);
     rc = stk_h5_chunks_read(mine, &f, at->c->set, err);
-    if (rc == 0 &&
-        atomic_compare_exchange_strong_explicit(&at->c->chunks, &have, mine, memory_order_acq_rel, memory_order_acquire)) {
+    if (rc == 0 && atomic_compare_exchange_strong_explicit(
+                       &at->c->chunks, &have, mine, memory_order_acq_rel, memory_order_acquire)) {
         *out = mine;
         return 0;
     }
@@ -134,7 +140,8 @@ static void turn_words(uint8_t *p, uint64_t len, uint32_t width)
 /* Integers that have bits beside them which do not count. */
 static void widen(const stk_h5_type *t, uint8_t *bytes, uint64_t len)
 {
-    int is_signed = !t->unsigned64 && (t->dtype == STK_I8 || t->dtype == STK_I16 || t->dtype == STK_I32 || t->dtype == STK_I64);
+    int is_signed = !t->unsigned64 && (t->dtype == STK_I8 || t->dtype == STK_I16 ||
+                                       t->dtype == STK_I32 || t->dtype == STK_I64);
     uint64_t high = (uint64_t)1 << (t->bits - 1), mask = high | (high - 1);
     size_t width = stk_dtype_size(t->dtype);
 
@@ -157,7 +164,8 @@ void stk_hdf5_turn(const stk_h5_type *t, uint8_t *bytes, uint64_t len)
         widen(t, bytes, len);
 }
 
-/* Rows as they are stored -> values, one after another.  They may be the same memory where nothing is taken out. */
+/* Rows as they are stored -> values, one after another.  They may be the same memory where nothing
+ * is taken out. */
 static void take_values(const stk_hdf5_column *c, const uint8_t *rows, uint64_t n, uint8_t *dst)
 {
     const stk_h5_set *s = c->set;
@@ -167,7 +175,8 @@ static void take_values(const stk_hdf5_column *c, const uint8_t *rows, uint64_t 
             memcpy(dst, rows, (size_t)(n * c->row_bytes));
     } else
         for (uint64_t i = 0; i < n; i++)
-            memcpy(dst + i * c->value_bytes, rows + i * c->row_bytes + s->offset, (size_t)c->value_bytes);
+            memcpy(dst + i * c->value_bytes, rows + i * c->row_bytes + s->offset,
+                   (size_t)c->value_bytes);
     if (s->type.kind == STK_H5_NUMBER)
         stk_hdf5_turn(&s->type, dst, n * c->value_bytes);
 }
@@ -198,7 +207,8 @@ int stk_hdf5_fill(const stk_hdf5_at *at, stk_bytes *out, stk_error *err)
         put_fill(c->set, row, c->row_bytes);
         take_values(c, row, 1, mine);
         stk_free(row);
-        if (atomic_compare_exchange_strong_explicit(&c->fill, &have, mine, memory_order_acq_rel, memory_order_acquire))
+        if (atomic_compare_exchange_strong_explicit(&c->fill, &have, mine, memory_order_acq_rel,
+                                                    memory_order_acquire))
             have = mine;
         else
             stk_free(mine);
@@ -213,7 +223,8 @@ typedef struct box { /* the part of a slab that a chunk has */
     uint64_t start[STK_H5_RANK], len[STK_H5_RANK];
 } box;
 
-static int box_of(const stk_hdf5_at *at, uint64_t slab, uint32_t k, box *b) /* 1: the chunk is whole */
+/* 1: the chunk is whole */
+static int box_of(const stk_hdf5_at *at, uint64_t slab, uint32_t k, box *b)
 {
     const stk_h5_set *s = at->c->set;
     int whole;
@@ -259,7 +270,8 @@ static void put_box(const stk_h5_set *s, const box *b, const uint8_t *chunk, uin
     }
 }
 
-const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_chunks *all, uint64_t slab)
+const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_chunks *all,
+                                        uint64_t slab)
 {
     const stk_h5_chunk *k = NULL;
 
@@ -271,25 +283,28 @@ const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_c
 typedef struct making { /* a slab */
     const stk_hdf5_at *at;
     uint64_t slab;
-    stk_bytes raw;             /* of the first chunk, or none */
+    stk_bytes raw; /* of the first chunk, or none */
     const stk_h5_chunk *first;
-    uint8_t *rows;             /* as they are stored */
+    uint8_t *rows; /* as they are stored */
     uint64_t chunk_bytes;
     uint8_t *spare; /* room for a chunk */
 } making;
 
-static int unpack_one(making *m, const stk_h5_chunk *k, stk_bytes raw, int whole, uint8_t *dst, stk_error *err)
+static int unpack_one(making *m, const stk_h5_chunk *k, stk_bytes raw, int whole, uint8_t *dst,
+                      stk_error *err)
 {
     const stk_h5_set *s = m->at->c->set;
     uint32_t mask = s->index.raw_edges && !whole ? UINT32_MAX : k->mask;
-    int rc = stk_unpack_chunk(s->filter, s->n_filters, mask, raw, (stk_bytes){ dst, (size_t)m->chunk_bytes }, err);
+    int rc = stk_unpack_chunk(s->filter, s->n_filters, mask, raw,
+                              (stk_bytes){ dst, (size_t)m->chunk_bytes }, err);
 
     if (rc < 0)
         stk_error_at(err, m->at->h->base.names.name[m->at->shard], k->addr, (stk_bytes){ 0 });
     return rc;
 }
 
-static int put_chunk(making *m, const stk_h5_chunk *k, stk_bytes raw, uint32_t number, stk_error *err)
+static int put_chunk(making *m, const stk_h5_chunk *k, stk_bytes raw, uint32_t number,
+                     stk_error *err)
 {
     const stk_h5_set *s = m->at->c->set;
     box b;
@@ -372,7 +387,8 @@ static int make_contiguous(making *m, uint64_t n, stk_error *err)
 }
 
 /* Sources' values are as they are handed out; the fill value is not yet. */
-static int make_virtual(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst, stk_error *err)
+static int make_virtual(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst,
+                        stk_error *err)
 {
     put_fill(c->set, dst, n * c->row_bytes);
     take_values(c, dst, n, dst);
@@ -423,7 +439,8 @@ static int read_far(const stk_hdf5_at *at, uint64_t part, stk_h5_far **out, stk_
     if (!*out || !bytes)
         rc = stk_fail_nomem(err, (size_t)(rows * c->value_bytes));
     for (uint64_t i = 0; rc == 0 && i < slabs; i++)
-        rc = stk_hdf5_slab(at, first / c->slab_rows + i, (stk_bytes){ 0 }, bytes + i * c->slab_rows * c->value_bytes, err);
+        rc = stk_hdf5_slab(at, first / c->slab_rows + i, (stk_bytes){ 0 },
+                           bytes + i * c->slab_rows * c->value_bytes, err);
     for (uint64_t i = 0; rc == 0 && i < rows; i++)
         (*out)[i] = stk_h5_far_read(&at->h->shard[at->shard].head, bytes + i * c->value_bytes);
     stk_free(bytes);
@@ -442,7 +459,8 @@ int stk_hdf5_far(const stk_hdf5_at *at, uint64_t row, stk_h5_far *out, stk_error
 
     if (!have) {
         STK_TRY(read_far(at, part, &mine, err));
-        if (atomic_compare_exchange_strong_explicit(&c->far[part], &have, mine, memory_order_acq_rel, memory_order_acquire))
+        if (atomic_compare_exchange_strong_explicit(&c->far[part], &have, mine,
+                                                    memory_order_acq_rel, memory_order_acquire))
             have = mine;
         else
             stk_free(mine);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hdf5_virtual.c - virtual data sets: rows put together from data sets of other files.
  *
- * Every file that is named is opened with the data set and compared when it is touched again, as all files are.  What HDF5 reads as
- * fill values because a file is missing is refused here: training on them would go unnoticed.  A source is never virtual itself,
- * so that nothing leads in a circle.  Files outside the folder of the one that names them are not opened unless the
+ * Every file that is named is opened with the data set and compared when it is touched again, as
+ * all files are.  What HDF5 reads as fill values because a file is missing is refused here:
+ * training on them would go unnoticed.  A source is never virtual itself, so that nothing leads in
+ * a circle.  Files outside the folder of the one that names them are not opened unless the
  * environment allows it: a data file should not decide what else is read. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,15 +151,16 @@ static const char *source_refused(const stk_h5_set *have, const stk_h5_set *want
         return have->refused;
     if (have->layout == STK_H5_VIRTUAL)
         return "it is virtual itself, which is not supported";
-    if (have->type.kind != want->type.kind || have->type.dtype != want->type.dtype || have->type.size != want->type.size ||
-        have->type.unsigned64 != want->type.unsigned64 || have->type.pad != want->type.pad)
+    if (have->type.kind != want->type.kind || have->type.dtype != want->type.dtype ||
+        have->type.size != want->type.size || have->type.unsigned64 != want->type.unsigned64 ||
+        have->type.pad != want->type.pad)
         return "it has another type";
     return NULL;
 }
 
 /* before: the source that was opened before this one, or NULL. */
-static int open_source(stk_hdf5_source *s, const stk_hdf5 *h, const char *path, const stk_hdf5_source *before, const char *name,
-                       stk_error *err)
+static int open_source(stk_hdf5_source *s, const stk_hdf5 *h, const char *path,
+                       const stk_hdf5_source *before, const char *name, stk_error *err)
 {
     int rc = 0;
 
@@ -172,11 +174,14 @@ static int open_source(stk_hdf5_source *s, const stk_hdf5 *h, const char *path, 
 }
 
 /* Opened and fit for use?  Else *why. */
-static int try_source(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *path, const char *name, const stk_h5_set *set, stk_error *why)
+static int try_source(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *path, const char *name,
+                      const stk_h5_set *set, stk_error *why)
 {
     stk_hdf5_source *s = &v->source[v->n_sources++];
     int rc = open_source(s, h, path, v->n_sources > 1 ? s - 1 : NULL, name, why);
-    const char *refused = rc == 0 ? s->sets.n ? source_refused(&s->sets.set[0], set) : "there is no data set of this name" : NULL;
+    const char *refused = rc == 0 ? s->sets.n ? source_refused(&s->sets.set[0], set)
+                                              : "there is no data set of this name"
+                                  : NULL;
 
     if (rc == 0 && !refused)
         refused = stk_hdf5_column_init(&s->column, &s->sets.set[0]);
@@ -205,8 +210,8 @@ static int init_piece(stk_hdf5_virtual *v, const stk_h5_set *set, const named *k
     uint64_t from, to, elements = c->slab_rows * (c->value_bytes / set->type.size);
 
     *p = (piece){ v->n_sources - 1, k->m->from, k->m->to, 1 };
-    if (!stk_h5_select_settle(&p->from, c->set->rank, c->set->dim, &from) || !stk_h5_select_settle(&p->to, set->rank, set->dim, &to) ||
-        from != to)
+    if (!stk_h5_select_settle(&p->from, c->set->rank, c->set->dim, &from) ||
+        !stk_h5_select_settle(&p->to, set->rank, set->dim, &to) || from != to)
         return 0;
     for (uint32_t d = 1; d < set->rank; d++)
         p->each *= p->to.count[d] * p->to.block[d];
@@ -214,7 +219,8 @@ static int init_piece(stk_hdf5_virtual *v, const stk_h5_set *set, const named *k
     return 1;
 }
 
-static int add_piece(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, stk_h5_set *set, const named *k, stk_error *err)
+static int add_piece(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, stk_h5_set *set,
+                     const named *k, stk_error *err)
 {
     int again = v->n_sources && !by_name(k, k - 1);
     char *path = again ? NULL : source_path(main, k->m->file);
@@ -222,7 +228,9 @@ static int add_piece(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, s
     int rc = 0;
 
     if (!again && !path)
-        return refuse(set, k->m->file, "it is outside the folder; STOKER_HDF5_OUTSIDE=1 in the environment allows that", err);
+        return refuse(
+            set, k->m->file,
+            "it is outside the folder; STOKER_HDF5_OUTSIDE=1 in the environment allows that", err);
     if (!again && try_source(v, h, path, k->m->set, set, &why) < 0)
         rc = refuse(set, k->m->file, why.message, err);
     else if (!init_piece(v, set, k))
@@ -231,7 +239,8 @@ static int add_piece(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, s
     return rc;
 }
 
-static int open_pieces(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, stk_h5_set *set, stk_error *err)
+static int open_pieces(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *main, stk_h5_set *set,
+                       stk_error *err)
 {
     uint32_t n = set->n_mappings, used = 0;
     named *all = stk_alloc((n + 1) * sizeof *all);
@@ -284,7 +293,7 @@ int stk_hdf5_virtual_open(stk_hdf5 *h, uint64_t shard, stk_error *err)
         if (set->layout != STK_H5_VIRTUAL || set->refused)
             continue;
         s->virtual[s->n_virtual].name = set->name;
-        STK_TRY(open_pieces(&s->virtual[s->n_virtual++], h, h->base.names.name[shard], set, err));
+        STK_TRY(open_pieces(&s->virtual[s->n_virtual++], h, h -> base.names.name[shard], set, err));
     }
     return 0;
 }
@@ -308,7 +317,8 @@ void stk_hdf5_virtual_print(const stk_hdf5_shard *s, stk_fingerprint *out)
 {
     for (uint32_t i = 0; i < s->n_virtual; i++)
         for (uint32_t k = 0; k < s->virtual[i].n_sources; k++)
-            out->content = stk_hash64(out->content, &s->virtual[i].source[k].file->base.file[0].size, sizeof(uint64_t));
+            out->content = stk_hash64(
+                out->content, &s->virtual[i].source[k].file->base.file[0].size, sizeof(uint64_t));
 }
 
 /* ---- rows ---- */
@@ -323,12 +333,15 @@ typedef struct making { /* rows [first, first + n) of a virtual data set */
     uint64_t number; /* of the slab; UINT64_MAX: none */
 } making;
 
-/* The slab with this element of a source: *at: the element's place in it; *left: elements from it on. */
-static int get_slab(making *m, const piece *p, uint64_t element, uint64_t *at, uint64_t *left, stk_error *err)
+/* The slab with this element of a source: *at: the element's place in it; *left: elements from it
+ * on. */
+static int get_slab(making *m, const piece *p, uint64_t element, uint64_t *at, uint64_t *left,
+                    stk_error *err)
 {
     stk_hdf5_source *src = &m->c->virtual->source[p->source];
     stk_hdf5_at from = { src->file, 0, &src->column };
-    uint64_t inner = src->column.value_bytes / m->size, number = element / inner / src->column.slab_rows;
+    uint64_t inner = src->column.value_bytes / m->size,
+             number = element / inner / src->column.slab_rows;
     size_t room = (size_t)(src->column.slab_rows * src->column.value_bytes);
 
     if (m->number != number || m->source != p->source) {
@@ -358,13 +371,15 @@ static int put_elements(making *m, const piece *p, uint64_t i, uint64_t end, stk
 
     while (i < end) {
         uint64_t run, from_run, at = 0, left = 0;
-        uint64_t to = stk_h5_select_at(&p->to, set->dim, i, &run), from = stk_h5_select_at(&p->from, source->dim, i, &from_run);
+        uint64_t to = stk_h5_select_at(&p->to, set->dim, i, &run),
+                 from = stk_h5_select_at(&p->from, source->dim, i, &from_run);
 
         STK_TRY(get_slab(m, p, from, &at, &left, err));
         run = run < from_run ? run : from_run;
         run = run < left ? run : left;
         run = run < end - i ? run : end - i;
-        memcpy(m->dst + (to - m->first * inner) * m->size, m->slab + at * m->size, (size_t)(run * m->size));
+        memcpy(m->dst + (to - m->first * inner) * m->size, m->slab + at * m->size,
+               (size_t)(run * m->size));
         i += run;
     }
     return 0;
@@ -382,17 +397,22 @@ static int put_piece(making *m, const piece *p, uint64_t end, stk_error *err)
         a = a > m->first ? a : m->first;
         b = b < end ? b : end;
         if (a < b)
-            STK_TRY(put_elements(m, p, (k * block + a - start - k * stride) * p->each, (k * block + b - start - k * stride) * p->each, err));
+            STK_TRY(put_elements(m, p, (k * block + a - start - k * stride) * p->each,
+                                 (k * block + b - start - k * stride) * p->each, err));
     }
     return 0;
 }
 
-int stk_hdf5_virtual_rows(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst, stk_error *err)
+int stk_hdf5_virtual_rows(const stk_hdf5_column *c, uint64_t first, uint64_t n, uint8_t *dst,
+                          stk_error *err)
 {
-    making m = { .c = c, .first = first, .size = c->set->type.size, .dst = dst, .number = UINT64_MAX };
+    making m = {
+        .c = c, .first = first, .size = c->set->type.size, .dst = dst, .number = UINT64_MAX
+    };
     int rc = 0;
 
-    for (uint32_t i = 0; rc == 0 && i < c->virtual->n; i++) /* in their order: where two overlap the later one counts */
+    /* in their order: where two overlap the later one counts */
+    for (uint32_t i = 0; rc == 0 && i < c->virtual->n; i++)
         if (c->virtual->piece[i].to.start[0] < first + n)
             rc = put_piece(&m, &c->virtual->piece[i], first + n, err);
     if (m.slab)

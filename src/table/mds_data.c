@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mds_data.c - MDS shards as a loader reads them.
  *
- * A sample of a plain shard is one range, of which columns are cut out.  A packed shard is a block: it is unpacked as a
- * whole and kept in the block cache while samples of it are wanted. */
+ * A sample of a plain shard is one range, of which columns are cut out.  A packed shard is a block:
+ * it is unpacked as a whole and kept in the block cache while samples of it are wanted. */
 #include "table/mds_data.h"
 
 #include <string.h>
@@ -58,8 +58,8 @@ static int head_get(const stk_mds *m, uint64_t shard, stk_bytes *out, stk_error 
     if (!mine)
         return stk_fail_nomem(err, (size_t)len);
     rc = stk_file_read(file, 0, mine, (size_t)len, err);
-    if (rc == 0 && atomic_compare_exchange_strong_explicit(&f->head, &have, mine, memory_order_acq_rel,
-                                                           memory_order_acquire))
+    if (rc == 0 && atomic_compare_exchange_strong_explicit(
+                       &f->head, &have, mine, memory_order_acq_rel, memory_order_acquire))
         have = mine;
     else
         stk_free(mine);
@@ -73,7 +73,8 @@ static const stk_gather *gather_of(const stk_mds *m, uint32_t number)
     return number >= STK_GATHER_FIRST ? stk_gather_number(&m->base.gathers, number) : NULL;
 }
 
-/* Bytes of a packed shard, unpacked: of LitData's with its table of places, which may be counted or not. */
+/* Bytes of a packed shard, unpacked: of LitData's with its table of places, which may be counted or
+ * not. */
 static uint64_t most_bytes(const stk_mds *m, const stk_mds_shard *s)
 {
     return s->raw_bytes + (m->index.litdata ? stk_mds_head(s->samples) : 0);
@@ -89,10 +90,12 @@ typedef struct framed { /* a sample of one */
 static int framed_find(const stk_mds *m, uint64_t shard, uint32_t i, framed *out, stk_error *err)
 {
     STK_TRY(head_get(m, shard, &out->head, err));
-    return stk_litdata_frame_of(out->head, &m->index, &m->index.shard[shard], m->base.file[shard].size, i, &out->frame, err);
+    return stk_litdata_frame_of(out->head, &m->index, &m->index.shard[shard],
+                                m->base.file[shard].size, i, &out->frame, err);
 }
 
-static int framed_locate(const stk_mds *m, const stk_gather *g, const stk_entry *e, stk_place *out, stk_error *err)
+static int framed_locate(const stk_mds *m, const stk_gather *g, const stk_entry *e, stk_place *out,
+                         stk_error *err)
 {
     framed x;
 
@@ -105,19 +108,23 @@ static int framed_locate(const stk_mds *m, const stk_gather *g, const stk_entry 
     return 0;
 }
 
-static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row, stk_error *err);
+static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row,
+                         stk_error *err);
 
-static int framed_gather(const stk_mds *m, const stk_gather *g, const framed *x, stk_unpack_job *job, stk_error *err)
+static int framed_gather(const stk_mds *m, const stk_gather *g, const framed *x,
+                         stk_unpack_job *job, stk_error *err)
 {
     size_t room = (size_t)x->frame.unpacked + 1, each = (size_t)g->n * g->size;
     uint8_t *all = stk_large_alloc(room);
     uint64_t at, len;
-    int rc = all ? stk_unpack_page(STK_PQ_ZSTD, job->raw, all, room - 1, err) : stk_fail_nomem(err, room);
+    int rc = all ? stk_unpack_page(STK_PQ_ZSTD, job->raw, all, room - 1, err)
+                 : stk_fail_nomem(err, room);
 
     for (uint32_t i = 0; rc == 0 && i < x->frame.n; i++) {
         rc = stk_litdata_in_frame(x->head, &x->frame, x->frame.first + i, &at, &len, err);
         if (rc == 0)
-            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)len }, (uint8_t *)job->dst + i * each, err);
+            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)len },
+                               (uint8_t *)job->dst + i * each, err);
     }
     stk_large_free(all, room);
     job->len = x->frame.n * each;
@@ -135,7 +142,8 @@ static int framed_unpack(const stk_mds *m, const stk_gather *g, stk_unpack_job *
     return stk_unpack_page(STK_PQ_ZSTD, job->raw, job->dst, job->len, err);
 }
 
-static int framed_pick(const stk_mds *m, const stk_entry *e, uint32_t column, stk_bytes *bytes, stk_error *err)
+static int framed_pick(const stk_mds *m, const stk_entry *e, uint32_t column, stk_bytes *bytes,
+                       stk_error *err)
 {
     const stk_gather *g = gather_of(m, column);
     uint64_t at, len;
@@ -148,13 +156,14 @@ static int framed_pick(const stk_mds *m, const stk_entry *e, uint32_t column, st
     } else
         STK_TRY(stk_litdata_in_frame(x.head, &x.frame, (uint32_t)e->row, &at, &len, err));
     if (at > bytes->len || len > bytes->len - at)
-        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row, bytes->len);
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row,
+                        bytes->len);
     *bytes = (stk_bytes){ bytes->data + at, (size_t)len };
     return g ? 0 : stk_mds_value(&m->index, *bytes, column, bytes, err);
 }
 
-static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named, stk_place *out,
-                       stk_error *err)
+static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
+                       stk_place *out, stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
@@ -177,7 +186,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         return 0;
     }
     STK_TRY(head_get(m, e->shard, &head, err));
-    STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row, &out->offset, &out->len, err));
+    STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row,
+                          &out->offset, &out->len, err));
     out->unpacked = g ? (uint64_t)g->n * g->size : out->len ? out->len : 1;
     return 0;
 }
@@ -185,7 +195,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 /* ---- making it ---- */
 
 /* The whole of a packed shard, in room for most_bytes(); *len: as much as it is. */
-static int unpack_shard(const stk_mds *m, const stk_mds_shard *s, stk_bytes raw, uint8_t *dst, size_t *len, stk_error *err)
+static int unpack_shard(const stk_mds *m, const stk_mds_shard *s, stk_bytes raw, uint8_t *dst,
+                        size_t *len, stk_error *err)
 {
     *len = (size_t)s->raw_bytes;
     if (m->index.litdata && stk_unpack_page(s->codec, raw, dst, *len, err) == 0)
@@ -194,7 +205,8 @@ static int unpack_shard(const stk_mds *m, const stk_mds_shard *s, stk_bytes raw,
     return stk_unpack_page(s->codec, raw, dst, *len, err);
 }
 
-static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row, stk_error *err)
+static int gather_sample(const stk_mds *m, const stk_gather *g, stk_bytes sample, uint8_t *row,
+                         stk_error *err)
 {
     stk_bytes value;
 
@@ -217,7 +229,8 @@ static int gather_shard(const stk_mds *m, const stk_gather *g, stk_unpack_job *j
     for (uint32_t i = 0; rc == 0 && i < s->samples; i++) {
         rc = stk_mds_place((stk_bytes){ all, len }, s->samples, len, i, &at, &n, err);
         if (rc == 0)
-            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)n }, (uint8_t *)job->dst + i * each, err);
+            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)n },
+                               (uint8_t *)job->dst + i * each, err);
     }
     stk_large_free(all, room);
     job->len = s->samples * each;
@@ -234,7 +247,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     if (m->index.frame_rows)
         return framed_unpack(m, g, job, err);
     if (job->place->shared)
-        return g ? gather_shard(m, g, job, err) : unpack_shard(m, s, job->raw, job->dst, &job->len, err);
+        return g ? gather_shard(m, g, job, err)
+                 : unpack_shard(m, s, job->raw, job->dst, &job->len, err);
     if (g) {
         job->len = (size_t)g->n * g->size;
         return gather_sample(m, g, job->raw, job->dst, err);
@@ -246,8 +260,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     return 0;
 }
 
-static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at,
-                     stk_bytes *bytes, stk_error *err)
+static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                     const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
@@ -261,12 +275,14 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
         size_t each = (size_t)g->n * g->size;
 
         if (bytes->len < (e->row + 1) * each)
-            return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row, bytes->len);
+            return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %zu bytes", e->row,
+                            bytes->len);
         *bytes = (stk_bytes){ bytes->data + e->row * each, each };
         return 0;
     }
     STK_TRY(stk_mds_place(*bytes, s->samples, bytes->len, (uint32_t)e->row, &from, &len, err));
-    return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len }, (uint32_t)f->offset, bytes, err);
+    return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len },
+                         (uint32_t)f->offset, bytes, err);
 }
 
 /* ---- hashes ---- */
@@ -294,10 +310,12 @@ static int verify_one(void *cookie, stk_bytes key, stk_bytes value, stk_error *e
     }
     STK_TRY(rc);
     v->known++;
-    return !strcmp(have, want) ? 0
-                               : stk_fail(err, STK_ECORRUPT, "its %s is %.20s..., and index.json says %.20s...: the file was "
-                                                             "changed or damaged, copy it again",
-                                          name, have, want);
+    return !strcmp(have, want)
+               ? 0
+               : stk_fail(err, STK_ECORRUPT,
+                          "its %s is %.20s..., and index.json says %.20s...: the file was "
+                          "changed or damaged, copy it again",
+                          name, have, want);
 }
 
 static int data_verify(const stk_dataset *d, uint64_t shard, stk_error *err)
@@ -310,8 +328,11 @@ static int data_verify(const stk_dataset *d, uint64_t shard, stk_error *err)
     if (!hashes)
         return 0;
     STK_TRY(stk_table_acquire(d, shard, &v.file, err));
-    STK_TRY(stk_json_members((stk_bytes){ (const uint8_t *)hashes, strlen(hashes) }, verify_one, &v, err));
-    return v.unknown && !v.known ? stk_fail(err, STK_ENOTSUP, "this build knows none of its hashes: %.100s", hashes) : 0;
+    STK_TRY(stk_json_members((stk_bytes){ (const uint8_t *)hashes, strlen(hashes) }, verify_one, &v,
+                             err));
+    return v.unknown && !v.known
+               ? stk_fail(err, STK_ENOTSUP, "this build knows none of its hashes: %.100s", hashes)
+               : 0;
 }
 
 static void data_close(stk_dataset *d)
@@ -326,10 +347,10 @@ static void data_close(stk_dataset *d)
     stk_free(m);
 }
 
-#define OPS                                                                                                    \
-    STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint, .locate = data_locate,         \
-    .acquire = stk_table_acquire, .unpack = data_unpack, .pick = data_pick, .verify = data_verify,             \
-    .close = data_close
+#define OPS                                                                                        \
+    STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint,                    \
+                   .locate = data_locate, .acquire = stk_table_acquire, .unpack = data_unpack,     \
+                   .pick = data_pick, .verify = data_verify, .close = data_close
 
 const stk_data_ops stk_mds_ops = { .name = "mds", .plural = "MDS shards", OPS };
 const stk_data_ops stk_litdata_ops = { .name = "litdata", .plural = "LitData chunks", OPS };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mds_data.h - MosaicML's data sets (a folder with index.json and .mds shards) as a kind of data; LitData's chunks, whose layout is
- * nearly the same, as another. */
+/* mds_data.h - MosaicML's data sets (a folder with index.json and .mds shards) as a kind of data;
+ * LitData's chunks, whose layout is nearly the same, as another. */
 #ifndef STOKER_MDS_DATA_H
 #define STOKER_MDS_DATA_H
 
@@ -15,14 +15,15 @@ typedef struct stk_mds_file { /* one shard */
 } stk_mds_file;
 
 typedef struct stk_mds { /* Thread: any, once opened. */
-    stk_table base; /* of the files that are read */
+    stk_table base;      /* of the files that are read */
     stk_mds_index index;
     stk_mds_file *file;
     uint32_t print; /* of index.json */
 } stk_mds;
 
 int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err);
+int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
+                 stk_error *err);
 extern const stk_data_ops stk_mds_ops, stk_litdata_ops;
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mds_open.c - from a folder, or its index.json, to a data set.  Of a shard that is there both packed and not, the
- * plain file is read. */
+/* mds_open.c - from a folder, or its index.json, to a data set.  Of a shard that is there both
+ * packed and not, the plain file is read. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,8 +42,9 @@ static int looks_like(const char *path)
     char *head = stk_alloc(LOOK);
     FILE *f = head ? fopen(path, "rb") : NULL;
     size_t n = f ? fread(head, 1, LOOK, f) : 0;
-    int yes = n && ((memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8)) ||
-                    (memmem(head, n, "\"chunk_bytes\"", 13) && memmem(head, n, "\"chunks\"", 8)));
+    int yes = n &&
+              ((memmem(head, n, "\"column_encodings\"", 18) && memmem(head, n, "\"shards\"", 8)) ||
+               (memmem(head, n, "\"chunk_bytes\"", 13) && memmem(head, n, "\"chunks\"", 8)));
 
     if (f)
         fclose(f);
@@ -56,7 +57,8 @@ int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *
     char path[4096];
 
     (void)o;
-    return n == 1 && index_name(urls[0], path, sizeof path) && (is_remote(path) || looks_like(path));
+    return n == 1 && index_name(urls[0], path, sizeof path) &&
+           (is_remote(path) || looks_like(path));
 }
 
 /* LitData's index has chunks, MosaicML's has shards. */
@@ -118,14 +120,16 @@ static int add_file(stk_mds *m, uint64_t i, const char *path, size_t folder, stk
     const stk_mds_shard *s = &m->index.shard[i];
     char full[4096];
     struct stat st;
-    int fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->raw) < sizeof full;
+    int fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->raw) <
+               sizeof full;
 
     m->base.file[i].size = s->raw_bytes;
     if (fits && m->index.litdata) {
         m->file[i].packed = s->zip != NULL;
         STK_TRY(file_size(m, full, &m->base.file[i].size, err));
     } else if (fits && s->zip && (is_remote(path) || stat(full, &st))) {
-        fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->zip) < sizeof full;
+        fits = (size_t)snprintf(full, sizeof full, "%.*s%s", (int)folder, path, s->zip) <
+               sizeof full;
         m->file[i].packed = 1;
         m->base.file[i].size = s->zip_bytes;
     }
@@ -175,7 +179,8 @@ static int open_index(stk_mds *m, const char *url, stk_error *err)
     return rc;
 }
 
-int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o, stk_error *err)
+int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
+                 stk_error *err)
 {
     stk_mds *m = STK_NEW(stk_mds);
 

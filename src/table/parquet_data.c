@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet_data.c - Parquet files as a loader reads them.
  *
- * A large value is a range of its file, taken as it is or as a few snappy blocks; everything else is a block
- * of pages that is decoded once, kept in the block cache, and rows are picked from it. */
+ * A large value is a range of its file, taken as it is or as a few snappy blocks; everything else
+ * is a block of pages that is decoded once, kept in the block cache, and rows are picked from
+ * it. */
 #include "table/parquet_data.h"
 
 #include <string.h>
@@ -138,8 +139,9 @@ static int check_length(const stk_pq_field *f, size_t len, stk_error *err)
 {
     if (!f->leaf.fixed || len == (uint64_t)f->leaf.fixed * f->leaf.width)
         return 0;
-    return stk_fail(err, STK_ECORRUPT, "column %.60s: a list of %zu bytes, and its schema says %u values", f->name, len,
-                    f->leaf.fixed);
+    return stk_fail(err, STK_ECORRUPT,
+                    "column %.60s: a list of %zu bytes, and its schema says %u values", f->name,
+                    len, f->leaf.fixed);
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
@@ -150,14 +152,16 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     uint32_t chunk = (uint32_t)(at->block >> BLOCK_BITS);
 
     if (at->block & STK_PQ_GATHERED)
-        return stk_pq_gather_pick(p, stk_gather_number(&p->base.gathers, (uint32_t)f->offset), at, bytes, err);
+        return stk_pq_gather_pick(p, stk_gather_number(&p->base.gathers, (uint32_t)f->offset), at,
+                                  bytes, err);
     STK_TRY(stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
                               at->row, bytes, err));
     return check_length(&p->field[f->offset], bytes->len, err);
 }
 
 /* Both kinds of blocks begin with how many rows they have. */
-static uint64_t data_rest(const stk_dataset *d, uint64_t shard, const stk_place *at, stk_bytes block)
+static uint64_t data_rest(const stk_dataset *d, uint64_t shard, const stk_place *at,
+                          stk_bytes block)
 {
     uint64_t rows;
 
@@ -167,7 +171,8 @@ static uint64_t data_rest(const stk_dataset *d, uint64_t shard, const stk_place 
 }
 
 /* Lists whose length the schema says are checked one by one where one is of another length. */
-static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *at, stk_value_span *s)
+static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f,
+                      const stk_place *at, stk_value_span *s)
 {
     const stk_parquet *p = of(d);
     const stk_pq_file *meta = p->shard[e->shard].meta;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet_data.h - Parquet files as a kind of data.
  *
- * A sample is a row; its number says file, row group and row by arithmetic, so that no row costs memory.
- * What is known of a chunk (a column's pages in one row group) is a table that is made when the chunk
- * is first touched, published by compare-and-swap, and kept: row seek points of a column of large
- * values, else the list of its pages.  Columns named in folders (year=2024) are constants of a file. */
+ * A sample is a row; its number says file, row group and row by arithmetic, so that no row costs
+ * memory.  What is known of a chunk (a column's pages in one row group) is a table that is made
+ * when the chunk is first touched, published by compare-and-swap, and kept: row seek points of a
+ * column of large values, else the list of its pages.  Columns named in folders (year=2024) are
+ * constants of a file. */
 #ifndef STOKER_PARQUET_DATA_H
 #define STOKER_PARQUET_DATA_H
 
@@ -43,7 +44,7 @@ typedef struct stk_pq_field {
 } stk_pq_field;
 
 typedef struct stk_parquet { /* Thread: any, once opened. */
-    stk_table base; /* a file's fingerprint is that of its footer */
+    stk_table base;          /* a file's fingerprint is that of its footer */
     uint32_t n_fields, n_partitions;
     stk_pq_field *field;
     stk_pq_shard *shard;
@@ -71,18 +72,18 @@ int stk_pq_block_pick(const stk_pq_leaf *l, const stk_pq_table *t, uint64_t row,
 void stk_pq_block_span(const stk_pq_leaf *l, uint64_t row, stk_value_span *s);
 
 /* parquet_gather.c: columns taken together, as blocks of whole rows. */
-int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e, stk_place *out,
-                         stk_error *err);
+int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e,
+                         stk_place *out, stk_error *err);
 int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *err);
-int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at, stk_bytes *bytes,
-                       stk_error *err);
+int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at,
+                       stk_bytes *bytes, stk_error *err);
 void stk_pq_gather_span(const stk_gather *g, const stk_place *at, stk_value_span *s);
 /* A chunk's block, decoded: appended to *v (zeros at first). */
 int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint32_t block,
                       stk_pq_vector *v, stk_error *err);
 
-/* parquet_points.c: row seek points of all chunks that want them: found beside the data or in the cache,
- * else made and written there. */
+/* parquet_points.c: row seek points of all chunks that want them: found beside the data or in the
+ * cache, else made and written there. */
 int stk_parquet_points(stk_parquet *p, const stk_dataset_options *o, stk_error *err);
 
 #endif

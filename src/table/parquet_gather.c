@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet_gather.c - columns taken together: blocks of whole rows, made of many columns' pages.
  *
- * A block has the rows of one page of the first column, or a part of them where all columns together
- * would take more than BLOCK_AIM.  The reader brings the first column's page; the others are read
- * while the block is made.  A row is then one piece of memory, however many columns it has. */
+ * A block has the rows of one page of the first column, or a part of them where all columns
+ * together would take more than BLOCK_AIM.  The reader brings the first column's page; the others
+ * are read while the block is made.  A row is then one piece of memory, however many columns it
+ * has. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -45,8 +46,8 @@ static uint32_t block_of(const stk_pq_table *t, uint64_t row)
 }
 
 /* Which rows are made together with this one of the file. */
-static int slab_of(const stk_parquet *p, const stk_gather *g, uint64_t shard, uint64_t row, slab *out,
-                   stk_error *err)
+static int slab_of(const stk_parquet *p, const stk_gather *g, uint64_t shard, uint64_t row,
+                   slab *out, stk_error *err)
 {
     const stk_pq_file *f = p->shard[shard].meta;
     uint32_t group = stk_pq_group_of(f, row), c = 0;
@@ -73,8 +74,8 @@ static int slab_of(const stk_parquet *p, const stk_gather *g, uint64_t shard, ui
     return 0;
 }
 
-int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e, stk_place *out,
-                         stk_error *err)
+int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_entry *e,
+                         stk_place *out, stk_error *err)
 {
     const stk_pq_file *f = p->shard[e->shard].meta;
     uint64_t first;
@@ -84,7 +85,8 @@ int stk_pq_gather_locate(const stk_parquet *p, const stk_gather *g, const stk_en
     first = f->group[s.group].first + s.first;
     *out = (stk_place){ .offset = s.page.offset,
                         .len = s.page.len,
-                        .block = STK_PQ_GATHERED | (uint64_t)(g->number - STK_GATHER_FIRST) << 48 | first,
+                        .block = STK_PQ_GATHERED | (uint64_t)(g->number - STK_GATHER_FIRST) << 48 |
+                                 first,
                         .shared = 1,
                         .row = e->row - first };
     out->unpacked = sizeof(head) + s.rows * ((uint64_t)g->n * g->size + (g->strict ? 4 : 0)) + 8;
@@ -95,14 +97,15 @@ int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint
                       stk_pq_vector *v, stk_error *err)
 {
     const stk_pq_file *f = p->shard[shard].meta;
-    const stk_pq_table *t =
-        atomic_load_explicit(&p->shard[shard].table[chunk], memory_order_acquire);
+    const stk_pq_table *t = atomic_load_explicit(&p->shard[shard].table[chunk],
+                                                 memory_order_acquire);
     const stk_pq_block *b = &t->block[block];
     stk_pq_decode d = { &f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, stk_unpack_page,
                         t->dictionary.leaf ? &t->dictionary : NULL, READ_MAX };
     uint8_t *bytes = stk_alloc((size_t)b->len);
     stk_file *file = NULL;
-    int rc = bytes ? stk_table_acquire(&p->base.data, shard, &file, err) : stk_fail_nomem(err, (size_t)b->len);
+    int rc = bytes ? stk_table_acquire(&p->base.data, shard, &file, err)
+                   : stk_fail_nomem(err, (size_t)b->len);
 
     if (rc == 0)
         rc = stk_file_read(file, b->offset, bytes, (size_t)b->len, err);
@@ -160,7 +163,8 @@ static int make_column(making *m, uint32_t c, stk_error *err)
         return 0;
     chunk = m->s.group * f->n_leaves + leaf;
     STK_TRY(stk_pq_table_get(m->p, m->shard, chunk, &t, err));
-    for (uint32_t b = t->n_blocks ? block_of(t, m->s.first) : 0; rc == 0 && done < m->s.rows && b < t->n_blocks; b++) {
+    for (uint32_t b = t->n_blocks ? block_of(t, m->s.first) : 0;
+         rc == 0 && done < m->s.rows && b < t->n_blocks; b++) {
         stk_pq_vector v = { 0 };
         uint64_t at = m->s.first + done - t->block[b].first, n = 0;
 
@@ -173,14 +177,17 @@ static int make_column(making *m, uint32_t c, stk_error *err)
         done += n;
     }
     if (rc == 0 && done < m->s.rows)
-        rc = stk_fail(err, STK_ECORRUPT, "column %.60s ends early", m->p->field[m->g->column[c].field].name);
+        rc = stk_fail(err, STK_ECORRUPT, "column %.60s ends early",
+                      m->p->field[m->g->column[c].field].name);
     return rc;
 }
 
 int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *err)
 {
-    uint64_t block = job->place->block & ~STK_PQ_GATHERED, first = block & (((uint64_t)1 << 48) - 1);
-    const stk_gather *g = stk_gather_number(&p->base.gathers, STK_GATHER_FIRST + (uint32_t)(block >> 48));
+    uint64_t block = job->place->block & ~STK_PQ_GATHERED,
+             first = block & (((uint64_t)1 << 48) - 1);
+    const stk_gather *g = stk_gather_number(&p->base.gathers,
+                                            STK_GATHER_FIRST + (uint32_t)(block >> 48));
     making m = { .p = p, .g = g, .shard = job->shard, .row = (uint8_t *)job->dst + sizeof(head) };
     head *h = job->dst;
     uint64_t bytes;
@@ -200,14 +207,15 @@ int stk_pq_gather_unpack(const stk_parquet *p, stk_unpack_job *job, stk_error *e
     return 0;
 }
 
-int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at, stk_bytes *bytes,
-                       stk_error *err)
+int stk_pq_gather_pick(const stk_parquet *p, const stk_gather *g, const stk_place *at,
+                       stk_bytes *bytes, stk_error *err)
 {
     const head *h = (const head *)(const void *)bytes->data;
     size_t each = (size_t)g->n * g->size;
 
     if (at->row >= h->rows)
-        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %" PRIu64, at->row, h->rows);
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a block of %" PRIu64, at->row,
+                        h->rows);
     if (h->null_at) {
         const uint32_t *null = (const uint32_t *)(const void *)(bytes->data + h->null_at);
 
@@ -225,7 +233,8 @@ void stk_pq_gather_span(const stk_gather *g, const stk_place *at, stk_value_span
 
     s->n = left < s->n ? left : s->n;
     if (h->null_at) {
-        const uint32_t *null = (const uint32_t *)(const void *)(s->block.data + h->null_at) + at->row;
+        const uint32_t *null = (const uint32_t *)(const void *)(s->block.data + h->null_at) +
+                               at->row;
 
         while (n < s->n && !null[n])
             n++;

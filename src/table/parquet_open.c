@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parquet_open.c - from names of files to a data set: footers, one schema, columns in folders' names.
+/* parquet_open.c - from names of files to a data set: footers, one schema, columns in folders'
+ * names.
  *
  * The fields are the columns of the first file, then what later files have besides, then partition
- * columns (year=2024/ in the path, as Hive writes it).  A file without a column has nulls there; a column
- * that has another type in another file is an error with both names. */
+ * columns (year=2024/ in the path, as Hive writes it).  A file without a column has nulls there; a
+ * column that has another type in another file is an error with both names. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -104,22 +105,30 @@ static int same_type(const stk_pq_leaf *a, const stk_pq_leaf *b)
 /* A time's unit; "": it is not one. */
 static const char *time_unit(const stk_pq_leaf *l)
 {
-    return l->meaning == STK_PQ_TIME || l->meaning == STK_PQ_TIMESTAMP || l->meaning == STK_PQ_DATE ? l->unit : "";
+    return l->meaning == STK_PQ_TIME || l->meaning == STK_PQ_TIMESTAMP || l->meaning == STK_PQ_DATE
+               ? l->unit
+               : "";
 }
 
 /* File i has a column that does not go with those of the files before. */
-static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, const stk_pq_leaf *l, stk_error *err)
+static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, const stk_pq_leaf *l,
+                   stk_error *err)
 {
     const char *a = time_unit(was), *b = time_unit(l);
 
     if (!was->refused != !l->refused)
-        stk_fail(err, STK_ENOTSUP, "column %.60s can be read in some files and not in others, because %s: open them apart", l->name,
-                 l->refused ? l->refused : was->refused);
+        stk_fail(
+            err, STK_ENOTSUP,
+            "column %.60s can be read in some files and not in others, because %s: open them apart",
+            l->name, l->refused ? l->refused : was->refused);
     else if (same_type(was, l))
-        stk_fail(err, STK_EINVAL, "column %.60s is %s here and %s in the files before: open them apart, or cast it", l->name,
-                 *b ? b : "a plain number", *a ? a : "a plain number");
+        stk_fail(err, STK_EINVAL,
+                 "column %.60s is %s here and %s in the files before: open them apart, or cast it",
+                 l->name, *b ? b : "a plain number", *a ? a : "a plain number");
     else
-        stk_fail(err, STK_EINVAL, "column %.60s has another type here than in the files before: open them apart", l->name);
+        stk_fail(err, STK_EINVAL,
+                 "column %.60s has another type here than in the files before: open them apart",
+                 l->name);
     stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
     return !was->refused != !l->refused ? STK_ENOTSUP : STK_EINVAL;
 }
@@ -137,11 +146,13 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
 
         if (at < 0)
             STK_TRY(add_field(p, l->name, l, -1, err));
-        else if (!same_type(&p->field[at].leaf, l) || strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
+        else if (!same_type(&p->field[at].leaf, l) ||
+                 strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
             return differs(p, i, &p->field[at].leaf, l, err);
         else {
             if (l->meaning != STK_PQ_TEXT && p->field[at].leaf.meaning == STK_PQ_TEXT)
-                p->field[at].leaf.meaning = l->meaning; /* bytes, since not all files say that it is text */
+                /* bytes, since not all files say that it is text */
+                p->field[at].leaf.meaning = l->meaning;
             if (l->max_def > p->field[at].leaf.max_def)
                 p->field[at].leaf.max_def = l->max_def;
             if (l->fixed != p->field[at].leaf.fixed)
@@ -162,7 +173,8 @@ static int twice(const stk_parquet *p, uint64_t i, stk_error *err)
         if (j < k)
             break;
     }
-    stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names", m->leaf[k < m->n_leaves ? k : 0].name);
+    stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names",
+             m->leaf[k < m->n_leaves ? k : 0].name);
     stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
     return STK_ENOTSUP;
 }
@@ -205,7 +217,10 @@ static int split(const char *part, size_t len, size_t *name)
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* %2F and its like, which writers put for characters that a path can't have. */
@@ -214,7 +229,9 @@ static void decode(char *text)
     char *to = text;
 
     for (; *text; to++) {
-        int code = *text == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0 ? hex(text[1]) << 4 | hex(text[2]) : 0;
+        int code = *text == '%' && hex(text[1]) >= 0 && hex(text[2]) >= 0
+                       ? hex(text[1]) << 4 | hex(text[2])
+                       : 0;
 
         *to = code ? (char)code : *text;
         text += code ? 3 : 1;
@@ -259,7 +276,8 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
             if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
                 STK_TRY(add_field(p, name, &text, (int)p->n_partitions++, err));
             else if (!collect && f >= 0 && p->field[f].partition >= 0)
-                STK_TRY(set_constant(&p->shard[i].constant[p->field[f].partition], at + n + 1, len - n - 1, err));
+                STK_TRY(set_constant(&p->shard[i].constant[p->field[f].partition], at + n + 1,
+                                     len - n - 1, err));
         }
         at += len;
         at += *at == '/';
@@ -339,7 +357,9 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
         const stk_pq_leaf *l = &p->field[i].leaf;
         stk_field_type *t = &p->base.column[i];
 
-        *t = (stk_field_type){ .name = p->field[i].name, .nullable = l->max_def > 0, .refused = l->refused };
+        *t = (stk_field_type){ .name = p->field[i].name,
+                               .nullable = l->max_def > 0,
+                               .refused = l->refused };
         if (l->refused)
             continue;
         t->dtype = l->dtype;

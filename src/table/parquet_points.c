@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parquet_points.c - row seek points of a data set: made once, kept in a file beside the index's place.
+/* parquet_points.c - row seek points of a data set: made once, kept in a file beside the index's
+ * place.
  *
- * HASH.rows is a head, a record per data file (size, mtime, checksum of its footer), a record per chunk, and
- * the tables of points.h as they are in memory.  It has a checksum over all of it, and every table is
- * checked when it is loaded; a file that does not fit the data is made again.  Where it cannot
- * be written the points are kept in memory. */
+ * HASH.rows is a head, a record per data file (size, mtime, checksum of its footer), a record per
+ * chunk, and the tables of points.h as they are in memory.  It has a checksum over all of it, and
+ * every table is checked when it is loaded; a file that does not fit the data is made again.  Where
+ * it cannot be written the points are kept in memory. */
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -414,8 +415,8 @@ static int load_chunk(const build *b, uint8_t *bytes, size_t len, const chunk_re
     p.cut = r->cuts ? cut_off(&at, &left, p.n_rows, sizeof *p.cut) : NULL;
     p.block = cut_off(&at, &left, p.n_blocks, sizeof *p.block);
     if (!p.span || !p.part || (p.n_rows && !p.point) || (p.n_blocks && !p.block) ||
-        stk_pq_points_check(&p, f->group[w->chunk / f->n_leaves].rows, b->p->base.file[w->file].size,
-                            NULL) < 0)
+        stk_pq_points_check(&p, f->group[w->chunk / f->n_leaves].rows,
+                            b->p->base.file[w->file].size, NULL) < 0)
         return 0;
     t = STK_NEW(stk_pq_table);
     if (!t)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet_table.c - the pages of a chunk: found by their headers when the chunk is first touched.
  *
- * A page whose first value goes on with a row of the page before belongs to the same block.  How many rows a
- * page of a list column has is known from its levels only, so those are read then; all other pages
- * are passed over by their headers.  Two threads that touch a chunk first both make the table, and
- * one of them throws its own away: nothing is locked, so that a forked child needs nothing special. */
+ * A page whose first value goes on with a row of the page before belongs to the same block.  How
+ * many rows a page of a list column has is known from its levels only, so those are read then; all
+ * other pages are passed over by their headers.  Two threads that touch a chunk first both make the
+ * table, and one of them throws its own away: nothing is locked, so that a forked child needs
+ * nothing special. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -270,10 +271,12 @@ static uint64_t put(uint8_t *dst, uint64_t *at, const void *src, uint64_t len)
     return here;
 }
 
-/* Numbers are decoded to where they stay: after the head starts of lists, then values; flags of nulls come after them. */
+/* Numbers are decoded to where they stay: after the head starts of lists, then values; flags of
+ * nulls come after them. */
 static void lend(const stk_pq_leaf *l, const stk_unpack_job *job, stk_pq_vector *v)
 {
-    uint64_t each = 1 + (l->max_rep ? 4 : 0) + l->width, n = job->len > SLACK ? (job->len - SLACK) / each : 0;
+    uint64_t each = 1 + (l->max_rep ? 4 : 0) + l->width,
+             n = job->len > SLACK ? (job->len - SLACK) / each : 0;
     uint64_t at = sizeof(flat), firsts = l->max_rep ? (n + 1) * sizeof *v->first : 0;
 
     if (!l->width || !n)

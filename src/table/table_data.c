@@ -14,7 +14,8 @@ static const stk_table *of(const stk_dataset *d)
 
 /* ---- opening and closing ---- */
 
-void stk_table_init(stk_table *t, const stk_data_ops *ops, uint32_t can, const stk_dataset_options *o)
+void stk_table_init(stk_table *t, const stk_data_ops *ops, uint32_t can,
+                    const stk_dataset_options *o)
 {
     stk_dataset_init(&t->data, ops, can);
     t->data.log = (stk_log){ o->log, o->log_cookie };
@@ -98,7 +99,8 @@ int stk_table_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, s
     const stk_table_file *f;
 
     if (shard >= t->names.n)
-        return stk_fail(err, STK_EINVAL, "file %" PRIu64 " of %zu does not exist", shard, t->names.n);
+        return stk_fail(err, STK_EINVAL, "file %" PRIu64 " of %zu does not exist", shard,
+                        t->names.n);
     f = &t->file[shard];
     *out = (stk_shard_info){ .name = t->names.name[shard],
                              .size = f->size,
@@ -129,7 +131,8 @@ int stk_table_type(const stk_dataset *d, uint32_t field, stk_field_type *out)
     return g || field < t->n_columns;
 }
 
-int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err)
+int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                     stk_error *err)
 {
     return stk_gather_add(&((stk_table *)(uintptr_t)d)->gathers, d, NULL, ask, out, err);
 }
@@ -182,7 +185,8 @@ int stk_table_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_e
     uint64_t lo = 0, hi = t->names.n;
 
     if (sample >= t->rows)
-        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample, t->rows);
+        return stk_fail(err, STK_EINVAL, "sample %" PRIu64 " of %" PRIu64 " does not exist", sample,
+                        t->rows);
     while (hi - lo > 1) { /* first of lo <= sample; of files without rows the last one */
         uint64_t mid = lo + (hi - lo) / 2;
 
@@ -198,7 +202,8 @@ int stk_table_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_e
     return 0;
 }
 
-int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err)
+int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
+                    stk_error *err)
 {
     const stk_table *t = of(d);
     const stk_gather *g = gather_of(t, number);
@@ -221,11 +226,12 @@ static int compare(const stk_table *t, const stk_table_file *was, stk_file *f, s
 
     STK_TRY(stk_file_stat(f, &now, err));
     if (now.size != was->size && t->list)
-        return stk_fail(err, STK_ESTALE, "the file has %" PRIu64 " bytes, and %s says %" PRIu64, now.size, t->list,
-                        was->size);
+        return stk_fail(err, STK_ESTALE, "the file has %" PRIu64 " bytes, and %s says %" PRIu64,
+                        now.size, t->list, was->size);
     if (now.size != was->size || (was->mtime_ns && now.mtime_ns != was->mtime_ns) ||
         (was->etag[0] && strcmp(now.etag, was->etag) != 0))
-        return stk_fail(err, STK_ESTALE, "the file is another one than when the data set was opened: open it again");
+        return stk_fail(err, STK_ESTALE,
+                        "the file is another one than when the data set was opened: open it again");
     return 0;
 }
 

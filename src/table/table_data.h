@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_data.h - what all tables have in common: files whose rows follow each other, and columns with a type.
+/* table_data.h - what all tables have in common: files whose rows follow each other, and columns
+ * with a type.
  *
- * A kind of table has a stk_table as its first member and fills it in while it opens: names, then files and
- * their rows, then columns.  In return most of its stk_data_ops is STK_TABLE_OPS, and it writes only what differs:
- * fingerprint(), locate(), unpack(), pick(), close(). */
+ * A kind of table has a stk_table as its first member and fills it in while it opens: names, then
+ * files and their rows, then columns.  In return most of its stk_data_ops is STK_TABLE_OPS, and it
+ * writes only what differs: fingerprint(), locate(), unpack(), pick(), close(). */
 #ifndef STOKER_TABLE_DATA_H
 #define STOKER_TABLE_DATA_H
 
@@ -35,7 +36,8 @@ typedef struct stk_table { /* Thread: any, once opened. */
 
 /* ---- opening and closing ---- */
 
-void stk_table_init(stk_table *t, const stk_data_ops *ops, uint32_t can, const stk_dataset_options *o);
+void stk_table_init(stk_table *t, const stk_data_ops *ops, uint32_t can,
+                    const stk_dataset_options *o);
 /* n files, as many as there are names; without rows yet. */
 int stk_table_files(stk_table *t, uint64_t n, stk_error *err);
 /* Rows of file i; files come in order. */
@@ -56,23 +58,26 @@ const char *stk_table_shard_name(const stk_dataset *d, uint64_t shard);
 int stk_table_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err);
 int stk_table_type(const stk_dataset *d, uint32_t field, stk_field_type *out);
 uint32_t stk_table_schemas(const stk_dataset *d);
-/* A name may leave out the member of a struct that holds the data, as in Hugging Face's {bytes, path}. */
+/* A name may leave out the member of a struct that holds the data, as in Hugging Face's {bytes,
+ * path}. */
 int stk_table_find(const stk_dataset *d, uint32_t schema, const char *name);
 int stk_table_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err);
 /* The field's offset is its number. */
-int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out, stk_error *err);
+int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
+                    stk_error *err);
 /* Opens the file at first touch, and compares it with what it was. */
 int stk_table_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 /* In its place where nothing is read: bytes are in memory, or unpack() gets them. */
 int stk_table_no_file(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 void stk_table_release(const stk_dataset *d, uint64_t shard);
 /* For kinds whose unpack() knows columns taken together. */
-int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out, stk_error *err);
+int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
+                     stk_error *err);
 
-#define STK_TABLE_OPS                                                                                       \
-    .len = stk_table_len, .kind = stk_table_kind, .shards = stk_table_shards,                               \
-    .shard_name = stk_table_shard_name, .shard = stk_table_shard, .type = stk_table_type,                   \
-    .schemas = stk_table_schemas, .find = stk_table_find, .entry = stk_table_entry,                         \
+#define STK_TABLE_OPS                                                                              \
+    .len = stk_table_len, .kind = stk_table_kind, .shards = stk_table_shards,                      \
+    .shard_name = stk_table_shard_name, .shard = stk_table_shard, .type = stk_table_type,          \
+    .schemas = stk_table_schemas, .find = stk_table_find, .entry = stk_table_entry,                \
     .field = stk_table_field, .release = stk_table_release
 
 /* Names without folders, sizes and counts: what most kinds add to a fingerprint beside content. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_data_test.c - the functions that tables share, with a kind that has nothing of its own: rows of files that
- * may be empty, columns by name, files that changed. */
+/* table_data_test.c - the functions that tables share, with a kind that has nothing of its own:
+ * rows of files that may be empty, columns by name, files that changed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +48,8 @@ static void bare_open(stk_table *t, const char *const *names, const uint64_t *ro
 static void rows_of_empty_files(void **state)
 {
     static const char *const names[] = { "/d/a", "/d/b", "/d/c", "/d/d" };
-    static const uint64_t rows[] = { 0, 3, 0, 2 }, file[] = { 1, 1, 1, 3, 3 }, row[] = { 0, 1, 2, 0, 1 };
+    static const uint64_t rows[] = { 0, 3, 0, 2 }, file[] = { 1, 1, 1, 3, 3 },
+                          row[] = { 0, 1, 2, 0, 1 };
     stk_shard_info info;
     stk_table t;
     stk_entry e;

@@ -41,7 +41,8 @@ static int by_name(const void *a, const void *b)
 
 static int is_shown(const stk_table_files_of *of, const char *name)
 {
-    return name[0] != '.' && name[0] != '_' && !(of->hides && !strncmp(name, of->hides, strlen(of->hides)));
+    return name[0] != '.' && name[0] != '_' &&
+           !(of->hides && !strncmp(name, of->hides, strlen(of->hides)));
 }
 
 /* Names in the folder that count, sorted. */
@@ -124,7 +125,8 @@ static int expand(const stk_table_files_of *of, const char *url, stk_names *out,
     return stk_urls_expand(&url, 1, out, err);
 }
 
-int stk_table_files_names(const stk_table_files_of *of, stk_names *out, const char *const *urls, size_t n, stk_error *err)
+int stk_table_files_names(const stk_table_files_of *of, stk_names *out, const char *const *urls,
+                          size_t n, stk_error *err)
 {
     stk_names found = { .store = out->store };
     int rc = 0;
@@ -135,7 +137,8 @@ int stk_table_files_names(const stk_table_files_of *of, stk_names *out, const ch
         rc = stk_names_absolute(out, found.name[i], err);
     stk_names_fini(&found);
     if (rc == 0 && !out->n)
-        rc = stk_fail(err, STK_ENOTFOUND, "\"%.150s\" has no %s file: check the folder or the pattern",
+        rc = stk_fail(err, STK_ENOTFOUND,
+                      "\"%.150s\" has no %s file: check the folder or the pattern",
                       n ? urls[0] : "", of->ends[0]);
     return rc;
 }

@@ -46,10 +46,10 @@ static int tick(void *cookie)
 {
     fill *x = cookie;
 
-    return x->progress ? x->progress(x->cookie,
-                                     atomic_load_explicit(&x->done, memory_order_relaxed),
-                                     x->names.n)
-                       : 0;
+    return x->progress
+               ? x->progress(x->cookie, atomic_load_explicit(&x->done, memory_order_relaxed),
+                             x->names.n)
+               : 0;
 }
 
 int stk_cache_fill(const char *const *urls, size_t n, const stk_cache_fill_options *o,

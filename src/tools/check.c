@@ -71,7 +71,8 @@ static int say_sample(check *c, const stk_entry *e, stk_bad *b, stk_error *err)
 
     STK_TRY(c->ds->ops->shard(c->ds, e->shard, &s, err));
     b->shard = s.name;
-    b->offset = c->ds->can & STK_DATA_KEYS ? e->offset : STK_NO_OFFSET; /* a row's fields are anywhere */
+    /* a row's fields are anywhere */
+    b->offset = c->ds->can & STK_DATA_KEYS ? e->offset : STK_NO_OFFSET;
     b->key = (const char *)key.data;
     b->key_len = key.len;
     check_say(c, b);
@@ -377,7 +378,8 @@ static int names_all(check *c, const char *const *urls, size_t n, stk_error *err
 
 static int is_table(const check *c, const char *const *urls, size_t n)
 {
-    const stk_data_kind *kind = stk_kind_meant(urls, n, &(stk_dataset_options){ .format = c->o.format });
+    const stk_data_kind *kind = stk_kind_meant(urls, n,
+                                               &(stk_dataset_options){ .format = c->o.format });
 
     return kind && kind->rows;
 }
@@ -474,7 +476,8 @@ static int verify_shard(void *cookie, uint64_t shard, stk_error *err)
     b.code = rc;
     b.kind = rc == STK_ENOTSUP ? STK_BAD_UNSUPPORTED : STK_BAD_DATA;
     b.reason = err->message;
-    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(rc == STK_ENOTSUP ? &c->unsupported : &c->bad_shards, 1,
+                              memory_order_relaxed);
     check_say(c, &b);
     return 0;
 }

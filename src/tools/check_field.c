@@ -17,20 +17,21 @@
 
 static const struct {
     const char *name, *chain;
-} codecs[] = { /* from CHECK_FIRST_CODEC on */
-               { "gzip", "gunzip" }, { "zstd", "unzstd" }, { "npy", "npy" }, { "npz", NULL },
-               { "json", "json" },   { "text", "text" },   { "int", "int" },
+} codecs[] = {
+    /* from CHECK_FIRST_CODEC on */
+    { "gzip", "gunzip" }, { "zstd", "unzstd" }, { "npy", "npy" }, { "npz", NULL },
+    { "json", "json" },   { "text", "text" },   { "int", "int" },
 };
 
 static const struct {
     const char *ending;
     check_kind kind;
 } named[] = {
-    { "jpg", PICTURE },     { "jpeg", PICTURE },  { "png", PICTURE },  { "webp", PICTURE },
-    { "image", PICTURE },   { "json", CHECK_JSON }, { "txt", CHECK_TEXT }, { "text", CHECK_TEXT },
-    { "cls", CHECK_INT },   { "cls2", CHECK_INT }, { "index", CHECK_INT }, { "inx", CHECK_INT },
-    { "npy", CHECK_NPY },   { "npz", CHECK_NPZ },  { "gz", CHECK_GZIP },   { "gzip", CHECK_GZIP },
-    { "zst", CHECK_ZSTD },  { "zstd", CHECK_ZSTD },
+    { "jpg", PICTURE },    { "jpeg", PICTURE },    { "png", PICTURE },     { "webp", PICTURE },
+    { "image", PICTURE },  { "json", CHECK_JSON }, { "txt", CHECK_TEXT },  { "text", CHECK_TEXT },
+    { "cls", CHECK_INT },  { "cls2", CHECK_INT },  { "index", CHECK_INT }, { "inx", CHECK_INT },
+    { "npy", CHECK_NPY },  { "npz", CHECK_NPZ },   { "gz", CHECK_GZIP },   { "gzip", CHECK_GZIP },
+    { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD },
 };
 
 int check_codecs_plan(check *c, stk_error *err)
@@ -106,11 +107,16 @@ static const char *foreign_picture(stk_bytes in)
         size_t at, len;
         const char *magic, *name;
     } known[] = {
-        { 0, 3, "\xff\xd8\xff", "JPEG" },   { 0, 4, "\x89PNG", "PNG" },
-        { 8, 4, "WEBP", "WebP" },           { 0, 4, "GIF8", "GIF" },
-        { 0, 4, "II*\0", "TIFF" },          { 0, 4, "MM\0*", "TIFF" },
-        { 4, 8, "ftypavif", "AVIF" },       { 4, 8, "ftypheic", "HEIC" },
-        { 0, 4, "\0\0\0\x0c", "JPEG 2000" }, { 0, 2, "\xff\x0a", "JPEG XL" },
+        { 0, 3, "\xff\xd8\xff", "JPEG" },
+        { 0, 4, "\x89PNG", "PNG" },
+        { 8, 4, "WEBP", "WebP" },
+        { 0, 4, "GIF8", "GIF" },
+        { 0, 4, "II*\0", "TIFF" },
+        { 0, 4, "MM\0*", "TIFF" },
+        { 4, 8, "ftypavif", "AVIF" },
+        { 4, 8, "ftypheic", "HEIC" },
+        { 0, 4, "\0\0\0\x0c", "JPEG 2000" },
+        { 0, 2, "\xff\x0a", "JPEG XL" },
         { 0, 2, "BM", "BMP" },
     };
 
@@ -151,9 +157,9 @@ static int no_picture(stk_bytes in, stk_error *err)
 
     if (kind)
         return stk_fail(err, STK_ENOTSUP, "a %s picture, which this build can't decode", kind);
-    return stk_fail(err, STK_ECORRUPT,
-                    in.len ? "these %zu bytes are not a picture" : "the picture is empty (%zu bytes)",
-                    in.len);
+    return stk_fail(
+        err, STK_ECORRUPT,
+        in.len ? "these %zu bytes are not a picture" : "the picture is empty (%zu bytes)", in.len);
 }
 
 /* ---- values ---- */
@@ -205,8 +211,9 @@ static int memory_read(stk_file *f, stk_io *io)
     return 0;
 }
 
-static const stk_source memory_source = { .abi = STK_PLUGIN_ABI, .size = sizeof(stk_source),
-                                          .name = "field", .read = memory_read };
+static const stk_source memory_source = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof(stk_source), .name = "field", .read = memory_read
+};
 
 static uint32_t crc32_of(stk_bytes in)
 {
@@ -270,7 +277,8 @@ static int is_json(reader *r, stk_bytes in)
            check_codec(r, CHECK_JSON, &in, NULL) == 0;
 }
 
-/* What it has to be: its name wins, where it names a kind, and any picture will do for a picture. */
+/* What it has to be: its name wins, where it names a kind, and any picture will do for a
+ * picture. */
 static check_kind settle(reader *r, const char *name, stk_bytes in)
 {
     check_kind said = by_name(name), is = by_content(in);

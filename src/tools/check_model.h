@@ -31,7 +31,7 @@ typedef enum check_kind {
 typedef struct check {
     stk_check_options o;
     stk_dataset *ds;
-    uint64_t *id, count; /* samples that are looked at; id NULL: all */
+    uint64_t *id, count;                              /* samples that are looked at; id NULL: all */
     stk_chain chain[CHECK_KINDS - CHECK_FIRST_CODEC]; /* those of check_codecs[], planned */
     uint8_t missing[CHECK_KINDS - CHECK_FIRST_CODEC]; /* not in this build */
     stk_names all; /* of the shards, absolute; only where some are bad */

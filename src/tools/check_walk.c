@@ -46,9 +46,8 @@ static void differs_by(walk *w, const stk_entry *e, const char *what, const stk_
     char text[200], name[100];
 
     stk_text_show(is->name, is->name_len < 40 ? is->name_len : 40, name, sizeof name);
-    snprintf(text, sizeof text,
-             "field %.90s: the index has %s %" PRIu64 ", the shard %" PRIu64, name, what,
-             *what == 'o' ? f->offset : f->size, *what == 'o' ? is->offset : is->size);
+    snprintf(text, sizeof text, "field %.90s: the index has %s %" PRIu64 ", the shard %" PRIu64,
+             name, what, *what == 'o' ? f->offset : f->size, *what == 'o' ? is->offset : is->size);
     differs(w, e->offset, e->key, text);
 }
 
@@ -160,7 +159,10 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
     int rc;
 
     STK_TRY(c->ds->ops->shard(c->ds, shard, &info, err));
-    *w = (walk){ .base = { .sample = on_sample, .progress = on_progress, .warn = on_warning, .name = info.name },
+    *w = (walk){ .base = { .sample = on_sample,
+                           .progress = on_progress,
+                           .warn = on_warning,
+                           .name = info.name },
                  .c = c,
                  .shard = info.name,
                  .id = info.first,

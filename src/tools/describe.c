@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.c - what is in a data set, in figures that can be compared: every sample is read once and its
- * pictures are decoded.
+/* describe.c - what is in a data set, in figures that can be compared: every sample is read once
+ * and its pictures are decoded.
  *
- * Of every field: its size; of pictures width, height, brightness and colors; of short texts their value, as
- * a category where there are few.  Jobs are runs of samples and write to places of their own, so the
- * result does not depend on how many work.  Figures are of every k-th sample where there are more than
- * a million; duplicates are looked for among all. */
+ * Of every field: its size; of pictures width, height, brightness and colors; of short texts their
+ * value, as a category where there are few.  Jobs are runs of samples and write to places of their
+ * own, so the result does not depend on how many work.  Figures are of every k-th sample where
+ * there are more than a million; duplicates are looked for among all. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -262,7 +262,8 @@ static uint64_t count_texts(const job *j, const field *f, found *list, uint64_t 
     for (uint64_t i = 0; i < n; i++) {
         if (kinds && list[kinds - 1].hash == list[i].hash) {
             list[kinds - 1].count++;
-            list[kinds - 1].from = list[i].from < list[kinds - 1].from ? list[i].from : list[kinds - 1].from;
+            list[kinds - 1].from = list[i].from < list[kinds - 1].from ? list[i].from
+                                                                       : list[kinds - 1].from;
         } else {
             list[kinds++] = list[i];
         }
@@ -342,7 +343,8 @@ static int add_field(job *j, const field *f, found *list, stk_description *d, st
 static int find_alike(job *j, stk_description_counts *c, stk_error *err)
 {
     uint64_t *group = stk_zalloc(j->n + 1, sizeof *group);
-    int rc = group ? stk_same_groups(j->same, j->n, group, err) : stk_fail_nomem(err, j->n * sizeof *group);
+    int rc = group ? stk_same_groups(j->same, j->n, group, err)
+                   : stk_fail_nomem(err, j->n * sizeof *group);
 
     for (uint64_t i = 0; rc == 0 && i < j->n; i++)
         c->duplicates += group[i] != i;
@@ -387,7 +389,8 @@ int stk_describe(stk_dataset *ds, const stk_describe_options *opt, stk_descripti
     stk_options_take(&j->o, sizeof j->o, opt);
     j->ds = ds;
     if (rc == 0)
-        rc = stk_dataset_arrays(ds) ? stk_describe_arrays(ds, &j->o, *out, err) : describe_all(j, *out, err);
+        rc = stk_dataset_arrays(ds) ? stk_describe_arrays(ds, &j->o, *out, err)
+                                    : describe_all(j, *out, err);
     if (rc < 0)
         stk_description_close(out);
     close_job(j);

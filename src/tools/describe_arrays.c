@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* describe_arrays.c - what is in token files and arrays, in figures that can be compared.
  *
- * Of token files: how often each token occurs, and the lengths of documents where they are known.  Of an
- * array of numbers: each row's value, as a category where there are few, or its mean, least and most.  Of
- * very many rows every k-th run is read. */
+ * Of token files: how often each token occurs, and the lengths of documents where they are known.
+ * Of an array of numbers: each row's value, as a category where there are few, or its mean, least
+ * and most.  Of very many rows every k-th run is read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,20 +17,29 @@
 
 #define MOST_ROWS 1000000u
 #define RUN_BYTES ((size_t)1 << 20)
-#define VOCABULARY ((size_t)1 << 20) /* tokens that are counted one by one; larger ones are `rest` */
-#define TOKENS_OF_A_ROW 64           /* so many more of them are looked at */
+/* tokens that are counted one by one; larger ones are `rest` */
+#define VOCABULARY ((size_t)1 << 20)
+#define TOKENS_OF_A_ROW 64 /* so many more of them are looked at */
 
 typedef struct walk {
     const stk_array *a;
     const stk_describe_options *o;
     uint8_t *buf;
-    uint64_t run;         /* rows that are read at a time */
-    uint64_t every;       /* run in so many */
+    uint64_t run;   /* rows that are read at a time */
+    uint64_t every; /* run in so many */
 } walk;
 
 static double number_of(const uint8_t *at, stk_dtype dtype)
 {
-    union { uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; int64_t i64; float f32; double f64; } v;
+    union {
+        uint16_t u16;
+        int16_t i16;
+        uint32_t u32;
+        int32_t i32;
+        int64_t i64;
+        float f32;
+        double f64;
+    } v;
 
     memcpy(&v, at, stk_dtype_size(dtype));
     switch (dtype) {
@@ -106,7 +115,8 @@ static int count_tokens(walk *w, uint64_t *count, uint64_t *rest, uint64_t *all,
     return rc == STK_END ? 0 : rc;
 }
 
-static int add_tokens(stk_description *d, const char *name, const uint64_t *count, uint64_t rest, stk_error *err)
+static int add_tokens(stk_description *d, const char *name, const uint64_t *count, uint64_t rest,
+                      stk_error *err)
 {
     stk_feature *f = stk_description_add(d, name, strlen(name));
     kind *list = stk_zalloc(VOCABULARY, sizeof *list);
@@ -130,7 +140,8 @@ static int add_tokens(stk_description *d, const char *name, const uint64_t *coun
             f->rest += list[i].count;
             continue;
         }
-        snprintf(f->value[i].text, sizeof f->value[i].text, "%llu", (unsigned long long)list[i].token);
+        snprintf(f->value[i].text, sizeof f->value[i].text, "%llu",
+                 (unsigned long long)list[i].token);
         f->value[i].count = list[i].count;
         f->n_values++;
     }
@@ -150,7 +161,8 @@ static int add_lengths(stk_description *d, const stk_array *a, uint64_t most, st
         return 0;
     every = 1 + (n - 1) / most;
     v = stk_alloc((n / every + 1) * sizeof *v);
-    f = v ? stk_description_add(d, "tokens.document_length", strlen("tokens.document_length")) : NULL;
+    f = v ? stk_description_add(d, "tokens.document_length", strlen("tokens.document_length"))
+          : NULL;
     if (!f) {
         stk_free(v);
         return stk_fail_nomem(err, n * sizeof *v);
@@ -169,7 +181,8 @@ static int describe_tokens(walk *w, stk_description *d, stk_error *err)
 {
     uint64_t *count = stk_zalloc(VOCABULARY, sizeof *count), rest = 0;
     uint64_t most = w->o->most ? w->o->most : MOST_ROWS;
-    int rc = count ? begin(w, most * TOKENS_OF_A_ROW, err) : stk_fail_nomem(err, VOCABULARY * sizeof *count);
+    int rc = count ? begin(w, most * TOKENS_OF_A_ROW, err)
+                   : stk_fail_nomem(err, VOCABULARY * sizeof *count);
 
     if (rc == 0)
         rc = count_tokens(w, count, &rest, &d->counts.described, err);
@@ -256,7 +269,8 @@ static int add_category(stk_description *d, const char *name, double *v, uint64_
     return 1;
 }
 
-static void add_numbers(stk_description *d, const char *name, const char *what, double *v, uint64_t n)
+static void add_numbers(stk_description *d, const char *name, const char *what, double *v,
+                        uint64_t n)
 {
     char full[200];
     stk_feature *f;
@@ -307,13 +321,15 @@ static int describe_array(walk *w, stk_description *d, stk_error *err)
     return rc;
 }
 
-int stk_describe_arrays(const stk_dataset *ds, const stk_describe_options *o, stk_description *d, stk_error *err)
+int stk_describe_arrays(const stk_dataset *ds, const stk_describe_options *o, stk_description *d,
+                        stk_error *err)
 {
     const stk_arrays *set = (const stk_arrays *)ds; /* stk_dataset_arrays() said so */
     int tokens = !strcmp(set->kind, "tokens"), rc = 0;
 
     if (o->select)
-        return stk_fail(err, STK_ENOTSUP, "arrays and token files are described as a whole, not by sample");
+        return stk_fail(err, STK_ENOTSUP,
+                        "arrays and token files are described as a whole, not by sample");
     for (uint32_t i = 0; rc == 0 && i < set->n; i++) {
         walk w = { .a = &set->array[i], .o = o };
 

@@ -182,9 +182,10 @@ static int read_all(stk_description *d, stk_bytes doc, stk_error *err)
     if (version < 0)
         return not_ours(err, "it has no member stoker_description");
     if (version != STK_DESCRIPTION_VERSION)
-        return stk_fail(err, STK_ENOTSUP,
-                        "this description has version %.0f and this build reads %d: describe the data again",
-                        version, STK_DESCRIPTION_VERSION);
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "this description has version %.0f and this build reads %d: describe the data again",
+            version, STK_DESCRIPTION_VERSION);
     c->samples = count_at(doc, "samples");
     c->bytes = count_at(doc, "bytes");
     c->described = count_at(doc, "described");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diagnose.c - two sights of a loop become one sentence: what holds it up, what removing that would give,
- * and how.
+/* diagnose.c - two sights of a loop become one sentence: what holds it up, what removing that would
+ * give, and how.
  *
- * Operational analysis: in the time T the consumer computed for C and waited for the rest; N workers
- * were busy for B in all, so loading took B / N of wall time where it is spread over them.  A loop
- * whose loading overlaps takes the longer of both, one that loads in its own thread takes their sum.
- * Removing a cause changes one term, and the quotient is its gain.  Waiting below 5 % of the time is
- * never blamed on the loader. */
+ * Operational analysis: in the time T the consumer computed for C and waited for the rest; N
+ * workers were busy for B in all, so loading took B / N of wall time where it is spread over them.
+ * A loop whose loading overlaps takes the longer of both, one that loads in its own thread takes
+ * their sum.  Removing a cause changes one term, and the quotient is its gain.  Waiting below 5 %
+ * of the time is never blamed on the loader. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,7 +156,8 @@ static int not_the_loader(const stk_seen *s, stk_diagnosis *out)
     if (code > CODE_SHARE * s->compute && !(s->d.sm_share > 0.5)) {
         out->cause = STK_CAUSE_CONSUMER;
         out->gain = at_least(
-            share(s->steady, at_least(at_least(s->compute - code, s->loading), s->steady * 0.01)), 1);
+            share(s->steady, at_least(at_least(s->compute - code, s->loading), s->steady * 0.01)),
+            1);
     }
     return 1;
 }
@@ -185,8 +186,8 @@ static stk_cause worst_stage(const stk_seen *s)
     return most;
 }
 
-/* Workers rest while the consumer waits: they are not let ahead.  Where letting them would give little,
- * they rest for another reason. */
+/* Workers rest while the consumer waits: they are not let ahead.  Where letting them would give
+ * little, they rest for another reason. */
 static int not_let_ahead(const stk_seen *s, stk_diagnosis *out)
 {
     const stk_sight *d = &s->d;
@@ -267,7 +268,8 @@ static void checks(const stk_seen *s, stk_diagnosis *out)
     check(out, (stk_check_line){ "workers", "% of the cores", "at most 80", cpu, cpu <= 80 });
     check(out, (stk_check_line){ "reads", "% of the time", "at most 70", disk, disk <= 70 });
     if (s->compute > PLANNED_SHARE * s->steady) /* else there is no step to plan by */
-        check(out, (stk_check_line){ "epoch time", "% of the plan's", "at most 105", epoch, epoch <= 105 });
+        check(out, (stk_check_line){ "epoch time", "% of the plan's", "at most 105", epoch,
+                                     epoch <= 105 });
     if (d->cache_hits + d->cache_misses > 0)
         check(out, (stk_check_line){ "cache hits", "%", "at least 95", hits, hits >= 95 });
     check(out, (stk_check_line){ "GPU", "% of SM time", "at least 80", 100 * d->sm_share,
@@ -308,8 +310,8 @@ static double wait_of(const stk_sight *from, const stk_sight *to, uint32_t i)
     return share(s.wait, s.steady);
 }
 
-/* In every step all wait for the slowest.  The slow one waits for its data, the others for it, which
- * looks like computing: so its share of waiting stands out. */
+/* In every step all wait for the slowest.  The slow one waits for its data, the others for it,
+ * which looks like computing: so its share of waiting stands out. */
 void stk_diagnose_ranks(const stk_sight *from, const stk_sight *to, uint32_t n,
                         const stk_diagnose_options *opt, stk_diagnosis *out)
 {
@@ -331,8 +333,8 @@ void stk_diagnose_ranks(const stk_sight *from, const stk_sight *to, uint32_t n,
 
         memcpy(why, d.sentence, sizeof why);
         d.cause = STK_CAUSE_RANK;
-        snprintf(d.sentence, sizeof d.sentence, "rank %u of %u holds the others up: %.400s", worst, n,
-                 why);
+        snprintf(d.sentence, sizeof d.sentence, "rank %u of %u holds the others up: %.400s", worst,
+                 n, why);
     }
     d.size = size;
     memcpy(out, &d, size && size < sizeof d ? size : sizeof d);

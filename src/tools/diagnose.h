@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diagnose.h - between diagnose.c, which finds a cause, and diagnose_say.c, which puts it into words. */
+/* diagnose.h - between diagnose.c, which finds a cause, and diagnose_say.c, which puts it into
+ * words. */
 #ifndef STOKER_TOOLS_DIAGNOSE_H
 #define STOKER_TOOLS_DIAGNOSE_H
 
 #include <stoker/seeing.h>
 
-typedef struct stk_seen { /* what happened between two sights */
-    stk_sight d;          /* sums: their growth; settings: as they are now */
+typedef struct stk_seen {         /* what happened between two sights */
+    stk_sight d;                  /* sums: their growth; settings: as they are now */
     double steady, wait, compute; /* without the start: all time, and of it waiting, and the rest */
     double busy;                  /* of all workers */
     double loading;               /* wall time that loading takes by itself */

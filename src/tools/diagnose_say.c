@@ -31,9 +31,12 @@ static void for_reads(const speech *p, int far)
     if (p->foreign && far)
         REMEDY(p, "keep the data on a local disk, or load it with stoker.Loader(..., store=...)");
     else if (p->foreign)
-        REMEDY(p, "stoker pack %s out/ (one large file is read faster than many small ones)", p->data);
+        REMEDY(p, "stoker pack %s out/ (one large file is read faster than many small ones)",
+               p->data);
     else if (far)
-        REMEDY(p, "shuffle=\"block\", which reads shards one after the other, or a copy on a local disk");
+        REMEDY(
+            p,
+            "shuffle=\"block\", which reads shards one after the other, or a copy on a local disk");
     else
         REMEDY(p, "a faster disk, or more memory to cache it: stoker pack %s out/ makes it smaller",
                p->data);
@@ -44,7 +47,8 @@ static void for_decode(const speech *p)
     const stk_sight *d = &p->s->d;
 
     if (p->foreign)
-        REMEDY(p, "stoker.Loader, which decodes only what a crop shows; stoker bench %s says how fast",
+        REMEDY(p,
+               "stoker.Loader, which decodes only what a crop shows; stoker bench %s says how fast",
                p->data);
     else if (d->jpegs > 0 && d->jpegs_seek < d->jpegs / 2)
         REMEDY(p, "stoker index %s --jpeg", p->data);
@@ -79,7 +83,8 @@ static void for_ring(const speech *p)
 static void for_start(const speech *p)
 {
     if (p->foreign)
-        REMEDY(p, "persistent_workers=True, fewer workers, and imports out of the data set's module");
+        REMEDY(p,
+               "persistent_workers=True, fewer workers, and imports out of the data set's module");
     else
         REMEDY(p, "stoker index %s, once, before training", p->data);
 }
@@ -87,9 +92,12 @@ static void for_start(const speech *p)
 static void remedy(const speech *p)
 {
     switch (p->out->cause) {
-    case STK_CAUSE_MODEL: REMEDY(p, "a faster step: torch.compile, a lower precision, a larger batch"); break;
+    case STK_CAUSE_MODEL:
+        REMEDY(p, "a faster step: torch.compile, a lower precision, a larger batch");
+        break;
     case STK_CAUSE_CONSUMER:
-        REMEDY(p, "move work out of the loop: no .item() or logging in each step, transforms to the loader");
+        REMEDY(p, "move work out of the loop: no .item() or logging in each step, transforms to "
+                  "the loader");
         break;
     case STK_CAUSE_START: for_start(p); break;
     case STK_CAUSE_STORAGE: for_reads(p, 0); break;
@@ -98,7 +106,8 @@ static void remedy(const speech *p)
     case STK_CAUSE_AUGMENT: REMEDY(p, "fewer or cheaper augmentations, or device=\"cuda\""); break;
     case STK_CAUSE_PYTHON:
         if (p->function)
-            REMEDY(p, "an op compiled by Numba (stoker.op) or steps of the library in its place, or batch_ops=");
+            REMEDY(p, "an op compiled by Numba (stoker.op) or steps of the library in its place, "
+                      "or batch_ops=");
         else
             REMEDY(p, "a chain in place of Python code: stoker.Loader(DATA, fields={...})");
         break;
@@ -107,9 +116,12 @@ static void remedy(const speech *p)
     case STK_CAUSE_WORKERS: for_workers(p); break;
     case STK_CAUSE_RING: for_ring(p); break;
     case STK_CAUSE_MEMORY:
-        REMEDY(p, "memory_limit=\"%.0fGB\"", p->s->d.memory_limit * 2e-9 > 1 ? p->s->d.memory_limit * 2e-9 : 1);
+        REMEDY(p, "memory_limit=\"%.0fGB\"",
+               p->s->d.memory_limit * 2e-9 > 1 ? p->s->d.memory_limit * 2e-9 : 1);
         break;
-    case STK_CAUSE_NEIGHBOUR: REMEDY(p, "cores of your own: taskset, a cgroup, or another machine"); break;
+    case STK_CAUSE_NEIGHBOUR:
+        REMEDY(p, "cores of your own: taskset, a cgroup, or another machine");
+        break;
     default: p->out->remedy[0] = 0;
     }
 }
@@ -128,15 +140,19 @@ static void facts(const speech *p, const char *doing, char *text, size_t size)
         snprintf(text, size, "batches are ready, the loop waits for %.1f %% of the time", wait);
         break;
     case STK_CAUSE_CONSUMER:
-        snprintf(text, size, "batches are ready, and the loop's thread is on a core for %.0f %% of the step",
+        snprintf(text, size,
+                 "batches are ready, and the loop's thread is on a core for %.0f %% of the step",
                  percent(d->consumer_cpu_s, s->compute));
         break;
     case STK_CAUSE_START:
-        snprintf(text, size, "%.1f s of %.1f s went into opening and first batches", d->start_s, d->at_s);
+        snprintf(text, size, "%.1f s of %.1f s went into opening and first batches", d->start_s,
+                 d->at_s);
         break;
     case STK_CAUSE_RING:
-        snprintf(text, size, "the loop waits for %.0f %% of the time while workers rest for %.0f %%, with %u "
-                 "batches ahead", wait, percent(d->idle_s, all), count(d->slots));
+        snprintf(text, size,
+                 "the loop waits for %.0f %% of the time while workers rest for %.0f %%, with %u "
+                 "batches ahead",
+                 wait, percent(d->idle_s, all), count(d->slots));
         break;
     case STK_CAUSE_WORKERS:
         snprintf(text, size, "%u worker%s on %u core%s, the loop waits for %.0f %% of the time",
@@ -144,11 +160,14 @@ static void facts(const speech *p, const char *doing, char *text, size_t size)
                  count(d->cores) == 1 ? "" : "s", wait);
         break;
     case STK_CAUSE_NEIGHBOUR:
-        snprintf(text, size, "workers wait for a core %.0f %% of their time, others take %.1f of %u cores",
-                 percent(d->delay_s, all), d->others_s > 0 ? d->others_s / d->at_s : 0, count(d->cores));
+        snprintf(text, size,
+                 "workers wait for a core %.0f %% of their time, others take %.1f of %u cores",
+                 percent(d->delay_s, all), d->others_s > 0 ? d->others_s / d->at_s : 0,
+                 count(d->cores));
         break;
     case STK_CAUSE_COPY:
-        snprintf(text, size, "copies to the GPU take %.0f %% of the time", percent(d->copy_s, s->steady));
+        snprintf(text, size, "copies to the GPU take %.0f %% of the time",
+                 percent(d->copy_s, s->steady));
         break;
     default:
         snprintf(text, size, "workers spend %.0f %% of their time %s, the loop waits for %.0f %%",
@@ -164,7 +183,8 @@ const char *stk_diagnose_function(const stk_diagnose_options *opt)
 void stk_diagnosis_say(const stk_seen *s, const char *bound, const char *doing,
                        const stk_diagnose_options *opt, stk_diagnosis *out)
 {
-    speech p = { s, opt && opt->data ? opt->data : "DATA", opt && opt->foreign == STK_YES, stk_diagnose_function(opt), out };
+    speech p = { s, opt && opt->data ? opt->data : "DATA", opt && opt->foreign == STK_YES,
+                 stk_diagnose_function(opt), out };
     char seen[240], then[300];
 
     remedy(&p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drift.c - is the data still what it was?  The tests and bounds that the field uses by default: above 1,000
- * samples distances (Wasserstein in standard deviations, Jensen-Shannon) against 0.1, below
- * Kolmogorov-Smirnov and chi-square.  A distance of two finite draws of the same data is not 0; of
- * categories that is taken into account, since with many of them it would alarm by itself. */
+/* drift.c - is the data still what it was?  The tests and bounds that the field uses by default:
+ * above 1,000 samples distances (Wasserstein in standard deviations, Jensen-Shannon) against 0.1,
+ * below Kolmogorov-Smirnov and chi-square.  A distance of two finite draws of the same data is not
+ * 0; of categories that is taken into account, since with many of them it would alarm by itself. */
 #include <math.h>
 #include <string.h>
 
@@ -64,9 +64,9 @@ static double count_of(const stk_feature *f, const char *text)
     return 0;
 }
 
-/* A value that `f` does not list may still be in its rest, if it is no more frequent than the last one that is
- * listed.  Up to there it is taken to be as frequent as in the other, or two draws of a vocabulary would
- * differ by where their lists end.  What is taken leaves the rest. */
+/* A value that `f` does not list may still be in its rest, if it is no more frequent than the last
+ * one that is listed.  Up to there it is taken to be as frequent as in the other, or two draws of a
+ * vocabulary would differ by where their lists end.  What is taken leaves the rest. */
 static double unlisted(const stk_feature *f, double expected, double *rest)
 {
     double least = f->n_values ? (double)f->value[f->n_values - 1].count : 0;
@@ -78,11 +78,12 @@ static double unlisted(const stk_feature *f, double expected, double *rest)
 
 typedef void (*each_fn)(void *cookie, double a, double b);
 
-/* Every value of either, with its counts; all that are not listed are one more.  How many were listed by
- * both, or by one that lists all. */
+/* Every value of either, with its counts; all that are not listed are one more.  How many were
+ * listed by both, or by one that lists all. */
 static uint32_t each(const stk_feature *a, const stk_feature *b, each_fn fn, void *cookie)
 {
-    double rest_a = (double)a->rest, rest_b = (double)b->rest, ratio = (double)b->count / (double)a->count;
+    double rest_a = (double)a->rest, rest_b = (double)b->rest,
+           ratio = (double)b->count / (double)a->count;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < a->n_values; i++) {
@@ -132,7 +133,8 @@ static double chi_p(double chi, double k)
     return k > 0 ? 0.5 * erfc(z / sqrt(2)) : 1;
 }
 
-static void categories(const stk_feature *a, const stk_feature *b, double p_bound, stk_drift_row *row)
+static void categories(const stk_feature *a, const stk_feature *b, double p_bound,
+                       stk_drift_row *row)
 {
     sums s = { (double)a->count, (double)b->count, 0, 0 };
     uint32_t k = each(a, b, add, &s);
@@ -145,7 +147,8 @@ static void categories(const stk_feature *a, const stk_feature *b, double p_boun
         row->drifted = row->value < p_bound;
         return;
     }
-    noise = ((double)k - 1) / (8 * log(2)) * (1 / s.n + 1 / s.m); /* expected of two draws of the same */
+    /* expected of two draws of the same */
+    noise = ((double)k - 1) / (8 * log(2)) * (1 / s.n + 1 / s.m);
     row->test = "jensen-shannon";
     row->value = sqrt(fmax(s.js - noise, 0));
     row->bound = BOUND;

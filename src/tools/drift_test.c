@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drift_test.c - resamples of the same data raise no alarm, shifts are found; looks and copies are alike. */
+/* drift_test.c - resamples of the same data raise no alarm, shifts are found; looks and copies are
+ * alike. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +30,7 @@ static double normal(void)
     return sqrt(-2 * log(unit() + 1e-300)) * cos(6.283185307179586 * unit());
 }
 
-typedef struct shift { /* of what a data set is drawn from */
+typedef struct shift {           /* of what a data set is drawn from */
     double move, scale, classes; /* classes: how much more likely the first one is */
 } shift;
 
@@ -90,7 +91,8 @@ static void resamples_raise_no_alarm(void **unused)
 
 static void shifts_are_found(void **unused)
 {
-    stk_description *large = drawn(5000, (shift){ 0, 1, 0 }), *small = drawn(600, (shift){ 0, 1, 0 });
+    stk_description *large = drawn(5000, (shift){ 0, 1, 0 }),
+                    *small = drawn(600, (shift){ 0, 1, 0 });
     unsigned found = 0;
 
     (void)unused;
@@ -100,7 +102,8 @@ static void shifts_are_found(void **unused)
                    : i % 3 == 1 ? (shift){ 0, 1 + 0.5 * much, 0 }
                                 : (shift){ 0, 1, 0.15 * much };
 
-        found += drift(i % 2 ? 5000 : 600, by, i % 2 ? large : small, i % 3 == 2 ? "cls" : "jpg.width");
+        found += drift(i % 2 ? 5000 : 600, by, i % 2 ? large : small,
+                       i % 3 == 2 ? "cls" : "jpg.width");
     }
     print_message("%u of 20 shifts found\n", found);
     assert_int_equal(found, 20);
@@ -132,8 +135,10 @@ static void make_picture(uint8_t *data, uint32_t w, uint32_t h, unsigned seed, d
                 double u = (double)x / w, v = (double)y / h;
 
                 data[4 * ((size_t)y * w + x) + (size_t)k] =
-                    (uint8_t)(127 + gain * 40 * (sin(6 * u * (1 + seed % 5) + seed) + cos(5 * v * (1 + seed % 3) + 2 * seed) +
-                                                 sin(9 * u * v + 4 * v + 3 * u + seed)));
+                    (uint8_t)(127 + gain * 40 *
+                                        (sin(6 * u * (1 + seed % 5) + seed) +
+                                         cos(5 * v * (1 + seed % 3) + 2 * seed) +
+                                         sin(9 * u * v + 4 * v + 3 * u + seed)));
             }
 }
 
@@ -187,8 +192,10 @@ static void copies_are_found(void **unused)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resamples_raise_no_alarm), cmocka_unit_test(shifts_are_found),
-        cmocka_unit_test(what_is_missing_is_drift), cmocka_unit_test(looks_survive_size_and_contrast),
+        cmocka_unit_test(resamples_raise_no_alarm),
+        cmocka_unit_test(shifts_are_found),
+        cmocka_unit_test(what_is_missing_is_drift),
+        cmocka_unit_test(looks_survive_size_and_contrast),
         cmocka_unit_test(copies_are_found),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load_op.c - ops out of a shared object.  It is never unloaded: chains, and threads that run them, hold its functions. */
+/* load_op.c - ops out of a shared object.  It is never unloaded: chains, and threads that run them,
+ * hold its functions. */
 #include <dlfcn.h>
 
 #include <stoker/own_op.h>
@@ -40,13 +41,15 @@ int stk_registry_load(stk_registry *r, const char *path, const stk_op *const **o
     symbol = dlsym(object, "stoker_ops");
     if (!symbol)
         return stk_fail(err, STK_EINVAL,
-                        "%.120s exports no stoker_ops(): include stoker/own_op.h and define it", path);
+                        "%.120s exports no stoker_ops(): include stoker/own_op.h and define it",
+                        path);
     ops = ((stk_own_ops_fn)(uintptr_t)symbol)(&host);
     if (!ops || !ops[0])
-        return stk_fail(err, STK_EINVAL,
-                        "%.120s: stoker_ops() gives no op: it was built for another version (ABI %d "
-                        "here)",
-                        path, STK_PLUGIN_ABI);
+        return stk_fail(
+            err, STK_EINVAL,
+            "%.120s: stoker_ops() gives no op: it was built for another version (ABI %d "
+            "here)",
+            path, STK_PLUGIN_ABI);
     for (uint32_t i = 0; ops[i]; i++)
         STK_TRY(r ? stk_registry_add(r, STK_PLUGIN_OP, ops[i], err)
                   : stk_plugin_add(STK_PLUGIN_OP, ops[i], err));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* look.c - what samples are alike.
  *
- * The look of a picture is a difference hash: 9 x 8 areas of its brightness, and a bit for each pair of
- * neighbours.  Sizes, encodings and small changes of color leave it as it is.  Two hashes within 3 bits
- * agree in one of four groups of 16 bits, so sorting by each group brings them together. */
+ * The look of a picture is a difference hash: 9 x 8 areas of its brightness, and a bit for each
+ * pair of neighbours.  Sizes, encodings and small changes of color leave it as it is.  Two hashes
+ * within 3 bits agree in one of four groups of 16 bits, so sorting by each group brings them
+ * together. */
 #include "tools/look.h"
 
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 
 #define WIDE 9
 #define HIGH 8
-#define NEIGHBOURS 64 /* of equal groups that are compared: data of one color is not compared with all of itself */
+/* of equal groups that are compared: data of one color is not compared with all of itself */
+#define NEIGHBOURS 64
 
 void stk_same_add(stk_same *s, const char *name, const void *data, size_t len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* need.c - arithmetic of a training run: what its GPUs want of storage, network, PCIe and cores, and
- * what it costs when they do not get it. */
+/* need.c - arithmetic of a training run: what its GPUs want of storage, network, PCIe and cores,
+ * and what it costs when they do not get it. */
 #include <string.h>
 
 #include <stoker/seeing.h>

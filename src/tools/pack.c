@@ -66,7 +66,8 @@ static int write_index(stk_pack_run *p, stk_error *err)
         if (!urls[i])
             rc = stk_fail_nomem(err, 64);
     }
-    if (rc == 0 && p->n && !p->pattern.squeeze) /* packed ones are indexed where they are unpacked */
+    /* packed ones are indexed where they are unpacked */
+    if (rc == 0 && p->n && !p->pattern.squeeze)
         rc = stk_index_build(urls, p->n, &o, &p->index, err);
     for (uint64_t i = 0; urls && i < p->n; i++)
         stk_free((void *)(uintptr_t)urls[i]);
@@ -154,8 +155,8 @@ static int check_some_good(const stk_pack_run *p, stk_error *err)
                     (int)(reason.len < 400 ? reason.len : 400), (const char *)reason.data);
 }
 
-/* All parts are written, by other processes: look that every shard is there, and make one note and one
- * index of them. */
+/* All parts are written, by other processes: look that every shard is there, and make one note and
+ * one index of them. */
 static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
 {
     uint64_t missing = 0, first = UINT64_MAX;
@@ -168,7 +169,8 @@ static int merge(stk_pack_run *p, const stk_pack_fields *f, stk_error *err)
             first = i;
     if (missing)
         return stk_fail(err, STK_ENOTFOUND,
-                        "%" PRIu64 " of %" PRIu64 " shards are not there yet, the first is number %" PRIu64
+                        "%" PRIu64 " of %" PRIu64
+                        " shards are not there yet, the first is number %" PRIu64
                         ": write them (--from-plan PLAN --shard %" PRIu64 "), then merge",
                         missing, p->n, first, first);
     STK_TRY(check_some_good(p, err));
@@ -201,7 +203,8 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     if (p->o.plan_only == STK_YES)
         return 0;
     if (p->o.expect && p->o.only_failed != STK_YES && p->o.expect != p->fingerprint)
-        return stk_fail(err, STK_EINVAL, "the data is not what the plan was made of: write the plan again");
+        return stk_fail(err, STK_EINVAL,
+                        "the data is not what the plan was made of: write the plan again");
     STK_TRY(target_open(p, err));
     if (p->o.merge == STK_YES)
         return merge(p, f, err);
@@ -215,12 +218,14 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     return p->o.parts ? 0 : complete(p, f, err);
 }
 
-static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack_report *out, stk_error *err)
+static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack_report *out,
+                       stk_error *err)
 {
     stk_pack_report r = { .size = sizeof r,
                           .shards = p->n,
                           .samples = 0,
-                          .left_out = (p->o.select ? p->o.n_select : stk_dataset_len(p->ds)) - p->count,
+                          .left_out = (p->o.select ? p->o.n_select : stk_dataset_len(p->ds)) -
+                                      p->count,
                           .fingerprint = p->fingerprint,
                           .dropped = p->dropped,
                           .changed_keys = p->adapted,
@@ -241,7 +246,8 @@ static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack
         r.samples += p->first[i + 1] - p->first[i];
         if (!p->stamp.size)
             continue;
-        r.bytes += p->stamp.size[i] - (p->o.arrays == STK_YES && p->stamp.size[i]); /* as the note counts */
+        /* as the note counts */
+        r.bytes += p->stamp.size[i] - (p->o.arrays == STK_YES && p->stamp.size[i]);
         r.kept_shards += p->keep[i] == STK_PACK_KEPT;
         r.failed += stk_stamp_failed(&p->stamp, i);
     }
@@ -280,10 +286,12 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
             err, STK_EINVAL,
             "seek points of JPEGs are kept beside the index: pack with one, or without them");
     if (p.o.parts > UINT32_MAX)
-        return stk_fail(err, STK_EINVAL, "%" PRIu64 " parts are more than 2^32: take fewer", p.o.parts);
+        return stk_fail(err, STK_EINVAL, "%" PRIu64 " parts are more than 2^32: take fewer",
+                        p.o.parts);
     if (p.o.parts && p.o.part >= p.o.parts)
-        return stk_fail(err, STK_EINVAL, "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0",
-                        p.o.part, p.o.parts);
+        return stk_fail(err, STK_EINVAL,
+                        "part %" PRIu64 " of %" PRIu64 ": parts are numbered from 0", p.o.part,
+                        p.o.parts);
     if (!p.o.samples && !p.o.bytes)
         p.o.bytes = DEFAULT_BYTES;
     stk_mutex_init(&p.lock);
@@ -293,7 +301,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
         rc = stk_shard_pattern_squeeze(&p.pattern, p.o.compress, err);
     if (rc == 0 && p.pattern.squeeze && p.o.jpeg == STK_YES)
         rc = stk_fail(err, STK_EINVAL,
-                      "seek points are for shards that are read in place: pack without compression, or without them");
+                      "seek points are for shards that are read in place: pack without "
+                      "compression, or without them");
     if (rc == 0)
         rc = stk_pack_fields_plan(&fields, &p.o, err);
     if (rc == 0 && p.o.arrays == STK_YES)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_alike.c - `dedup`: of samples that are alike the first one is taken.
  *
- * Every sample is read, for "near" its pictures are decoded too.  What was found is kept in the target's
- * folder, named after data and choice, so that a run that goes on, the parts of a split and the parts of a
- * plan need not read all of it again:
+ * Every sample is read, for "near" its pictures are decoded too.  What was found is kept in the
+ * target's folder, named after data and choice, so that a run that goes on, the parts of a split
+ * and the parts of a plan need not read all of it again:
  *
  *     u64 magic, samples, n, hash of what follows; n x u64: position << 1 | near, ascending
  *
@@ -44,7 +44,8 @@ static int take_text(alike *a, const char *text, stk_error *err)
     a->only = colon ? colon + 1 : NULL;
     if ((a->near || (len == 5 && !memcmp(text, "exact", 5))) && (!colon || colon[1]))
         return 0;
-    return stk_fail(err, STK_EINVAL, "dedup is exact or near, or of one field as exact:txt, not \"%.60s\"", text);
+    return stk_fail(err, STK_EINVAL,
+                    "dedup is exact or near, or of one field as exact:txt, not \"%.60s\"", text);
 }
 
 /* ---- what samples are like ---- */
@@ -74,7 +75,8 @@ static void hash_sample(alike *a, hand *h, uint64_t at)
         counted = 1;
         stk_same_add(&a->same[at], name, data, len);
         if (a->near && !a->has_look[at] &&
-            stk_look_read(&h->decoders, &h->scratch, (stk_bytes){ data, len }, STK_LOOK_PIXELS, &info, &look) > 0) {
+            stk_look_read(&h->decoders, &h->scratch, (stk_bytes){ data, len }, STK_LOOK_PIXELS,
+                          &info, &look) > 0) {
             a->look[at] = look.hash;
             a->has_look[at] = 1;
         }
@@ -90,7 +92,8 @@ static int tick(void *cookie)
     const stk_pack_options *o = &a->p->o;
 
     if (o->dedup_progress &&
-        o->dedup_progress(o->progress_cookie, atomic_load_explicit(&a->done, memory_order_relaxed), a->p->count))
+        o->dedup_progress(o->progress_cookie, atomic_load_explicit(&a->done, memory_order_relaxed),
+                          a->p->count))
         atomic_store_explicit(&a->stopped, 1, memory_order_relaxed);
     return atomic_load_explicit(&a->stopped, memory_order_relaxed);
 }

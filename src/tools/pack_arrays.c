@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_arrays.c - see pack_arrays.h.
  *
- * A file is written from byte HEAD on, and gets its header when the number of its rows is known: samples that can't be
- * made have no row.  The files of a shard are noted together and then renamed one after the other, so a shard is there when
- * all its files are, with the sizes that the note says. */
+ * A file is written from byte HEAD on, and gets its header when the number of its rows is known:
+ * samples that can't be made have no row.  The files of a shard are noted together and then renamed
+ * one after the other, so a shard is there when all its files are, with the sizes that the note
+ * says. */
 #include "tools/pack_arrays.h"
 
 #include <assert.h>
@@ -16,9 +17,9 @@
 
 #include "base/json.h"
 
-#define HEAD 256u            /* bytes before the rows */
+#define HEAD 256u /* bytes before the rows */
 #define BUFFER ((size_t)1 << 20)
-#define EMPTY_SHARD 1u       /* added to the size in a note, where 0 says that there is none */
+#define EMPTY_SHARD 1u /* added to the size in a note, where 0 says that there is none */
 
 /* ---- names ---- */
 
@@ -53,7 +54,8 @@ static char *path_of(const stk_pack_run *p, const char *field, uint64_t k)
     return stk_shard_pattern_at(&x, k);
 }
 
-void stk_pack_arrays_pattern(const stk_pack_run *p, const stk_pack_fields *f, char *out, size_t size)
+void stk_pack_arrays_pattern(const stk_pack_run *p, const stk_pack_fields *f, char *out,
+                             size_t size)
 {
     char name[NAME];
     size_t at = (size_t)snprintf(out, size, "%s", p->pattern.dir);
@@ -76,7 +78,8 @@ static int failed(const char *path, const char *what, int sys, stk_error *err)
     char text[96];
     int rc = sys == ENOMEM ? stk_fail_nomem(err, BUFFER)
                            : stk_fail(err, STK_EIO, "%s: %s%s; nothing half-written stays", what,
-                                      stk_is_full(sys) ? "no room: " : "", strerror_r(sys, text, sizeof text));
+                                      stk_is_full(sys) ? "no room: " : "",
+                                      strerror_r(sys, text, sizeof text));
 
     stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -107,17 +110,19 @@ static stk_bytes shape_of(const stk_text *head)
     return (stk_bytes){ (const uint8_t *)begin + 1, (size_t)(end - begin) - 1 };
 }
 
-static int ragged(const char *field, stk_bytes key, const stk_rows_out *o, stk_bytes row, stk_error *err)
+static int ragged(const char *field, stk_bytes key, const stk_rows_out *o, stk_bytes row,
+                  stk_error *err)
 {
     stk_text head = { .s = (char *)(uintptr_t)row.data, .len = head_of(row) };
     stk_bytes was = shape_of(&o->head), now = shape_of(&head);
     char shown[STK_SHOWN_MAX];
 
     return stk_fail(err, STK_EINVAL,
-                    "field %s: sample %s has a row of shape (%.*s) or of another type, others (%.*s): an array has "
+                    "field %s: sample %s has a row of shape (%.*s) or of another type, others "
+                    "(%.*s): an array has "
                     "one; resize, crop or pad before it, or pack to tar shards",
-                    field, stk_shown(key, shown), (int)now.len, (const char *)now.data, (int)was.len,
-                    (const char *)was.data);
+                    field, stk_shown(key, shown), (int)now.len, (const char *)now.data,
+                    (int)was.len, (const char *)was.data);
 }
 
 static int rows_add(stk_rows_out *o, stk_bytes row, stk_error *err)
@@ -144,8 +149,8 @@ static int head_make(const stk_rows_out *o, char out[HEAD + 1], stk_error *err)
     memcpy(out, "\x93NUMPY\x01\x00", 8);
     out[8] = (char)(HEAD - 10);
     out[9] = 0;
-    n = 10 + snprintf(out + 10, HEAD - 10, "%.*s%" PRIu64 ",%s%.*s), }", before, o->head.s + 10, o->rows,
-                      shape.len ? " " : "", (int)shape.len, (const char *)shape.data);
+    n = 10 + snprintf(out + 10, HEAD - 10, "%.*s%" PRIu64 ",%s%.*s), }", before, o->head.s + 10,
+                      o->rows, shape.len ? " " : "", (int)shape.len, (const char *)shape.data);
     if (n >= (int)HEAD - 1)
         return stk_fail(err, STK_ELIMIT, "the array's shape needs more than %u bytes", HEAD);
     out[n] = ' ';
@@ -167,8 +172,8 @@ static int rows_finish(stk_rows_out *o, uint64_t *size, stk_error *err)
 
 /* ---- a shard ---- */
 
-int stk_array_shard_open(stk_array_shard *s, const stk_pack_run *p, const stk_pack_fields *f, uint64_t k,
-                         stk_error *err)
+int stk_array_shard_open(stk_array_shard *s, const stk_pack_run *p, const stk_pack_fields *f,
+                         uint64_t k, stk_error *err)
 {
     int rc = 0;
 
@@ -193,7 +198,8 @@ int stk_array_shard_open(stk_array_shard *s, const stk_pack_run *p, const stk_pa
     return rc;
 }
 
-int stk_array_shard_add(stk_array_shard *s, stk_bytes key, const stk_part *rows, uint32_t n, stk_error *err)
+int stk_array_shard_add(stk_array_shard *s, stk_bytes key, const stk_part *rows, uint32_t n,
+                        stk_error *err)
 {
     for (int put = 0; put < 2; put++) /* first look that all of them fit */
         for (uint32_t i = 0, k = 0; i < s->f->n && k < n; i++) {
@@ -205,7 +211,8 @@ int stk_array_shard_add(stk_array_shard *s, stk_bytes key, const stk_part *rows,
             k++;
             if (put)
                 STK_TRY(rows_add(o, row, err));
-            else if (o->head.len && (head_of(row) != o->head.len || memcmp(row.data, o->head.s, o->head.len)))
+            else if (o->head.len &&
+                     (head_of(row) != o->head.len || memcmp(row.data, o->head.s, o->head.len)))
                 return ragged(s->f->field[i].name, key, o, row, err);
         }
     return 0;
@@ -233,7 +240,8 @@ int stk_array_shard_publish(stk_array_shard *s, stk_error *err)
 {
     for (uint32_t i = 0; i < s->f->n; i++)
         if (s->field[i].rows && stk_atomic_commit(&s->field[i].file, STK_COMMIT_SYNCED, NULL) < 0)
-            return failed(s->field[i].file.path, "can't put the array in place", s->field[i].file.sys, err);
+            return failed(s->field[i].file.path, "can't put the array in place",
+                          s->field[i].file.sys, err);
     drop_files(s);
     return 0;
 }
@@ -260,15 +268,21 @@ int stk_pack_arrays_check(const stk_pack_run *p, const stk_pack_fields *f, stk_e
     for (uint32_t i = 0; i < f->n; i++) {
         made += f->field[i].chain != NULL;
         if (f->field[i].chain && f->field[i].encoding.encoder != &stk_encode_npy)
-            return stk_fail(err, STK_EINVAL, "field %s: rows of arrays are numbers: leave encode(%s) away", f->field[i].name,
-                            f->field[i].encoding.encoder->name);
+            return stk_fail(err, STK_EINVAL,
+                            "field %s: rows of arrays are numbers: leave encode(%s) away",
+                            f->field[i].name, f->field[i].encoding.encoder->name);
     }
     if (!made)
         return stk_fail(err, STK_EINVAL,
-                        "arrays have the fields that chains make: give some, as x=image | resize(32) | to(u8, chw)");
+                        "arrays have the fields that chains make: give some, as x=image | "
+                        "resize(32) | to(u8, chw)");
     if (!p->pattern.folder || p->pattern.squeeze || stk_is_address(p->pattern.dir))
-        return stk_fail(err, STK_EINVAL, "arrays go to a local folder, are called after their fields, and are not compressed");
-    return p->o.jpeg == STK_YES ? stk_fail(err, STK_EINVAL, "seek points are of JPEGs in shards: arrays have none") : 0;
+        return stk_fail(
+            err, STK_EINVAL,
+            "arrays go to a local folder, are called after their fields, and are not compressed");
+    return p->o.jpeg == STK_YES
+               ? stk_fail(err, STK_EINVAL, "seek points are of JPEGs in shards: arrays have none")
+               : 0;
 }
 
 typedef struct there { /* what is there of a shard */
@@ -279,7 +293,8 @@ typedef struct there { /* what is there of a shard */
 static int foreign(const char *path, stk_error *err)
 {
     stk_fail(err, STK_EINVAL,
-             "there is an array of that name that is not of this pack: take another place or name, or replace it "
+             "there is an array of that name that is not of this pack: take another place or name, "
+             "or replace it "
              "(--force, force=True)");
     stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     return STK_EINVAL;
@@ -380,7 +395,8 @@ static int verify_field(const stk_pack_run *p, const char *field, stk_error *err
 
         if (rc == 0 && n && have && memcmp(first, now, HEAD)) {
             rc = stk_fail(err, STK_EINVAL,
-                          "field %s: rows of this file have another shape or type than those of the first: an array has "
+                          "field %s: rows of this file have another shape or type than those of "
+                          "the first: an array has "
                           "one; resize, crop or pad before it, or pack to tar shards",
                           field);
             stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });

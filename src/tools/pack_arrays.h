@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_arrays.h - shards of arrays: FIELD-000000.npy, for each field a file with the rows of the shard's samples.
+/* pack_arrays.h - shards of arrays: FIELD-000000.npy, for each field a file with the rows of the
+ * shard's samples.
  *
- * Rows come as encode(npy) writes them.  All rows of a field have one type and shape: the files of a field are one array, of
- * which a loader maps every part. */
+ * Rows come as encode(npy) writes them.  All rows of a field have one type and shape: the files of
+ * a field are one array, of which a loader maps every part. */
 #ifndef STOKER_PACK_ARRAYS_H
 #define STOKER_PACK_ARRAYS_H
 
@@ -10,21 +11,25 @@
 
 typedef struct stk_rows_out { /* one field's file of a shard */
     stk_atomic_file file;
-    stk_text head, buf; /* the header of a row, as encode(npy) writes it; rows that are not written yet */
+    /* the header of a row, as encode(npy) writes it; rows that are not written yet */
+    stk_text head, buf;
     uint64_t rows, bytes;
 } stk_rows_out;
 
-typedef struct stk_array_shard { /* one shard after the other; init with zeros, end with close.  Thread: one. */
+/* one shard after the other; init with zeros, end with close.  Thread: one. */
+typedef struct stk_array_shard {
     const stk_pack_run *p;
     const stk_pack_fields *f;
     int open;
     stk_rows_out *field; /* of f->n */
 } stk_array_shard;
 
-int stk_array_shard_open(stk_array_shard *s, const stk_pack_run *p, const stk_pack_fields *f, uint64_t k,
-                         stk_error *err);
-/* One sample: rows of the fields that chains make, in their order.  STK_EINVAL: a row is not shaped as those before it. */
-int stk_array_shard_add(stk_array_shard *s, stk_bytes key, const stk_part *rows, uint32_t n, stk_error *err);
+int stk_array_shard_open(stk_array_shard *s, const stk_pack_run *p, const stk_pack_fields *f,
+                         uint64_t k, stk_error *err);
+/* One sample: rows of the fields that chains make, in their order.  STK_EINVAL: a row is not shaped
+ * as those before it. */
+int stk_array_shard_add(stk_array_shard *s, stk_bytes key, const stk_part *rows, uint32_t n,
+                        stk_error *err);
 /* All is on disk, not yet under its name; *size is that of all files. */
 int stk_array_shard_finish(stk_array_shard *s, uint64_t *size, stk_error *err);
 int stk_array_shard_publish(stk_array_shard *s, stk_error *err);
@@ -36,6 +41,7 @@ int stk_pack_arrays_check(const stk_pack_run *p, const stk_pack_fields *f, stk_e
 int stk_pack_arrays_look(stk_pack_run *p, const stk_pack_fields *f, stk_error *err);
 /* Every file of a field has rows of one type and shape. */
 int stk_pack_arrays_verify(const stk_pack_run *p, const stk_pack_fields *f, stk_error *err);
-void stk_pack_arrays_pattern(const stk_pack_run *p, const stk_pack_fields *f, char *out, size_t size);
+void stk_pack_arrays_pattern(const stk_pack_run *p, const stk_pack_fields *f, char *out,
+                             size_t size);
 
 #endif

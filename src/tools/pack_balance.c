@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_balance.c - `balance`: as many samples of each class.  Which ones is a matter of their keys' hashes:
- * a sample that is taken stays when others are added, as far as its class allows. */
+/* pack_balance.c - `balance`: as many samples of each class.  Which ones is a matter of their keys'
+ * hashes: a sample that is taken stays when others are added, as far as its class allows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +34,20 @@ static int take_text(const char *text, char **name, uint64_t *most, stk_error *e
     int64_t n = 0;
 
     *name = NULL;
-    if (colon && (stk_number_i64((stk_bytes){ (const uint8_t *)colon + 1, strlen(colon + 1) }, &n) != 1 || n < 1))
-        return stk_fail(err, STK_EINVAL,
-                        "balance is a field, or a field and how many of each, as cls:1000, not \"%.60s\"", text);
+    if (colon &&
+        (stk_number_i64((stk_bytes){ (const uint8_t *)colon + 1, strlen(colon + 1) }, &n) != 1 ||
+         n < 1))
+        return stk_fail(
+            err, STK_EINVAL,
+            "balance is a field, or a field and how many of each, as cls:1000, not \"%.60s\"",
+            text);
     *most = (uint64_t)n;
     *name = stk_strndup(text, colon ? (size_t)(colon - text) : strlen(text));
     return *name ? 0 : stk_fail_nomem(err, strlen(text));
 }
 
-/* A number for each value of `n` samples from `first` on; equal values have equal ones.  Null has 0. */
+/* A number for each value of `n` samples from `first` on; equal values have equal ones.  Null has
+ * 0. */
 static int classes(const stk_column *c, uint64_t first, uint64_t n, uint64_t *out, stk_error *err)
 {
     uint8_t valid[ROWS];
@@ -74,7 +79,9 @@ static int classes(const stk_column *c, uint64_t first, uint64_t n, uint64_t *ou
 /* The class of every sample of the data set. */
 static int read_classes(stk_pack_run *p, const char *name, uint64_t *class, stk_error *err)
 {
-    stk_column_options how = { .size = sizeof how, .num_workers = p->o.num_workers, .read = STK_YES };
+    stk_column_options how = { .size = sizeof how,
+                               .num_workers = p->o.num_workers,
+                               .read = STK_YES };
     uint64_t len = stk_dataset_len(p->ds);
     stk_column *c = NULL;
     int rc = stk_column_open(&c, p->ds, name, &how, err);
@@ -125,7 +132,8 @@ static uint64_t list_members(const stk_pack_run *p, const uint64_t *class, membe
         stk_bytes key = stk_pack_key(p, p->id[i], number);
 
         if (class[p->id[i]])
-            list[n++] = (member){ class[p->id[i]], stk_mix64(stk_hash64(SALT, key.data, key.len)), i };
+            list[n++] = (member){ class[p->id[i]], stk_mix64(stk_hash64(SALT, key.data, key.len)),
+                                  i };
     }
     return n;
 }

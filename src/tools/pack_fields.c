@@ -2,9 +2,9 @@
 /* pack_fields.c - shards of samples that chains make: `jpg=image | resize(256) | encode(jpeg, 90)`.
  *
  * A loader runs the chains over the samples of the plan, in its order: position p of the epoch is
- * position p of the plan, so draws do not depend on the part that is made or on the workers.  A stage
- * encodes the rows of a batch on the worker that ended it, and reads the fields that stay as they are.
- * The caller's thread takes batch after batch and writes shards.
+ * position p of the plan, so draws do not depend on the part that is made or on the workers.  A
+ * stage encodes the rows of a batch on the worker that ended it, and reads the fields that stay as
+ * they are.  The caller's thread takes batch after batch and writes shards.
  *
  * A bad sample is left out and listed; what is wrong with the machine ends the run. */
 #include "tools/pack_arrays.h"
@@ -20,9 +20,9 @@
 #include "dataset/read_some.h"
 #include "loader/leave.h"
 
-#define ROWS 8u     /* of a batch: a worker encodes them one after the other */
-#define AHEAD 32u   /* batches; at most so many are between the stage and the writer */
-#define PLACES 64u  /* more than AHEAD, so that a place is free when its turn comes */
+#define ROWS 8u    /* of a batch: a worker encodes them one after the other */
+#define AHEAD 32u  /* batches; at most so many are between the stage and the writer */
+#define PLACES 64u /* more than AHEAD, so that a place is free when its turn comes */
 #define CHAIN_MAX 4200
 #define ALL_BAD 10000u /* so many bad samples and no good one: it is the chain's fault */
 
@@ -63,8 +63,9 @@ static int chain_text(stk_pack_field *f, stk_expr *e, stk_error *err)
     size_t len;
 
     if (e->n_calls < 2)
-        return stk_fail(err, STK_EINVAL, "field %s: encode needs something before it: image | encode(%s)",
-                        f->name, f->encoding.encoder->name);
+        return stk_fail(err, STK_EINVAL,
+                        "field %s: encode needs something before it: image | encode(%s)", f->name,
+                        f->encoding.encoder->name);
     e->n_calls--;
     typed = !strcmp(e->call[e->n_calls - 1].name, "to");
     len = stk_expr_text(e, f->chain, CHAIN_MAX - 20);
@@ -82,9 +83,10 @@ static int field_plan(stk_pack_field *f, const char *text, stk_error *err)
     int rc = stk_expr_parse(&e, text, err);
 
     if (rc == 0 && strcmp(e->call[e->n_calls - 1].name, "encode"))
-        rc = stk_fail(err, STK_EINVAL,
-                      "field %s: the last step says how it is written, as in `%.80s | encode(jpeg, 90)`",
-                      f->name, text);
+        rc = stk_fail(
+            err, STK_EINVAL,
+            "field %s: the last step says how it is written, as in `%.80s | encode(jpeg, 90)`",
+            f->name, text);
     if (rc == 0)
         rc = stk_encoding_plan(&f->encoding, &e->call[e->n_calls - 1], err);
     f->chain = rc == 0 ? stk_zalloc(1, CHAIN_MAX) : NULL;
@@ -99,7 +101,8 @@ static int row_plan(stk_pack_field *f, const char *text, stk_error *err)
 {
     stk_expr *e = NULL;
     char whole[CHAIN_MAX];
-    int rc = stk_expr_parse(&e, text, err), has = rc == 0 && !strcmp(e->call[e->n_calls - 1].name, "encode");
+    int rc = stk_expr_parse(&e, text, err),
+        has = rc == 0 && !strcmp(e->call[e->n_calls - 1].name, "encode");
 
     stk_expr_close(&e);
     STK_TRY(rc);
@@ -168,12 +171,14 @@ static int member_add(place *b, const char *name, size_t at, stk_error *err)
 /* Folders call a picture `image`: a chain for jpg, png or webp makes that one. */
 static int is_picture_name(const char *name)
 {
-    return !strcmp(name, "jpg") || !strcmp(name, "jpeg") || !strcmp(name, "png") || !strcmp(name, "webp");
+    return !strcmp(name, "jpg") || !strcmp(name, "jpeg") || !strcmp(name, "png") ||
+           !strcmp(name, "webp");
 }
 
 static int is_made(const maker *m, const char *name)
 {
-    int image = m->p->name ? is_picture_name(name) : !strcmp(name, "image") && stk_pack_is_folder(m->p);
+    int image = m->p->name ? is_picture_name(name)
+                           : !strcmp(name, "image") && stk_pack_is_folder(m->p);
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))
@@ -234,7 +239,8 @@ static int copy_rest(const maker *m, place *b, uint64_t id, stk_error *err)
     return rc;
 }
 
-static int encode_row(const maker *m, const stk_batch *batch, uint32_t row, place *b, stk_error *err)
+static int encode_row(const maker *m, const stk_batch *batch, uint32_t row, place *b,
+                      stk_error *err)
 {
     for (uint32_t i = 0, out = 0; i < m->f->n; i++) {
         const stk_pack_field *f = &m->f->field[i];
@@ -310,7 +316,8 @@ static int fail_line(maker *m, uint64_t id, const stk_error *why, stk_error *err
 {
     stk_text *t = &m->f->failed;
     char head[48], number[STK_PACK_KEY];
-    stk_bytes key = stk_pack_key(m->p, id, number), text = { (const uint8_t *)why->message, strlen(why->message) };
+    stk_bytes key = stk_pack_key(m->p, id, number),
+              text = { (const uint8_t *)why->message, strlen(why->message) };
     int n = snprintf(head, sizeof head, "{\"sample\": %" PRIu64 ", \"key\": ", id);
 
     if (t->len)
@@ -334,7 +341,8 @@ static int made_before(const stk_pack_run *p)
 /* Of a part nothing can be concluded: all that is bad may be in it. */
 static int is_chain_fault(const maker *m)
 {
-    return !m->good && !m->p->o.parts && (m->bad == ALL_BAD || m->bad == m->p->count) && !made_before(m->p);
+    return !m->good && !m->p->o.parts && (m->bad == ALL_BAD || m->bad == m->p->count) &&
+           !made_before(m->p);
 }
 
 static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
@@ -345,8 +353,10 @@ static int leave_out(maker *m, uint64_t id, const made_row *row, stk_error *err)
     m->bad++;
     if (!is_chain_fault(m))
         return fail_line(m, id, &row->err, err);
-    rc = stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s", m->bad, row->err.message);
-    stk_error_at(err, row->err.shard[0] ? row->err.shard : NULL, row->err.offset, key); /* one speaks for all */
+    rc = stk_fail(err, STK_EINVAL, "none of the first %" PRIu64 " samples could be made: %s",
+                  m->bad, row->err.message);
+    /* one speaks for all */
+    stk_error_at(err, row->err.shard[0] ? row->err.shard : NULL, row->err.offset, key);
     return rc;
 }
 
@@ -381,13 +391,15 @@ static int arrays_end(maker *m, shard_out *s, stk_error *err)
 
 static int shard_end(maker *m, shard_out *s, stk_error *err)
 {
-    int rc = m->p->o.arrays == STK_YES ? arrays_end(m, s, err) : stk_pack_publish(m->p, s->k, s->tar, &m->f->failed, err);
+    int rc = m->p->o.arrays == STK_YES ? arrays_end(m, s, err)
+                                       : stk_pack_publish(m->p, s->k, s->tar, &m->f->failed, err);
 
     stk_tar_writer_close(&s->tar);
     return rc;
 }
 
-static int put_row(maker *m, shard_out *s, stk_bytes key, const stk_part *parts, uint32_t n, stk_error *err)
+static int put_row(maker *m, shard_out *s, stk_bytes key, const stk_part *parts, uint32_t n,
+                   stk_error *err)
 {
     if (m->p->o.arrays == STK_YES)
         return stk_array_shard_add(&s->arrays, key, parts, n, err);
@@ -395,7 +407,8 @@ static int put_row(maker *m, shard_out *s, stk_bytes key, const stk_part *parts,
     return stk_sample_out_put(&s->out, s->tar, parts, n, err);
 }
 
-static int write_row(maker *m, shard_out *s, const place *b, const made_row *row, uint64_t id, stk_error *err)
+static int write_row(maker *m, shard_out *s, const place *b, const made_row *row, uint64_t id,
+                     stk_error *err)
 {
     stk_part *parts = stk_alloc((row->n + 1) * sizeof *parts);
     uint64_t bytes = 0;
@@ -419,7 +432,8 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
 }
 
 /* The rows of a batch from position `at` on, up to the end of the run of shards. */
-static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *at, uint64_t end, stk_error *err)
+static int take_batch(maker *m, shard_out *s, const stk_batch *batch, uint64_t *at, uint64_t end,
+                      stk_error *err)
 {
     const place *b = &m->place[stk_batch_step(batch) % PLACES];
     const uint8_t *valid = stk_batch_valid(batch);
@@ -534,7 +548,8 @@ static int loader_open(maker *m, stk_output *outputs, uint64_t *order, stk_error
         if (m->f->field[i].chain)
             outputs[o.n_outputs++] = (stk_output){ m->f->field[i].name, m->f->field[i].chain };
     if (!o.n_outputs)
-        return stk_fail(err, STK_EINVAL, "no field is made by a chain: without chains fields are copied");
+        return stk_fail(err, STK_EINVAL,
+                        "no field is made by a chain: without chains fields are copied");
     STK_TRY(stk_loader_open(&m->loader, &m->p->ds, 1, &o, err));
     stk_loader_leave_bad(m->loader, (stk_leave){ is_bad, m });
     return 0;

@@ -15,11 +15,12 @@ typedef struct stk_pack_field {
 typedef struct stk_pack_fields { /* init with zeros, end with fini */
     stk_pack_field *field;
     uint32_t n;
-    stk_text failed; /* samples of the shard in hand that were left out: JSON objects, commas between them */
+    /* samples of the shard in hand that were left out: JSON objects, commas between them */
+    stk_text failed;
 } stk_pack_fields;
 
-/* From name and chain of each; an empty chain leaves the field out.  Borrows the names.  arrays: a chain without encode()
- * ends in encode(npy). */
+/* From name and chain of each; an empty chain leaves the field out.  Borrows the names.  arrays: a
+ * chain without encode() ends in encode(npy). */
 int stk_pack_fields_plan(stk_pack_fields *f, const stk_pack_options *o, stk_error *err);
 void stk_pack_fields_fini(stk_pack_fields *f);
 /* Write the shards that p->keep[] has not. */

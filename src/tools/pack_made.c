@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_made.c - how the shards of a target were made: DIR/.stoker/PATTERN.made.json, one JSON object with the chains
- * and all that chose samples.  For people and their tools; nothing here reads it.  Parts write the same.  _pack_made.py writes
- * the same members for packs of Python functions. */
+/* pack_made.c - how the shards of a target were made: DIR/.stoker/PATTERN.made.json, one JSON
+ * object with the chains and all that chose samples.  For people and their tools; nothing here
+ * reads it.  Parts write the same.  _pack_made.py writes the same members for packs of Python
+ * functions. */
 #include <stdio.h>
 #include <string.h>
 

@@ -39,7 +39,8 @@ typedef struct stk_pack_run {
     uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
     uint64_t n, cap;
     uint64_t total, fingerprint;
-    uint64_t row_bytes, memory_print; /* of a table in memory: a row, about (0: not known yet), and its content */
+    /* of a table in memory: a row, about (0: not known yet), and its content */
+    uint64_t row_bytes, memory_print;
     int memory_known;
     stk_stamp stamp;
     uint8_t *keep; /* by shard: 0: it is to be written; STK_PACK_* */
@@ -60,7 +61,8 @@ int stk_pack_names(stk_pack_run *p, stk_error *err); /* fills name and type */
 void stk_pack_names_fini(stk_pack_run *p);
 /* Tables: what a value's member is called (the run's, or constant), and its bytes, appended. */
 const char *stk_pack_member(const stk_pack_run *p, uint32_t field, stk_bytes in);
-int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out, stk_error *err);
+int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out,
+                   stk_error *err);
 
 /* The sample at a position of the plan. */
 static inline uint64_t stk_pack_at(const stk_pack_run *p, uint64_t position)
@@ -78,16 +80,17 @@ static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
 }
 
 #define STK_PACK_SUFFIX 16 /* bytes of a picture's suffix */
-/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers such as
- * WebDataset choose a decoder by the suffix.  image: the field, or NULL: only the key is cut.  suffix:
- * STK_PACK_SUFFIX bytes. */
+/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers
+ * such as WebDataset choose a decoder by the suffix.  image: the field, or NULL: only the key is
+ * cut.  suffix: STK_PACK_SUFFIX bytes. */
 void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix);
 
 /* Count `more` bytes and tell of them now and then; non-zero: stop. */
 int stk_pack_tell(stk_pack_run *p, uint64_t more);
 int stk_pack_plan_make(stk_pack_run *p, const struct stk_pack_fields *f, stk_error *err);
 int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
-void stk_pack_sweep(stk_pack_run *p); /* uploads of shards that are to be written: their writers are dead */
+/* uploads of shards that are to be written: their writers are dead */
+void stk_pack_sweep(stk_pack_run *p);
 /* Write the shards that keep[] has not. */
 int stk_pack_copy(stk_pack_run *p, stk_error *err);
 /* Shard i is whole: note it, then give it its name.  failed: what could not be made, as in
@@ -95,7 +98,8 @@ int stk_pack_copy(stk_pack_run *p, stk_error *err);
 int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
                      stk_error *err);
 int stk_pack_made(stk_pack_run *p, stk_error *err); /* writes down how: .stoker/PATTERN.made.json */
-/* only_failed: `select` becomes what the target's list names, and shards get a name of their own. */
+/* only_failed: `select` becomes what the target's list names, and shards get a name of their
+ * own. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
 /* Fills id, count and dropped.  Needs the pattern where samples are compared. */
 int stk_pack_select(stk_pack_run *p, stk_error *err);
@@ -103,7 +107,8 @@ int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 /* Adds names, sizes and times of the source's shards to a hash. */
 int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err);
-/* This run writes shard i: all, or those of its part, which follow each other: chains read on from shard to shard. */
+/* This run writes shard i: all, or those of its part, which follow each other: chains read on from
+ * shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {
     return !p->o.parts || i * p->o.parts / p->n == p->o.part; /* below 2^24 * 2^32 */

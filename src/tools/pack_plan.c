@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_plan.c - which samples a shard gets: it follows from the index and the options alone, so that the
- * shards are the same for any number of workers, and a run that was stopped can go on.  The same walk
- * over the index gives the fingerprint by which a target is known to have this content. */
+/* pack_plan.c - which samples a shard gets: it follows from the index and the options alone, so
+ * that the shards are the same for any number of workers, and a run that was stopped can go on.
+ * The same walk over the index gives the fingerprint by which a target is known to have this
+ * content. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -35,7 +36,8 @@ static int in_memory(const stk_shard_info *s)
     return !s->size && !s->mtime_ns && s->samples;
 }
 
-static int read_sample(const stk_pack_run *p, uint64_t id, uint64_t *bytes, uint64_t *hash, stk_error *err)
+static int read_sample(const stk_pack_run *p, uint64_t id, uint64_t *bytes, uint64_t *hash,
+                       stk_error *err)
 {
     stk_sample *s = NULL;
 
@@ -71,7 +73,8 @@ static int weigh_row(stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_e
     STK_TRY(p->ds->ops->shard(p->ds, e->shard, &s, err));
     if (in_memory(&s) && !p->row_bytes)
         STK_TRY(weigh_memory(p, &s, err));
-    *bytes = (s.size && s.samples ? s.size / s.samples : p->row_bytes) + e->n_fields * stk_tar_member_bytes(24, 256);
+    *bytes = (s.size && s.samples ? s.size / s.samples : p->row_bytes) +
+             e->n_fields * stk_tar_member_bytes(24, 256);
     return 0;
 }
 
@@ -84,7 +87,8 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     stk_field f;
 
     STK_TRY(ds->ops->entry(ds, id, &e, err));
-    if (p->id) /* rows have no keys, and shards may have the same keys: which ones are taken counts */
+    /* rows have no keys, and shards may have the same keys: which ones are taken counts */
+    if (p->id)
         p->fingerprint = stk_hash64(p->fingerprint, &id, sizeof id);
     if (p->name) /* a row's size is not known before it is read: the file's mean */
         return weigh_row(p, &e, bytes, err);
@@ -100,14 +104,16 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     return 0;
 }
 
-/* Chains are made with the seed too: their draws depend on it.  A pack that copies keeps the fingerprint
- * that it had before there were chains. */
+/* Chains are made with the seed too: their draws depend on it.  A pack that copies keeps the
+ * fingerprint that it had before there were chains. */
 static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
 {
     for (uint32_t i = 0; i < f->n; i++) {
         const stk_pack_field *x = &f->field[i];
-        const char *chain = x->chain ? x->chain : "", *encoder = x->chain ? x->encoding.encoder->name : "";
-        uint64_t how[] = { p->o.seed, (uint64_t)x->encoding.quality, (uint64_t)x->encoding.lossless };
+        const char *chain = x->chain ? x->chain : "",
+                   *encoder = x->chain ? x->encoding.encoder->name : "";
+        uint64_t how[] = { p->o.seed, (uint64_t)x->encoding.quality,
+                           (uint64_t)x->encoding.lossless };
 
         p->fingerprint = stk_hash64(p->fingerprint, x->name, strlen(x->name));
         p->fingerprint = stk_hash64(p->fingerprint, chain, strlen(chain));
@@ -116,13 +122,15 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
     }
 }
 
-/* Of a table in memory its content, for there is nothing else to know it by; `select` may be few of very many rows. */
+/* Of a table in memory its content, for there is nothing else to know it by; `select` may be few of
+ * very many rows. */
 static int memory_print(stk_pack_run *p, const stk_shard_info *s, uint64_t *hash, stk_error *err)
 {
     uint64_t n = p->o.select ? p->o.n_select : s->samples, unused = 0;
 
     for (uint64_t i = 0; !p->memory_known && i < n; i++)
-        STK_TRY(read_sample(p, p->o.select ? p->o.select[i] : s->first + i, &unused, &p->memory_print, err));
+        STK_TRY(read_sample(p, p->o.select ? p->o.select[i] : s->first + i, &unused,
+                            &p->memory_print, err));
     p->memory_known = 1;
     *hash = stk_hash64(*hash, &p->memory_print, sizeof p->memory_print);
     return 0;
@@ -148,10 +156,13 @@ int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err)
 
 static int plan_source(stk_pack_run *p, stk_error *err)
 {
-    uint64_t head[] = {
-        PACK_VERSION + stk_pack_is_folder(p), p->o.samples,          p->o.bytes, p->o.shuffle == STK_YES, p->o.seed,
-        (uint64_t)p->o.mtime, p->count
-    };
+    uint64_t head[] = { PACK_VERSION + stk_pack_is_folder(p),
+                        p->o.samples,
+                        p->o.bytes,
+                        p->o.shuffle == STK_YES,
+                        p->o.seed,
+                        (uint64_t)p->o.mtime,
+                        p->count };
 
     p->fingerprint = stk_hash64(0, head, sizeof head);
     if (p->o.arrays == STK_YES)
@@ -175,8 +186,8 @@ static int check_width(const stk_pack_run *p, stk_error *err)
                     digits);
 }
 
-/* The bytes of every sample that takes part, in the order of the source: a walk over the index in the order
- * of the plan would wait for memory at each sample. */
+/* The bytes of every sample that takes part, in the order of the source: a walk over the index in
+ * the order of the plan would wait for memory at each sample. */
 static int weigh_all(stk_pack_run *p, uint64_t *bytes, stk_error *err)
 {
     for (uint64_t i = 0; i < p->count; i++) {
@@ -191,9 +202,12 @@ static int cut(stk_pack_run *p, const uint64_t *bytes_of, stk_error *err)
     uint64_t in_shard = 0, bytes = 0;
 
     for (uint64_t i = 0; i < p->count; i++) {
-        uint64_t size = p->o.bytes ? bytes_of[p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, i) : i] : 0;
+        uint64_t size = p->o.bytes
+                            ? bytes_of[p->o.shuffle == STK_YES ? stk_perm_at(&p->perm, i) : i]
+                            : 0;
 
-        if (!i || (p->o.samples && in_shard >= p->o.samples) || (p->o.bytes && bytes + size > p->o.bytes)) {
+        if (!i || (p->o.samples && in_shard >= p->o.samples) ||
+            (p->o.bytes && bytes + size > p->o.bytes)) {
             STK_TRY(plan_add(p, i, err));
             in_shard = bytes = 0;
         }

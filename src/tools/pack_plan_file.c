@@ -5,8 +5,8 @@
  *      "fingerprint": "0123456789abcdef", "args": ["raw/", "out/", "--samples", "10000"],
  *      "check": "0123456789abcdef"}
  *
- * "check" is a hash of the rest, for a damaged letter of a target would be another target.  After a change by hand it is to be
- * removed. */
+ * "check" is a hash of the rest, for a damaged letter of a target would be another target.  After a
+ * change by hand it is to be removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +39,8 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
     stk_text t = { 0 };
     int n = snprintf(head, sizeof head,
                      "{\"stoker\": \"pack plan\", \"version\": 1, \"shards\": %" PRIu64
-                     ", \"samples\": %" PRIu64 ",\n \"fingerprint\": \"%016" PRIx64 "\", \"args\": [",
+                     ", \"samples\": %" PRIu64 ",\n \"fingerprint\": \"%016" PRIx64
+                     "\", \"args\": [",
                      p->shards, p->samples, p->fingerprint);
     int rc = stk_text_put(&t, head, (size_t)n, err);
 
@@ -47,7 +48,8 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
         if (i)
             rc = stk_text_put(&t, ", ", 2, err);
         if (rc == 0)
-            rc = stk_json_quote(&t, (stk_bytes){ (const uint8_t *)p->args[i], strlen(p->args[i]) }, err);
+            rc = stk_json_quote(&t, (stk_bytes){ (const uint8_t *)p->args[i], strlen(p->args[i]) },
+                                err);
     }
     if (rc == 0)
         rc = stk_text_put(&t, "]", 1, err);
@@ -63,7 +65,8 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
 
 static int not_a_plan(stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "this is not a plan: write one with `stoker pack --write-plan`");
+    return stk_fail(err, STK_ECORRUPT,
+                    "this is not a plan: write one with `stoker pack --write-plan`");
 }
 
 static int number_of(stk_bytes doc, const char *name, uint64_t *out)
@@ -84,9 +87,12 @@ static int check_of(stk_bytes doc, stk_error *err)
     const uint8_t *at = doc.len ? memmem(doc.data, doc.len, CHECK, sizeof CHECK - 1) : NULL;
     uint64_t want = 0;
 
-    if (!at || (number_of(doc, "check", &want) && want == stk_hash64(0, doc.data, (size_t)(at - doc.data))))
+    if (!at || (number_of(doc, "check", &want) &&
+                want == stk_hash64(0, doc.data, (size_t)(at - doc.data))))
         return 0;
-    return stk_fail(err, STK_ECORRUPT, "this plan is damaged: write it again; if it was changed by hand, remove \"check\" from it");
+    return stk_fail(err, STK_ECORRUPT,
+                    "this plan is damaged: write it again; if it was changed by hand, remove "
+                    "\"check\" from it");
 }
 
 /* Bytes that were not UTF-8 stand as \udc80 to \udcff, which come out as three bytes each. */
@@ -142,8 +148,9 @@ int stk_pack_plan_parse(stk_pack_plan **out, stk_bytes doc, stk_error *err)
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     p->size = sizeof *p;
-    if (!number_of(doc, "version", &version) || version != 1 || !number_of(doc, "shards", &p->shards) ||
-        !number_of(doc, "samples", &p->samples) || !number_of(doc, "fingerprint", &p->fingerprint) ||
+    if (!number_of(doc, "version", &version) || version != 1 ||
+        !number_of(doc, "shards", &p->shards) || !number_of(doc, "samples", &p->samples) ||
+        !number_of(doc, "fingerprint", &p->fingerprint) ||
         stk_json_find(doc, "args", &list, NULL) < 0 || !list.len || list.data[0] != '[')
         return not_a_plan(err);
     STK_TRY(check_of(doc, err));
@@ -171,8 +178,8 @@ static int read_all(const char *path, char **text, size_t *len, stk_error *err)
     if (fd < 0 || fstat(fd, &st) < 0) {
         if (fd >= 0)
             close(fd);
-        return stk_fail(err, errno == ENOENT ? STK_ENOTFOUND : STK_EIO, "can't read the plan %.160s: %s", path,
-                        strerror_r(errno, why, sizeof why));
+        return stk_fail(err, errno == ENOENT ? STK_ENOTFOUND : STK_EIO,
+                        "can't read the plan %.160s: %s", path, strerror_r(errno, why, sizeof why));
     }
     *text = st.st_size <= PLAN_MAX ? stk_zalloc(1, (size_t)st.st_size + 1) : NULL;
     got = *text ? read(fd, *text, (size_t)st.st_size) : -1;

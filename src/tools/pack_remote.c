@@ -4,8 +4,8 @@
  * Objects can't be appended to, so that each shard has a note of its own, written before the shard
  * appears: DIR/.stoker/PATTERN.pack-FINGERPRINT-SHARD-SIZE.  The name says it all, and one listing
  * reads all of them; the text of a note is read only where samples failed ("+" at the end).  When
- * all shards are there, one note of the whole, PATTERN.pack, takes their place.  Processes that write
- * parts of a pack need no notes of parts. */
+ * all shards are there, one note of the whole, PATTERN.pack, takes their place.  Processes that
+ * write parts of a pack need no notes of parts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +109,8 @@ int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err)
     reading r = { .s = s, .fingerprint = fingerprint };
     size_t len = strlen(s->path) - strlen("pack");
     char *prefix = stk_strndup(s->path, len);
-    int rc = prefix ? s->source->list(prefix, s->store, on_note, &r, err) : stk_fail_nomem(err, len);
+    int rc = prefix ? s->source->list(prefix, s->store, on_note, &r, err)
+                    : stk_fail_nomem(err, len);
 
     s->fingerprint = fingerprint;
     for (size_t i = 0; rc == 0 && i < r.with_text.n; i++)
@@ -128,7 +129,8 @@ static int head_line(const stk_stamp *s, stk_text *out, stk_error *err)
     return stk_text_put(out, line, stk_stamp_head(s, s->fingerprint, line), err);
 }
 
-int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line, stk_error *err)
+int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line,
+                        stk_error *err)
 {
     size_t size = strlen(s->path) + 80;
     char *url = stk_alloc(size);

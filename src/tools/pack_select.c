@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_select.c - which samples a pack takes: chosen ids, less a list of bad ones, of these a part by a hash
- * of the key.  The hash makes the choice stay when data is added or comes in another order, and keeps the
- * parts of a split apart.  Samples are compared before they are split: no two parts have samples that are
- * alike.  Classes are balanced last, in each part. */
+/* pack_select.c - which samples a pack takes: chosen ids, less a list of bad ones, of these a part
+ * by a hash of the key.  The hash makes the choice stay when data is added or comes in another
+ * order, and keeps the parts of a split apart.  Samples are compared before they are split: no two
+ * parts have samples that are alike.  Classes are balanced last, in each part. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,9 @@ static uint64_t *left_out_by(stk_pack_run *p, uint64_t id, const choice *c)
         return &p->dropped.where;
     if (!(p->o.fraction > 0))
         return NULL;
-    return key_unit(stk_pack_key(p, id, number), SALT_FRACTION) >= p->o.fraction ? &p->dropped.fraction : NULL;
+    return key_unit(stk_pack_key(p, id, number), SALT_FRACTION) >= p->o.fraction
+               ? &p->dropped.fraction
+               : NULL;
 }
 
 /* ---- what an earlier run could not make ---- */
@@ -71,8 +73,9 @@ static int check_key(const stk_pack_run *p, uint64_t id, stk_bytes quoted, stk_e
 
     if (rc == 0 && (now.len != quoted.len || memcmp(now.s, quoted.data, now.len)))
         rc = stk_fail(err, STK_ESTALE,
-                      "sample %" PRIu64 " is not the %.*s that failed: the data has other samples now, pack it again", id,
-                      (int)(quoted.len < 80 ? quoted.len : 80), (const char *)quoted.data);
+                      "sample %" PRIu64
+                      " is not the %.*s that failed: the data has other samples now, pack it again",
+                      id, (int)(quoted.len < 80 ? quoted.len : 80), (const char *)quoted.data);
     stk_free(now.s);
     return rc;
 }
@@ -106,7 +109,8 @@ static int take_failed(stk_pack_run *p, stk_bytes text, stk_error *err)
 
         if (!end || stk_json_find(line, "sample", &v, NULL) < 0 || !id_of(v, &id) ||
             stk_json_find(line, "key", &key, NULL) < 0)
-            return stk_fail(err, STK_ECORRUPT, "the list of samples that failed is damaged: pack again");
+            return stk_fail(err, STK_ECORRUPT,
+                            "the list of samples that failed is damaged: pack again");
         STK_TRY(check_key(p, id, key, err));
         p->again[p->o.n_select++] = id;
         text.data += line.len + 1;
@@ -148,12 +152,15 @@ static int options_check(const stk_pack_run *p, stk_error *err)
     uint64_t len = stk_dataset_len(p->ds);
 
     if (!(o->fraction >= 0 && o->fraction <= 1))
-        return stk_fail(err, STK_EINVAL, "fraction is a number above 0 and up to 1, not %g", o->fraction);
+        return stk_fail(err, STK_EINVAL, "fraction is a number above 0 and up to 1, not %g",
+                        o->fraction);
     if (!(o->keep_from >= 0 && o->keep_from <= o->keep_to && o->keep_to <= 1))
-        return stk_fail(err, STK_EINVAL, "a split is from 0 to 1, not from %g to %g", o->keep_from, o->keep_to);
+        return stk_fail(err, STK_EINVAL, "a split is from 0 to 1, not from %g to %g", o->keep_from,
+                        o->keep_to);
     for (uint64_t i = 0; i < o->n_select; i++)
         if (o->select[i] >= len)
-            return stk_fail(err, STK_EINVAL, "select: there is no sample %" PRIu64 ", the data has %" PRIu64,
+            return stk_fail(err, STK_EINVAL,
+                            "select: there is no sample %" PRIu64 ", the data has %" PRIu64,
                             o->select[i], len);
     return 0;
 }
@@ -203,8 +210,8 @@ int stk_pack_select(stk_pack_run *p, stk_error *err)
 
     p->count = len;
     STK_TRY(options_check(p, err));
-    if (!o->select && !o->exclude && !o->where && !(o->fraction > 0) && !(o->keep_to > 0) && !o->dedup &&
-        !o->balance)
+    if (!o->select && !o->exclude && !o->where && !(o->fraction > 0) && !(o->keep_to > 0) &&
+        !o->dedup && !o->balance)
         return 0;
     if (o->exclude) {
         STK_TRY(stk_sample_set_init(&set, &len, 1, err));

@@ -25,7 +25,8 @@ static char *path_of(const stk_shard_pattern *p, const char *part, const char *e
     char *s = stk_alloc(size);
 
     if (s)
-        snprintf(s, size, "%s.stoker/%s%%%02dd%s.%s%s", p->dir, p->prefix, p->width, p->suffix, part, end);
+        snprintf(s, size, "%s.stoker/%s%%%02dd%s.%s%s", p->dir, p->prefix, p->width, p->suffix,
+                 part, end);
     return s;
 }
 
@@ -160,7 +161,8 @@ static int read_note(stk_stamp *s, const char *path, uint64_t fingerprint, stk_e
 
     if (fd < 0)
         return 0;
-    text = fstat(fd, &st) < 0 || st.st_size > STAMP_MAX ? NULL : stk_zalloc(1, (size_t)st.st_size + 1);
+    text = fstat(fd, &st) < 0 || st.st_size > STAMP_MAX ? NULL
+                                                        : stk_zalloc(1, (size_t)st.st_size + 1);
     got = text ? read(fd, text, (size_t)st.st_size) : -1;
     if (got > 0)
         stk_stamp_parse(s, text, fingerprint);
@@ -176,7 +178,8 @@ int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *er
     s->failed = stk_zalloc(n + 1, sizeof *s->failed);
     if (!s->size || !s->failed)
         return stk_fail_nomem(err, n * sizeof *s->size);
-    return s->source ? stk_remote_notes_load(s, fingerprint, err) : read_note(s, s->path, fingerprint, err);
+    return s->source ? stk_remote_notes_load(s, fingerprint, err)
+                     : read_note(s, s->path, fingerprint, err);
 }
 
 uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard)
@@ -192,8 +195,9 @@ uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard)
 /* ---- notes of parts ---- */
 
 /* Call fn for the path of every note of a part. */
-static int each_part(const stk_shard_pattern *p, int (*fn)(void *cookie, const char *path, stk_error *err),
-                     void *cookie, stk_error *err)
+static int each_part(const stk_shard_pattern *p,
+                     int (*fn)(void *cookie, const char *path, stk_error *err), void *cookie,
+                     stk_error *err)
 {
     char *begin = path_of(p, "", "part-"), *slash = begin ? strrchr(begin, '/') : NULL;
     DIR *d = NULL;
@@ -317,8 +321,10 @@ int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_er
 
 static int no_list(const char *path, stk_error *err)
 {
-    return stk_fail(err, STK_ENOTFOUND,
-                    "there is no list %.160s: no sample of this pack failed, or it is not packed to its end", path);
+    return stk_fail(
+        err, STK_ENOTFOUND,
+        "there is no list %.160s: no sample of this pack failed, or it is not packed to its end",
+        path);
 }
 
 /* What the list at `path` has, if it is there. */
@@ -382,7 +388,8 @@ static int append(const stk_stamp *s, const char *line, stk_error *err)
 size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_STAMP_HEAD])
 {
     int n = snprintf(line, STK_STAMP_HEAD,
-                     "{\"stoker\": \"pack\", \"fingerprint\": \"%016" PRIx64 "\", \"shards\": %" PRIu64 "}\n",
+                     "{\"stoker\": \"pack\", \"fingerprint\": \"%016" PRIx64
+                     "\", \"shards\": %" PRIu64 "}\n",
                      fingerprint, s->n);
 
     return (size_t)n;
@@ -425,7 +432,8 @@ int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *er
 int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err)
 {
     char head[96];
-    int n = snprintf(head, sizeof head, "{\"shard\": %" PRIu64 ", \"size\": %" PRIu64, l->shard, l->size);
+    int n = snprintf(head, sizeof head, "{\"shard\": %" PRIu64 ", \"size\": %" PRIu64, l->shard,
+                     l->size);
 
     STK_TRY(stk_text_put(out, head, (size_t)n, err));
     if (l->failed && l->failed->len) {

@@ -22,21 +22,21 @@
 typedef struct stk_stamp { /* init with zeros, end with close */
     char *path;
     stk_lock_file lock;
-    int fd;          /* 0: none */
-    int found;       /* there is one with the fingerprint asked for */
-    int others;      /* others have such notes: parts, or for a part the whole */
-    uint64_t *size;  /* by shard; 0: it has no line */
-    char **failed;   /* by shard: what could not be made, JSON objects; NULL: all was */
+    int fd;         /* 0: none */
+    int found;      /* there is one with the fingerprint asked for */
+    int others;     /* others have such notes: parts, or for a part the whole */
+    uint64_t *size; /* by shard; 0: it has no line */
+    char **failed;  /* by shard: what could not be made, JSON objects; NULL: all was */
     uint64_t n;
     char part[64]; /* "part-3-of-64."; "": the whole */
     /* A target that is no folder: */
     const stk_source *source; /* NULL: it is one */
     const stk_store *store;   /* borrowed */
     uint64_t fingerprint;
-    _Atomic uint64_t notes;   /* of shards */
-    int whole;                /* there is a note of the whole, of this pack */
-    int listed_failed;        /* there is a list of what failed */
-    stk_names foreign;        /* notes of other packs */
+    _Atomic uint64_t notes; /* of shards */
+    int whole;              /* there is a note of the whole, of this pack */
+    int listed_failed;      /* there is a list of what failed */
+    stk_names foreign;      /* notes of other packs */
 } stk_stamp;
 
 typedef struct stk_stamp_line {
@@ -56,8 +56,10 @@ void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint);
 int stk_stamp_begin(stk_stamp *s, uint64_t fingerprint, int first, stk_error *err);
 int stk_stamp_add(stk_stamp *s, const stk_stamp_line *line, stk_error *err); /* Thread: any */
 uint64_t stk_stamp_failed(const stk_stamp *s, uint64_t shard); /* samples that could not be made */
-/* Read the notes of all parts, and for a part that of the whole, into this one.  drop_parts() removes parts'. */
-int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint, stk_error *err);
+/* Read the notes of all parts, and for a part that of the whole, into this one.  drop_parts()
+ * removes parts'. */
+int stk_stamp_gather(stk_stamp *s, const stk_shard_pattern *p, uint64_t fingerprint,
+                     stk_error *err);
 void stk_stamp_drop_parts(const stk_stamp *s, const stk_shard_pattern *p);
 /* Write DIR/.stoker/PATTERN.failed, one JSON object per line, or remove it where nothing failed. */
 int stk_stamp_list_failed(const stk_stamp *s, const stk_shard_pattern *p, stk_error *err);
@@ -69,11 +71,14 @@ size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_ST
 int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err);
 
 /* pack_remote.c: the same for a target in a bucket, and small files there. */
-int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size); /* 0: there is no place for one */
+/* 0: there is no place for one */
+int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size);
 int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err);
 int stk_remote_notes_begin(stk_stamp *s, stk_error *err); /* those of other packs go */
-int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line, stk_error *err);
-int stk_remote_notes_settle(stk_stamp *s, stk_error *err); /* all shards are there: one note of all */
+int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_text *line,
+                        stk_error *err);
+/* all shards are there: one note of all */
+int stk_remote_notes_settle(stk_stamp *s, stk_error *err);
 int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err);
 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */

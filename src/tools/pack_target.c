@@ -65,7 +65,8 @@ static int look_at(stk_pack_run *p, uint64_t number, const char *path, stk_error
 
     if (stat(path, &st) < 0)
         return 0;
-    return is_source(p, &st) ? is_read(path, err) : settle(p, number, path, (uint64_t)st.st_size, err);
+    return is_source(p, &st) ? is_read(path, err)
+                             : settle(p, number, path, (uint64_t)st.st_size, err);
 }
 
 /* ---- in a bucket ---- */
@@ -96,7 +97,8 @@ static char *remote_prefix(const stk_pack_run *p)
 static int look_remote(stk_pack_run *p, stk_error *err)
 {
     char *prefix = remote_prefix(p);
-    int rc = prefix ? p->stamp.source->list(prefix, p->pattern.store, on_listed, p, err) : stk_fail_nomem(err, 64);
+    int rc = prefix ? p->stamp.source->list(prefix, p->pattern.store, on_listed, p, err)
+                    : stk_fail_nomem(err, 64);
 
     stk_free(prefix);
     return rc;
@@ -146,4 +148,3 @@ int stk_pack_look(stk_pack_run *p, stk_error *err)
         closedir(d);
     return rc;
 }
-

@@ -362,11 +362,13 @@ static int add(stk_writer *w, const char *key, const char *field, const char *te
     return stk_writer_add(w, key, strlen(key), &part, 1, err);
 }
 
-/* Samples that belong together: the second's fault keeps the first out, and the one before is still the last. */
+/* Samples that belong together: the second's fault keeps the first out, and the one before is still
+ * the last. */
 static void writer_all_or_none(void **state)
 {
     stk_part good = { "txt", "x", 1 }, bad = { "a/b", "x", 1 };
-    const stk_new_sample a = { "a", 1, &good, 1 }, b = { "b", 1, &good, 1 }, wrong = { "c", 1, &bad, 1 };
+    const stk_new_sample a = { "a", 1, &good, 1 }, b = { "b", 1, &good, 1 },
+                         wrong = { "c", 1, &bad, 1 };
     stk_writer_options o = { .size = sizeof o };
     uint64_t shards, samples, bytes;
     stk_writer *w = NULL;
@@ -377,7 +379,8 @@ static void writer_all_or_none(void **state)
     snprintf(path, sizeof path, "%s/all/w-%%02d.tar", dir);
     assert_int_equal(stk_writer_open(&w, path, &o, &err), 0);
     assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, a }, 2, &err), 0);
-    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, wrong }, 2, &err), STK_EINVAL);
+    assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, wrong }, 2, &err),
+                     STK_EINVAL);
     assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, b }, 2, &err), STK_EINVAL);
     assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ a, b }, 2, &err), STK_EINVAL);
     assert_int_equal(stk_writer_add_all(w, (const stk_new_sample[]){ b, a, b }, 3, &err), 0);

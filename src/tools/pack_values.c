@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack_values.c - rows of tables as members of a tar.
  *
- * A number becomes its text and a list of numbers a JSON list, so that `int`, `float`, `ints` and `floats` read
- * them as they read the table; text and binary stay as they are; a null is no member.  `image.bytes` is called
- * `image`, and `image` that is a picture by its kind (jpg, png, webp), as that of a folder.  The key is the
- * row's number. */
+ * A number becomes its text and a list of numbers a JSON list, so that `int`, `float`, `ints` and
+ * `floats` read them as they read the table; text and binary stay as they are; a null is no member.
+ * `image.bytes` is called `image`, and `image` that is a picture by its kind (jpg, png, webp), as
+ * that of a folder.  The key is the row's number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -124,7 +124,8 @@ static int number_text(stk_dtype t, const uint8_t *in, char *out, size_t size)
     }
 }
 
-int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out, stk_error *err)
+int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out,
+                   stk_error *err)
 {
     const stk_field_type *t = &p->type[field];
     size_t size = stk_dtype_size(t->dtype);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rules.c - what a data set must be like, as JSON, held against its description.
  *
- *     {"required": ["jpg", "cls"], "jpg.width": {"min": 32, "max": 4096}, "cls": {"in": ["cat", "dog"]},
+ *     {"required": ["jpg", "cls"], "jpg.width": {"min": 32, "max": 4096}, "cls": {"in": ["cat",
+ *     "dog"]},
  *      "duplicates": {"max": 0}}
  *
  * A bad sample breaks the rules whatever they say. */
@@ -72,7 +73,8 @@ static int check_required(rules *r, stk_bytes list, stk_error *err)
     char field[200], name[220];
 
     if (!list.len || list.data[0] != '[')
-        return stk_fail(err, STK_EINVAL, "rules: required is a list of fields, as [\"jpg\", \"cls\"]");
+        return stk_fail(err, STK_EINVAL,
+                        "rules: required is a list of fields, as [\"jpg\", \"cls\"]");
     for (uint32_t i = 0; member(list, i, field) == 0; i++) {
         const stk_feature *f;
 
@@ -117,8 +119,8 @@ static void check_values(rules *r, const stk_feature *f, stk_bytes list)
         while (member(list, k, text) == 0 && strcmp(text, f->value[i].text))
             k++;
         if (member(list, k, text) < 0)
-            tell(r, "%s: \"%s\" is not allowed, and %llu samples have it", f->name, f->value[i].text,
-                 (unsigned long long)f->value[i].count);
+            tell(r, "%s: \"%s\" is not allowed, and %llu samples have it", f->name,
+                 f->value[i].text, (unsigned long long)f->value[i].count);
     }
     if (f->rest)
         tell(r, "%s: %llu samples have values beyond the first %u", f->name,
@@ -159,7 +161,8 @@ static int check_rule(void *cookie, stk_bytes key, stk_bytes rule, stk_error *er
     } else if (stk_json_find(rule, "in", &in, NULL) == 0) {
         check_values(r, f, in);
     } else {
-        return stk_fail(err, STK_EINVAL, "rules: %.100s has few values: give them as {\"in\": [...]}", name);
+        return stk_fail(err, STK_EINVAL,
+                        "rules: %.100s has few values: give them as {\"in\": [...]}", name);
     }
     return 0;
 }
@@ -172,9 +175,11 @@ int stk_rules_check(const stk_description *d, const char *text, size_t len,
 
     STK_TRY(stk_json_find(doc, "", &whole, err));
     if (whole.data[0] != '{')
-        return stk_fail(err, STK_EINVAL, "rules are a JSON object: {\"required\": [...], NAME: {...}}");
+        return stk_fail(err, STK_EINVAL,
+                        "rules are a JSON object: {\"required\": [...], NAME: {...}}");
     if (d->counts.bad)
-        tell(&r, "%llu samples are bad; 'stoker check' lists them", (unsigned long long)d->counts.bad);
+        tell(&r, "%llu samples are bad; 'stoker check' lists them",
+             (unsigned long long)d->counts.bad);
     STK_TRY(stk_json_members(whole, check_rule, &r, err));
     return r.n;
 }

@@ -55,7 +55,9 @@ int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *
     if (!*text)
         return stk_fail(err, STK_EINVAL, "a place for the shards is missing");
     if (!percent && is_like_a_shard(text))
-        return stk_fail(err, STK_EINVAL, "%.120s needs a number in its name, as in train-%%06d.tar, or is a folder", text);
+        return stk_fail(err, STK_EINVAL,
+                        "%.120s needs a number in its name, as in train-%%06d.tar, or is a folder",
+                        text);
     if (percent && (!number || percent < base || strchr(percent + number, '%')))
         return stk_fail(err, STK_EINVAL,
                         "the shards' name %.120s needs one number, as in train-%%06d.tar", text);
@@ -95,10 +97,13 @@ int stk_shard_pattern_squeeze(stk_shard_pattern *p, const char *squeeze, stk_err
     if (!squeeze)
         return 0;
     if (!suffix)
-        return stk_fail(err, STK_EINVAL, "shards are compressed by gz, zstd or lz4, not by %.40s", squeeze);
+        return stk_fail(err, STK_EINVAL, "shards are compressed by gz, zstd or lz4, not by %.40s",
+                        squeeze);
     if (!p->folder && (!p->squeeze || strcmp(p->squeeze, squeeze)))
-        return stk_fail(err, STK_EINVAL, "shards that are compressed by %s are called NAME-%%06d.tar%s, not ...%.40s",
-                        squeeze, suffix, p->suffix);
+        return stk_fail(
+            err, STK_EINVAL,
+            "shards that are compressed by %s are called NAME-%%06d.tar%s, not ...%.40s", squeeze,
+            suffix, p->suffix);
     p->squeeze = squeeze;
     both = p->folder ? stk_alloc(strlen(p->suffix) + strlen(suffix) + 1) : p->suffix;
     if (!both)
@@ -112,7 +117,8 @@ int stk_shard_pattern_squeeze(stk_shard_pattern *p, const char *squeeze, stk_err
     return 0;
 }
 
-int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i, int replace, stk_error *err)
+int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i, int replace,
+                   stk_error *err)
 {
     char *path = stk_shard_pattern_at(p, i);
     stk_framer *framer = NULL;

@@ -20,7 +20,7 @@ struct stk_writer {
     stk_tar_writer *tar; /* NULL: the next sample begins a shard */
     stk_sample_out out;
     uint64_t in_shard, shards, samples, bytes;
-    uint64_t size;  /* of the shard that is finished and has no name yet */
+    uint64_t size; /* of the shard that is finished and has no name yet */
     int finished, failed;
 };
 
@@ -101,7 +101,8 @@ static int add(stk_writer *w, const stk_part *parts, uint32_t n, stk_error *err)
 
 static int is_over(stk_error *err)
 {
-    return stk_fail(err, STK_ECLOSED, "this writer failed before, or is at its end; the shards it had finished stay");
+    return stk_fail(err, STK_ECLOSED,
+                    "this writer failed before, or is at its end; the shards it had finished stay");
 }
 
 int stk_writer_add(stk_writer *w, const char *key, size_t key_len, const stk_part *parts,
@@ -130,7 +131,8 @@ static int check_all(stk_writer *w, const stk_new_sample *s, size_t n, stk_error
     if (last.s)
         rc = stk_text_put(&w->out.last, last.s, last.len, err);
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = stk_sample_out_check(&w->out, (stk_bytes){ (const uint8_t *)s[i].key, s[i].key_len }, s[i].parts, s[i].n, err);
+        rc = stk_sample_out_check(&w->out, (stk_bytes){ (const uint8_t *)s[i].key, s[i].key_len },
+                                  s[i].parts, s[i].n, err);
         w->out.last.len = 0;
         if (rc == 0)
             rc = stk_text_put(&w->out.last, w->out.key.s, w->out.key.len, err);
@@ -147,7 +149,8 @@ int stk_writer_add_all(stk_writer *w, const stk_new_sample *samples, size_t n, s
     if (n > 1)
         STK_TRY(check_all(w, samples, n, err));
     for (size_t i = 0; i < n; i++)
-        STK_TRY(stk_writer_add(w, samples[i].key, samples[i].key_len, samples[i].parts, samples[i].n, err));
+        STK_TRY(stk_writer_add(w, samples[i].key, samples[i].key_len, samples[i].parts,
+                               samples[i].n, err));
     return 0;
 }
 

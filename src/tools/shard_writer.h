@@ -13,8 +13,8 @@ typedef struct stk_shard_pattern {
     char *dir;             /* ends in a slash; "" for the current folder */
     char *prefix, *suffix; /* of the file's name, around the number */
     int width;
-    int folder;          /* it was given as a folder */
-    const char *squeeze; /* how shards are packed, as in codec/squeeze.h; NULL: they are not */
+    int folder;             /* it was given as a folder */
+    const char *squeeze;    /* how shards are packed, as in codec/squeeze.h; NULL: they are not */
     const stk_store *store; /* borrowed: how a bucket is reached; NULL: by the environment */
 } stk_shard_pattern;
 
@@ -25,7 +25,8 @@ int stk_shard_pattern_parse(stk_shard_pattern *p, const char *text, const char *
 int stk_shard_pattern_squeeze(stk_shard_pattern *p, const char *squeeze, stk_error *err);
 void stk_shard_pattern_fini(stk_shard_pattern *p);
 /* Begin to write shard `i`. */
-int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i, int replace, stk_error *err);
+int stk_shard_open(stk_tar_writer **out, const stk_shard_pattern *p, uint64_t i, int replace,
+                   stk_error *err);
 /* The path of shard `i`, stk_alloc()ed; NULL: no memory. */
 char *stk_shard_pattern_at(const stk_shard_pattern *p, uint64_t i);
 /* The number in a file's name; -1: it is none of these shards. */

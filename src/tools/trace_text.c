@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace_text.c - a trace as JSON for Perfetto and chrome://tracing: one line per span.
  *
- * The format is the "Trace Event Format": complete events ("X") with microseconds, and the names of the
- * threads as metadata ("M").  The loop is thread 0 and worker i is thread i + 1. */
+ * The format is the "Trace Event Format": complete events ("X") with microseconds, and the names of
+ * the threads as metadata ("M").  The loop is thread 0 and worker i is thread i + 1. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stoker/stoker.h>
@@ -41,7 +41,8 @@ static void put_name(writer *w, int pid, uint32_t thread, int first)
                              first ? "" : ",\n", pid, thread + 1);
     w->n += thread == STK_CONSUMER
                 ? (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "loop\"}}")
-                : (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "worker %" PRIu32 "\"}}", thread);
+                : (size_t)snprintf(w->text + w->n, sizeof w->text - w->n, "worker %" PRIu32 "\"}}",
+                                   thread);
 }
 
 static void put_span(writer *w, int pid, const stk_trace_span *s)
@@ -53,13 +54,14 @@ static void put_span(writer *w, int pid, const stk_trace_span *s)
         w->text + w->n, sizeof w->text - w->n,
         ",\n{\"ph\":\"X\",\"cat\":\"stoker\",\"name\":\"%s\",\"pid\":%d,\"tid\":%" PRIu32
         ",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64 ".%03u,\"args\":{\"%s\":%" PRIu64 "}}",
-        loop ? "next" : stk_stage_name((stk_stage_id)s->stage), pid, s->thread + 1, s->from_ns / 1000,
-        (unsigned)(s->from_ns % 1000), (s->to_ns - s->from_ns) / 1000,
+        loop ? "next" : stk_stage_name((stk_stage_id)s->stage), pid, s->thread + 1,
+        s->from_ns / 1000, (unsigned)(s->from_ns % 1000), (s->to_ns - s->from_ns) / 1000,
         (unsigned)((s->to_ns - s->from_ns) % 1000), loop ? "step" : "row", s->number);
 }
 
-int stk_loader_trace_text(const stk_loader *l, int (*put)(void *cookie, const char *text, size_t len),
-                          void *cookie, stk_error *err)
+int stk_loader_trace_text(const stk_loader *l,
+                          int (*put)(void *cookie, const char *text, size_t len), void *cookie,
+                          stk_error *err)
 {
     uint64_t n = stk_loader_spans(l, NULL, 0);
     stk_trace_span *span = stk_zalloc(n + 1, sizeof *span);
@@ -69,7 +71,8 @@ int stk_loader_trace_text(const stk_loader *l, int (*put)(void *cookie, const ch
     if (!span)
         return stk_fail_nomem(err, (n + 1) * sizeof *span);
     n = stk_loader_spans(l, span, n);
-    w.n = (size_t)snprintf(w.text, sizeof w.text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    w.n = (size_t)snprintf(w.text, sizeof w.text,
+                           "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     put_name(&w, pid, STK_CONSUMER, 1);
     for (uint64_t i = 0; i < n && !w.failed; i++) {
         if (span[i].thread != STK_CONSUMER && (i == 0 || span[i].thread != span[i - 1].thread))

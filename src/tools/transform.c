@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transform.c - a chain without its codec: pixels in memory -> view -> the one sampling pass.
  *
- * Nothing is kept between runs but the plan and some scratch memory, so one transform serves any number
- * of threads; for a GPU there is a stk_views, made when one is first used.  Of a picture only what its
- * view touches is gathered (into RGBX, which the pass reads), whatever its strides.  Pictures go to
- * threads in runs of several, each with scratch of its own (fresh memory would cost more than most ops);
- * small jobs stay in the caller's thread, where starting others would cost more than they bring. */
+ * Nothing is kept between runs but the plan and some scratch memory, so one transform serves any
+ * number of threads; for a GPU there is a stk_views, made when one is first used.  Of a picture
+ * only what its view touches is gathered (into RGBX, which the pass reads), whatever its strides.
+ * Pictures go to threads in runs of several, each with scratch of its own (fresh memory would cost
+ * more than most ops); small jobs stay in the caller's thread, where starting others would cost
+ * more than they bring. */
 #include <stoker/transform.h>
 
 #include <stdio.h>
@@ -35,7 +36,7 @@
 
 typedef struct kept {
     stk_mutex lock;
-    uint32_t n;                 /* lock */
+    uint32_t n;                /* lock */
     stk_scratch scratch[KEPT]; /* lock */
 } kept;
 
@@ -72,12 +73,14 @@ static int check_chain(const stk_chain *c, stk_error *err)
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
     if (c->n_calls)
-        return stk_fail(err, STK_ENOTSUP,
-                        "a transform has no functions: leave call() away, and call yours on what it "
-                        "gives");
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "a transform has no functions: leave call() away, and call yours on what it "
+            "gives");
     if (c->spec.mode)
         return stk_fail(err, STK_ENOTSUP,
-                        "a transform gives RGB: image(mode=...) works in a loader; grayscale(p=1) gives three equal "
+                        "a transform gives RGB: image(mode=...) works in a loader; grayscale(p=1) "
+                        "gives three equal "
                         "channels");
     if (c->boxes)
         return stk_fail(err, STK_EINVAL,
@@ -260,11 +263,9 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     stk_pixels pixels;
     stk_draws d;
     stk_rect need;
-    stk_sample_job job = { .pixels = &pixels,
-                           .dtype = spec->dtype,
-                           .layout = spec->layout,
-                           .dst = p->out,
-                           .own = 1 };
+    stk_sample_job job = {
+        .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout, .dst = p->out, .own = 1
+    };
 
     STK_TRY(draw(t, epoch, p, &d, err));
     job.view = stk_draws_last(&d);
@@ -274,8 +275,9 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     STK_TRY(gather(t, p, &need, scratch, &pixels, err));
     memcpy(job.mul, spec->mul, sizeof job.mul);
     memcpy(job.add, spec->add, sizeof job.add);
-    return t->chain.tiled || d.n_views > 1 ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
-                          : stk_sample_run(t->kern, &job, scratch, err);
+    return t->chain.tiled || d.n_views > 1
+               ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
+               : stk_sample_run(t->kern, &job, scratch, err);
 }
 
 /* ---- all of them ---- */
@@ -380,10 +382,11 @@ static int check_ops(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_all; i++)
         if (c->all[i]->op->can & STK_OP_ACT && !(c->all[i]->op->can & STK_OP_GPU))
-            return stk_fail(err, STK_ENOTSUP,
-                            "`%s` runs on the CPU only: give the transform pictures there, and move "
-                            "what it makes",
-                            c->all[i]->op->name);
+            return stk_fail(
+                err, STK_ENOTSUP,
+                "`%s` runs on the CPU only: give the transform pictures there, and move "
+                "what it makes",
+                c->all[i]->op->name);
     return 0;
 }
 

@@ -74,7 +74,8 @@ int main(int argc, char **argv)
     stk_rect r;
     size_t len;
 
-    while (d && scanf("%zu %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &len, &r.x, &r.y, &r.w, &r.h) == 5)
+    while (d && scanf("%zu %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &len, &r.x, &r.y, &r.w,
+                      &r.h) == 5)
         if (getchar() != '\n' || len > MAX_INPUT || !answer(d, len, &r))
             return 2;
     return d && feof(stdin) ? 0 : 2;

@@ -102,8 +102,8 @@ static inline void jpeg_judge_init(struct jpeg_decompress_struct *d, jpeg_judge 
     g->errors.emit_message = jpeg_judge_message;
 }
 
-/* The whole picture, 4 bytes a pixel: RGBX, or YCbCr (gray: one byte a pixel) as it is stored in the
- * file.  free() it.  NULL: an error.  *warnings: what libjpeg would have said. */
+/* The whole picture, 4 bytes a pixel: RGBX, or YCbCr (gray: one byte a pixel) as it is stored in
+ * the file.  free() it.  NULL: an error.  *warnings: what libjpeg would have said. */
 static inline uint8_t *jpeg_reference(stk_bytes in, long *warnings)
 {
     struct jpeg_decompress_struct d;

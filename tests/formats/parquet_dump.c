@@ -3,9 +3,10 @@
  *
  *   parquet_dump FILE
  *
- * One JSON line for each column: {"name", "dtype", "width", "unit", "list", "refused", "rows": [HEX or null, ...]}.  With
- * -t nothing is printed and the file is cut at every byte, alone and with its footer kept, and must be an error where rows
- * are missing.  An error is one line on stderr and exit code 1. */
+ * One JSON line for each column: {"name", "dtype", "width", "unit", "list", "refused", "rows": [HEX
+ * or null, ...]}.  With -t nothing is printed and the file is cut at every byte, alone and with its
+ * footer kept, and must be an error where rows are missing.  An error is one line on stderr and
+ * exit code 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

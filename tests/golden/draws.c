@@ -70,7 +70,9 @@ static address address_at(uint32_t i)
     uint64_t a = stk_mix64(i + 1), b = stk_mix64(a), c = stk_mix64(b);
 
     return (address){ .seed = i % 7 ? a : far[i % 5],
-                      .position = i % 3 ? b % 100000 : i % 2 ? b : far[i % 5],
+                      .position = i % 3   ? b % 100000
+                                  : i % 2 ? b
+                                          : far[i % 5],
                       .epoch = i % 11 ? i % 90 : (uint32_t)b,
                       .output = (uint8_t)(i % 5 ? i % 16 : c % 255),
                       .width = 1 + (uint32_t)(c >> 8) % 900,
@@ -172,9 +174,16 @@ static void pixels(const char *text)
     must(stk_transform_open(&t, text, &o, &err), &err, text);
     for (uint32_t epoch = 0; epoch < 8; epoch++) {
         for (uint32_t i = 0; i < 16; i++)
-            p[i] = (stk_picture){ .data = in, .width = W, .height = H, .channels = 3, .step_x = 3,
-                                  .step_y = W * 3, .step_c = 1, .position = i * 1000003u,
-                                  .out = out[i], .out_size = sizeof out[i] };
+            p[i] = (stk_picture){ .data = in,
+                                  .width = W,
+                                  .height = H,
+                                  .channels = 3,
+                                  .step_x = 3,
+                                  .step_y = W * 3,
+                                  .step_c = 1,
+                                  .position = i * 1000003u,
+                                  .out = out[i],
+                                  .out_size = sizeof out[i] };
         must(stk_transform_run(t, epoch, p, 16, &err), &err, text);
         h = stk_hash64(h, out, sizeof out);
     }

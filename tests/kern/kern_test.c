@@ -148,7 +148,8 @@ static void check_store(struct harness *h, uint32_t n, stk_dtype dtype, uint32_t
     compare(h, "store_packed", n, dtype);
 }
 
-/* The C loops are plain enough to be the reference; an error in both would show in what a transform makes. */
+/* The C loops are plain enough to be the reference; an error in both would show in what a transform
+ * makes. */
 static void check_load(struct harness *h, uint32_t n)
 {
     const uint8_t *src = source(h, (size_t)n * 3);

@@ -59,7 +59,7 @@ BAD = [
     ("defined-where-declared", "src/base/a.h", GUARDED.format("int stk_pool_run(void);")),
     ("top-files", "src/top3.c", c("int x;")),
     ("struct-size", "src/base/a.h", GUARDED.format(
-        "struct big { " + "int a, b[3]; " * 22 + "union { int d; int e; } c; int (*f)(int, int); };")),
+        "struct big { " + "int a, b[3];\n" * 22 + "union { int d; int e; } c; int (*f)(int, int); };")),
     ("locks", "src/base/a.c", c("#include <pthread.h>", "static pthread_mutex_t lock;")),
     ("locks", "src/base/a.c", c(*QUEUE, "static int pop_locked(queue *q) { return q->n--; }")),
     ("thread-safety", "src/base/a.c", c(*QUEUE, POP, "int h(queue *q) { return pop_locked(q); }")),
@@ -84,6 +84,7 @@ BAD = [
     ("white-space", "src/base/a.c", c("int x; ")),
     ("white-space", "src/base/a.c", c("\tint x;")),
     ("white-space", "src/base/a.c", SPDX + "int x;"),
+    ("columns", "src/base/a.c", c(f"/* {'x' * 95} */")),
     ("machine-path", "docs/a.md", "run " + "/home" + "/someone/x\n"),
     ("machine-path", "bench/results/a.json", '{"path": "' + "/home" + '/someone/x"}\n'),
     ("header-alone", "include/stoker/a.h", GUARDED.format("int f(size_t n);")),
@@ -122,8 +123,8 @@ def test_every_rule_is_shown_to_fail():
 
 def test_limits_are_allowed(tmp_path):
     files = {"src/base/a.c": SPDX + body(77), "cli/a.c": SPDX + body(97),
-             "src/base/a.h": GUARDED.format("struct big { " + "int a; " * 45 + "};\n"
-                                            "struct big_options { " + "int a; " * 90 + "};"), "src/base/b_table.c": SPDX + "int x;\n" * 900}
+             "src/base/a.h": GUARDED.format("struct big { " + "int a;\n" * 45 + "};\n"
+                                            "struct big_options { " + "int a;\n" * 90 + "};"), "src/base/b_table.c": SPDX + "int x;\n" * 900}
     assert rules_broken(make(tmp_path, {**GOOD, **files})) == set()
 
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_cases.c - a generator of causes and severities for stk_diagnose(), on real loaders.
  *
- * A seed draws what is wrong with a training loop and how badly; delays are injected by sleeping, in a
- * source, a codec, a batch stage or the consumer, and cores are taken by processes that burn them.
- * The loop is run, diagnosed, and, with --gains, run once more without the cause: the quotient of both
- * times is what the diagnosis said it would be.
+ * A seed draws what is wrong with a training loop and how badly; delays are injected by sleeping,
+ * in a source, a codec, a batch stage or the consumer, and cores are taken by processes that burn
+ * them.  The loop is run, diagnosed, and, with --gains, run once more without the cause: the
+ * quotient of both times is what the diagnosis said it would be.
  *
- *     doctor_cases FROM TO [--gains]     seeds FROM .. TO - 1; exit status 1 when under 95 % are right
- *     doctor_cases                       one seed of every cause; a case that fails is tried once more, and
- *                                        not judged where other processes have the cores
+ *     doctor_cases FROM TO [--gains]     seeds FROM .. TO - 1; exit status 1 when under 95 % are
+ *                                        right
+ *     doctor_cases                       one seed of every cause; a case that fails is tried once
+ *                                        more, and not judged where other processes have the cores
  */
 #include <fcntl.h>
 #include <math.h>
@@ -26,7 +27,7 @@
 #define SAMPLES 4000
 #define RANKS 4
 #define LOADED 0.4 /* of the cores, by other processes: what is said then is of them */
-#define CORES 8 /* the loop behaves as on so many: what takes time sleeps */
+#define CORES 8    /* the loop behaves as on so many: what takes time sleeps */
 
 typedef struct fault {
     stk_cause cause;
@@ -38,7 +39,8 @@ typedef struct fault {
     uint32_t rank;
 } fault;
 
-/* What rows, reads and stages do now.  Each rank has its own codec argument, so that one can be slow. */
+/* What rows, reads and stages do now.  Each rank has its own codec argument, so that one can be
+ * slow. */
 static fault now;
 static _Atomic unsigned rows_made, opened;
 static stk_dataset *near_data, *far_data;
@@ -126,12 +128,27 @@ static void slow_close(stk_file *f)
     free(f);
 }
 
-static const stk_source disk = { .abi = STK_PLUGIN_ABI, .size = sizeof disk, .name = "slowdisk",
-    .help = "sleeps", .scheme = "slowdisk", .open = slow_open, .ready = slow_ready, .read = slow_read,
-    .try_read = slow_try, .close = slow_close };
-static const stk_source network = { .abi = STK_PLUGIN_ABI, .size = sizeof network, .name = "slownet",
-    .help = "sleeps", .scheme = "slownet", .open = slow_open, .ready = slow_ready, .read = slow_read,
-    .try_read = slow_try, .close = slow_close, .can = STK_SOURCE_REMOTE };
+static const stk_source disk = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof disk,
+                                 .name = "slowdisk",
+                                 .help = "sleeps",
+                                 .scheme = "slowdisk",
+                                 .open = slow_open,
+                                 .ready = slow_ready,
+                                 .read = slow_read,
+                                 .try_read = slow_try,
+                                 .close = slow_close };
+static const stk_source network = { .abi = STK_PLUGIN_ABI,
+                                    .size = sizeof network,
+                                    .name = "slownet",
+                                    .help = "sleeps",
+                                    .scheme = "slownet",
+                                    .open = slow_open,
+                                    .ready = slow_ready,
+                                    .read = slow_read,
+                                    .try_read = slow_try,
+                                    .close = slow_close,
+                                    .can = STK_SOURCE_REMOTE };
 
 /* ---- a codec and a stage that are slow ---- */
 
@@ -166,9 +183,14 @@ static int work_parse(const void *state, stk_bytes in, void *dst, stk_error *err
 }
 
 static const stk_arg work_args[] = { { "rank", STK_ARG_INT, "0", "whose" }, { 0 } };
-static const stk_codec work_codec = { .abi = STK_PLUGIN_ABI, .size = sizeof work_codec,
-    .name = "work", .help = "takes time", .args = work_args, .state_size = sizeof(work),
-    .plan = work_plan, .parse = work_parse };
+static const stk_codec work_codec = { .abi = STK_PLUGIN_ABI,
+                                      .size = sizeof work_codec,
+                                      .name = "work",
+                                      .help = "takes time",
+                                      .args = work_args,
+                                      .state_size = sizeof(work),
+                                      .plan = work_plan,
+                                      .parse = work_parse };
 
 static int stage_run(void *state, stk_batch *b, stk_ticket *t, stk_error *err)
 {
@@ -180,8 +202,9 @@ static int stage_run(void *state, stk_batch *b, stk_ticket *t, stk_error *err)
     return 0;
 }
 
-static const stk_stage stage = { .abi = STK_PLUGIN_ABI, .size = sizeof stage, .name = "sleep",
-                                 .run = stage_run };
+static const stk_stage stage = {
+    .abi = STK_PLUGIN_ABI, .size = sizeof stage, .name = "sleep", .run = stage_run
+};
 static const stk_stage *const stages[] = { &stage };
 
 /* ---- drawing a case ---- */
@@ -202,13 +225,14 @@ static double between(double a, double b)
     return a + (b - a) * unit();
 }
 
-static const stk_cause causes[] = { STK_CAUSE_STORAGE, STK_CAUSE_NETWORK, STK_CAUSE_DECODE,
+static const stk_cause causes[] = { STK_CAUSE_STORAGE, STK_CAUSE_NETWORK,  STK_CAUSE_DECODE,
                                     STK_CAUSE_COLLATE, STK_CAUSE_CONSUMER, STK_CAUSE_WORKERS,
-                                    STK_CAUSE_RING, STK_CAUSE_START, STK_CAUSE_NEIGHBOUR,
-                                    STK_CAUSE_RANK, STK_CAUSE_MODEL };
+                                    STK_CAUSE_RING,    STK_CAUSE_START,    STK_CAUSE_NEIGHBOUR,
+                                    STK_CAUSE_RANK,    STK_CAUSE_MODEL };
 #define N_CAUSES (sizeof causes / sizeof *causes)
 
-/* Severity: how many times longer loading takes than a step.  Batches have 8 rows, reads 8 threads. */
+/* Severity: how many times longer loading takes than a step.  Batches have 8 rows, reads 8
+ * threads. */
 static fault draw(uint64_t seed)
 {
     fault f = { .workers = CORES, .prefetch = 6, .steps = 45 };
@@ -252,7 +276,9 @@ static fault draw(uint64_t seed)
         f.rank = (uint32_t)(unit() * RANKS);
         f.row_ms = bad * f.step_ms;
         break;
-    default: f.row_ms = f.step_ms * between(0.1, 0.8); break; /* 8 rows on 8 workers: below a step */
+    default:
+        f.row_ms = f.step_ms * between(0.1, 0.8);
+        break; /* 8 rows on 8 workers: below a step */
     }
     return f;
 }
@@ -357,13 +383,14 @@ static double taken(const loop *x)
     return now.cause == STK_CAUSE_START ? all : all - (x->to.start_s - x->from.start_s);
 }
 
-/* Share of the cores that are really there, by other processes: where it is large, the machine itself is
- * the neighbour, and says so. */
+/* Share of the cores that are really there, by other processes: where it is large, the machine
+ * itself is the neighbour, and says so. */
 static double taken_by_others(const stk_sight *from, const stk_sight *to)
 {
     double s = to->at_s - from->at_s;
 
-    return s > 0 ? (to->others_s - from->others_s) / (s * (double)sysconf(_SC_NPROCESSORS_ONLN)) : 0;
+    return s > 0 ? (to->others_s - from->others_s) / (s * (double)sysconf(_SC_NPROCESSORS_ONLN))
+                 : 0;
 }
 
 static double others;
@@ -454,7 +481,8 @@ static int one_case(uint64_t seed, int gains, tally *t)
     if (gains && right && f.cause != STK_CAUSE_MODEL) {
         real = took / run(&good, &unused);
         t->error[t->n_gains++ % 1024] = fabs(d.gain / real - 1);
-        printf("    gain %.2f, really %.2f: %.0f %% off\n", d.gain, real, 100 * fabs(d.gain / real - 1));
+        printf("    gain %.2f, really %.2f: %.0f %% off\n", d.gain, real,
+               100 * fabs(d.gain / real - 1));
     }
     fflush(stdout);
     if (!right && loaded)
@@ -471,7 +499,8 @@ static int by_size(const void *a, const void *b)
 
 static int sum_up(tally *t)
 {
-    printf("%u of %u right; the model was blamed on the loader %u times\n", t->right, t->n, t->blamed);
+    printf("%u of %u right; the model was blamed on the loader %u times\n", t->right, t->n,
+           t->blamed);
     if (t->n_gains) {
         unsigned n = t->n_gains < 1024 ? t->n_gains : 1024;
 
@@ -545,7 +574,8 @@ static void every_cause_once(void **unused)
 
     (void)unused;
     for (uint64_t seed = 0; seed < N_CAUSES; seed++)
-        wrong += !one_case(seed, 0, &t) && !one_case(seed, 0, &t) && !one_case(seed, 0, &t); /* the machine has other work too */
+        /* the machine has other work too */
+        wrong += !one_case(seed, 0, &t) && !one_case(seed, 0, &t) && !one_case(seed, 0, &t);
     assert_int_equal(wrong, 0);
 }
 
@@ -560,7 +590,8 @@ int main(int argc, char **argv)
     if (argc < 3) {
         rc = cmocka_run_group_tests(tests, NULL, NULL);
     } else {
-        for (uint64_t seed = strtoull(argv[1], NULL, 10); seed < strtoull(argv[2], NULL, 10); seed++)
+        for (uint64_t seed = strtoull(argv[1], NULL, 10); seed < strtoull(argv[2], NULL, 10);
+             seed++)
             one_case(seed, argc > 3 && !strcmp(argv[3], "--gains"), &t);
         rc = sum_up(&t);
     }

@@ -31,8 +31,8 @@ static struct {
     uint64_t fail_from, fail_to;          /* a read that touches this range fails ... */
     _Atomic int fail_times;               /* ... so many times; -1: always */
     _Atomic unsigned completed, began, meanwhile, most;
-    int at_once;       /* answer in submit() */
-    int fail_sys;      /* what a failed read says */
+    int at_once;            /* answer in submit() */
+    int fail_sys;           /* what a failed read says */
     uint64_t failed_ms[16]; /* when reads failed, the first of them */
     _Atomic unsigned n_failed, drives;
     unsigned blocking; /* read() calls */

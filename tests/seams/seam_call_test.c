@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_call_test.c - functions of the program's in chains (stk_caller): on bytes and numbers, with workers, errors that are
- * skipped, and what a loader without functions says. */
+/* seam_call_test.c - functions of the program's in chains (stk_caller): on bytes and numbers, with
+ * workers, errors that are skipped, and what a loader without functions says. */
 #include <stdatomic.h>
 
 #include "seam.h"
@@ -9,7 +9,8 @@
 
 static _Atomic uint32_t calls;
 
-static int find(void *cookie, const char *function, uint32_t which, uint32_t *number, stk_error *err)
+static int find(void *cookie, const char *function, uint32_t which, uint32_t *number,
+                stk_error *err)
 {
     static const char *const names[] = { "turned", "sum", "odd" };
 

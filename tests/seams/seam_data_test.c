@@ -352,14 +352,17 @@ static int setup(void **state)
 
 #define PICTURE "from(jpg) | image | resize((12, 16)) | to(f32)"
 static const stk_output outputs[] = {
-    { "image", PICTURE },     { "label", "from(label, default=-7) | int" },
-    { "pos", "from(pos)" },   { "ids", "from(ids) | to(i32)" },
-    { "name", "text" },       { "cut", "from(ids) | truncate(2)" },
+    { "image", PICTURE },
+    { "label", "from(label, default=-7) | int" },
+    { "pos", "from(pos)" },
+    { "ids", "from(ids) | to(i32)" },
+    { "name", "text" },
+    { "cut", "from(ids) | truncate(2)" },
     { "half", "from(pos) | to(f16)" },
 };
-static const stk_collation collations[] = { [3] = { STK_COLLATE_PAD, -1, 0 },
-                                            [5] = { STK_COLLATE_LIST, 0, 0 },
-                                            [6] = { 0 } };
+static const stk_collation collations[] = {
+    [3] = { STK_COLLATE_PAD, -1, 0 }, [5] = { STK_COLLATE_LIST, 0, 0 }, [6] = { 0 }
+};
 
 static stk_loader_options options(uint32_t batch, int32_t workers)
 {
@@ -581,11 +584,15 @@ static void columns(void **state)
     stk_dataset_unref(&ds);
 }
 
-/* Lists side by side in rows of one length, and batches by how long they are: both measure them first. */
+/* Lists side by side in rows of one length, and batches by how long they are: both measure them
+ * first. */
 static void lists_by_length(void **state)
 {
-    static const stk_output packed = { "ids", "from(ids) | pack(block=16)" }, any = { "ids", "from(ids)" };
-    stk_loader_options o = { .size = sizeof o, .batch_size = 4, .outputs = &packed, .n_outputs = 1 };
+    static const stk_output packed = { "ids", "from(ids) | pack(block=16)" },
+                            any = { "ids", "from(ids)" };
+    stk_loader_options o = {
+        .size = sizeof o, .batch_size = 4, .outputs = &packed, .n_outputs = 1
+    };
     stk_dataset *ds = grid_open();
     uint64_t values = 0, sum = 0, want = 0, rows = 0;
     stk_loader *l = seam_loader(&ds, 1, &o);
@@ -633,9 +640,7 @@ static void lists_by_length(void **state)
 static void refused(stk_dataset *ds, const char *chain, const char *why)
 {
     stk_output one = { "label", chain };
-    stk_loader_options o = {
-        .size = sizeof o, .batch_size = 2, .outputs = &one, .n_outputs = 1
-    };
+    stk_loader_options o = { .size = sizeof o, .batch_size = 2, .outputs = &one, .n_outputs = 1 };
     stk_loader *l = NULL;
     stk_error err;
 
@@ -696,10 +701,10 @@ static void bad_rows_have_an_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_every_kind),     cmocka_unit_test(blocks_are_shared),
-        cmocka_unit_test(single_samples),         cmocka_unit_test(columns),
-        cmocka_unit_test(lists_by_length),
-        cmocka_unit_test(chains_that_do_not_fit), cmocka_unit_test(bad_rows_have_an_address),
+        cmocka_unit_test(rows_of_every_kind),       cmocka_unit_test(blocks_are_shared),
+        cmocka_unit_test(single_samples),           cmocka_unit_test(columns),
+        cmocka_unit_test(lists_by_length),          cmocka_unit_test(chains_that_do_not_fit),
+        cmocka_unit_test(bad_rows_have_an_address),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_far_test.c - epochs far larger than the data: an order that says a billion, or more than 2^32.
+/* seam_far_test.c - epochs far larger than the data: an order that says a billion, or more than
+ * 2^32.
  *
  * Going on deep inside of one is arithmetic: at once, without memory, and the right samples. */
 #include <time.h>
@@ -94,10 +95,12 @@ static void take(stk_loader *l, uint64_t epoch, uint64_t position, uint32_t rank
 static void deep_in_a_billion(void **state)
 {
     uint64_t len = BILLION, before = 0;
-    stk_order order = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
-        .name = "far", .state = &len, .len = far_len, .at = far_at
-    };
+    stk_order order = { .abi = STK_PLUGIN_ABI,
+                        .size = sizeof(stk_order),
+                        .name = "far",
+                        .state = &len,
+                        .len = far_len,
+                        .at = far_at };
     stk_loader_options o = seam_options(16, 2);
     double best = 1e9, first = 1e9;
     stk_loader *l;
@@ -136,10 +139,12 @@ static void deep_in_a_billion(void **state)
 static void beyond_32_bits(void **state)
 {
     uint64_t len = ((uint64_t)1 << 40) + 5, at = len - 21;
-    stk_order order = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
-        .name = "far", .state = &len, .len = far_len, .at = far_at
-    };
+    stk_order order = { .abi = STK_PLUGIN_ABI,
+                        .size = sizeof(stk_order),
+                        .name = "far",
+                        .state = &len,
+                        .len = far_len,
+                        .at = far_at };
     stk_loader_options o = seam_options(8, 1);
     stk_batch *b = NULL;
     stk_error err;

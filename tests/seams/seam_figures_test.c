@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_figures_test.c - figures are read by any thread while the consumer and the workers run, and how
- * many batches are made ahead is changed by any thread.
+/* seam_figures_test.c - figures are read by any thread while the consumer and the workers run, and
+ * how many batches are made ahead is changed by any thread.
  *
  * TSan runs it too: nothing that a snapshot reads may be written without an atomic. */
 #include <pthread.h>

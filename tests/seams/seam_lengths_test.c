@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seam_lengths_test.c - batches by length and packed rows with several workers: the same batches
- * for any number of them, every sample once, after seeks and with workers added; orders of one's own
- * are refused.  Run under TSan, like all seams. */
+ * for any number of them, every sample once, after seeks and with workers added; orders of one's
+ * own are refused.  Run under TSan, like all seams. */
 #include "make_tar.h"
 #include "seam.h"
 
@@ -193,10 +193,11 @@ static void own_at(const void *state, uint64_t e, const uint64_t *position, uint
 
 static void own_orders_are_refused(void **state)
 {
-    static const stk_order own = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
-        .name = "own", .len = own_len, .at = own_at
-    };
+    static const stk_order own = { .abi = STK_PLUGIN_ABI,
+                                   .size = sizeof(stk_order),
+                                   .name = "own",
+                                   .len = own_len,
+                                   .at = own_at };
     stk_loader_options o = {
         .size = sizeof o, .outputs = packed, .n_outputs = 2, .batch_size = 4, .order = &own
     };

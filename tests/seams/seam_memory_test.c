@@ -196,7 +196,7 @@ static void refusals_of_the_allocator(void **state)
 
         while (got < 8 && stk_loader_next(l, &held[got], 60000, &err) == 0)
             got++;
-        assert_int_equal(got, n); /* each holds a buffer */
+        assert_int_equal(got, n);               /* each holds a buffer */
         assert_int_equal(err.code, STK_ENOMEM); /* memory_limit has nothing to do with it */
         assert_non_null(strstr(err.message, "the system gives no memory"));
         while (got)

@@ -51,10 +51,12 @@ static void repeats_and_two_data_sets(void **state)
     static const int32_t workers[] = { STK_NONE, 1, 4 };
     stk_where at[151];
     table t = { at, 151 };
-    stk_order order = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
-        .name = "table", .state = &t, .len = table_len, .at = table_at
-    };
+    stk_order order = { .abi = STK_PLUGIN_ABI,
+                        .size = sizeof(stk_order),
+                        .name = "table",
+                        .state = &t,
+                        .len = table_len,
+                        .at = table_at };
 
     (void)state;
     for (uint64_t i = 0; i < t.n; i++) {
@@ -101,10 +103,12 @@ static void an_order_that_lies(void **state)
 {
     stk_where at[2] = { { 0, 1 }, { 7, 0 } };
     table t = { at, 2 };
-    stk_order order = {
-        .abi = STK_PLUGIN_ABI, .size = sizeof(stk_order),
-        .name = "liar", .state = &t, .len = table_len, .at = table_at
-    };
+    stk_order order = { .abi = STK_PLUGIN_ABI,
+                        .size = sizeof(stk_order),
+                        .name = "liar",
+                        .state = &t,
+                        .len = table_len,
+                        .at = table_at };
     stk_loader_options o = seam_options(1, 2);
     stk_batch *b = NULL;
     stk_error err;

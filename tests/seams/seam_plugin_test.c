@@ -240,8 +240,7 @@ static void unpacks_by_suffix(void **state)
         assert_int_equal(stk_batch_row(b, 1, i, &whole), 0);
         assert_int_equal(x.shape[0], whole.shape[0]);
         for (int64_t j = 0; j < x.shape[0]; j++)
-            assert_int_equal(((uint8_t *)x.data)[j],
-                             ((uint8_t *)whole.data)[x.shape[0] - 1 - j]);
+            assert_int_equal(((uint8_t *)x.data)[j], ((uint8_t *)whole.data)[x.shape[0] - 1 - j]);
     }
     stk_batch_release(&b);
     stk_loader_close(&l);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seam_tune_test.c - num_workers and prefetch left to the loader: few batches are made ahead while that is
- * enough, more where it helps, workers are parked that are not needed, and batches are the same. */
+/* seam_tune_test.c - num_workers and prefetch left to the loader: few batches are made ahead while
+ * that is enough, more where it helps, workers are parked that are not needed, and batches are the
+ * same. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -38,8 +39,12 @@ static int big_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
     return 0;
 }
 
-static const stk_codec big = { .abi = STK_PLUGIN_ABI, .size = sizeof big, .name = "big",
-                               .help = "a large row", .plan = big_plan, .parse = big_parse };
+static const stk_codec big = { .abi = STK_PLUGIN_ABI,
+                               .size = sizeof big,
+                               .name = "big",
+                               .help = "a large row",
+                               .plan = big_plan,
+                               .parse = big_parse };
 static const stk_output output = { "x", "from(bin) | big" };
 
 static int setup(void **state)
@@ -72,7 +77,8 @@ static stk_loader *open_free(int32_t workers, uint32_t prefetch)
     return seam_loader(&ds, 1, &o);
 }
 
-/* n batches, each followed by a step; the sum of ids with their places, and the figures after it. */
+/* n batches, each followed by a step; the sum of ids with their places, and the figures after
+ * it. */
 static uint64_t take(stk_loader *l, unsigned n, unsigned step_ms, stk_stats *st)
 {
     uint64_t sum = 0;
@@ -109,7 +115,8 @@ static void a_slow_consumer_needs_little(void **state)
     assert_int_equal(other.ring_ahead, 7);
     assert_int_equal(other.workers, 3);
     print_message("%u workers became %u, %u batches ahead\n", first, st.workers, st.ring_ahead);
-    assert_true(st.workers == 1 || st.wait_ns - st.first_wait_ns > 20000000); /* others had the cores */
+    /* others had the cores */
+    assert_true(st.workers == 1 || st.wait_ns - st.first_wait_ns > 20000000);
     assert_true(st.memory_peak < other.memory_peak);
     stk_loader_close(&l);
     stk_loader_close(&same);
@@ -123,7 +130,8 @@ static void the_ring_grows_where_that_helps(void **state)
     (void)state;
     spike_every = 64; /* a batch in eight takes long: the others must be made meanwhile */
     spike_ms = 40;
-    for (uint32_t i = 0, most = 0; i < 40 && most <= 2; i++) { /* it may shrink again when the machine is busy */
+    /* it may shrink again when the machine is busy */
+    for (uint32_t i = 0, most = 0; i < 40 && most <= 2; i++) {
         take(l, 20, 5, &st);
         most = st.ring_ahead;
     }

@@ -128,8 +128,8 @@ static void parked_workers_use_no_cpu(void **state)
     stk_loader_close(&l);
 }
 
-/* GCC 12's ASan does not take its allocator's locks over fork(): there the workers must be idle first,
- * or the child hangs in its own first allocation. */
+/* GCC 12's ASan does not take its allocator's locks over fork(): there the workers must be idle
+ * first, or the child hangs in its own first allocation. */
 static void before_fork(stk_loader *l)
 {
 #ifdef __SANITIZE_ADDRESS__

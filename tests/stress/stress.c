@@ -3,8 +3,8 @@
  *
  * Two threads each open loaders with random workers, prefetch, batch sizes, ranks, sources,
  * stages and skip policy, and take, time out, seek, hold, release elsewhere, park, look less far
- * ahead and close at random.  What must come out follows from the order's arithmetic and from content that is a
- * function of the sample's number.  A watchdog ends a run that hangs. */
+ * ahead and close at random.  What must come out follows from the order's arithmetic and from
+ * content that is a function of the sample's number.  A watchdog ends a run that hangs. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -355,8 +355,7 @@ static void open_run(run *r)
     o.n_stages = (uint32_t)below(&r->rng, 3);
     o.stages = stages;
     CHECK(stk_sample_set_init(&r->set, lens, r->n_data, &err) == 0);
-    CHECK(stk_order_exact(&r->order, &r->set, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) ==
-          0);
+    CHECK(stk_order_exact(&r->order, &r->set, o.seed, o.shuffle == STK_SHUFFLE_EXACT, &err) == 0);
     r->stalling = (stk_order){ .abi = STK_PLUGIN_ABI,
                                .size = sizeof(stk_order),
                                .name = "stalling",
@@ -367,10 +366,11 @@ static void open_run(run *r)
     CHECK(stk_loader_open(&r->l, data[source], r->n_data, &o, &err) == 0);
     r->o = o;
     r->deal = (stk_rank_split){ .samples = (uint64_t)r->n_data * SIZE,
-                          .global = o.global_batch_size ? o.global_batch_size
-                                                        : (uint64_t)o.batch_size * o.world_size,
-                          .rank = o.rank,
-                          .world = o.world_size };
+                                .global = o.global_batch_size
+                                              ? o.global_batch_size
+                                              : (uint64_t)o.batch_size * o.world_size,
+                                .rank = o.rank,
+                                .world = o.world_size };
     r->steps = stk_rank_split_steps(&r->deal, 0);
     CHECK(stk_loader_steps(r->l) == r->steps);
     r->epoch = r->from = r->taken = r->hands = r->sum = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c - tables read by several threads at once: tables FOLDER [SEED [ROUNDS]].
  *
- * Every round opens each table anew, so that its chunks, heads and dictionaries are made while threads race for them: some run
- * loaders of their own, some read samples one by one.  Every value follows from the row's number (make_tables.py). */
+ * Every round opens each table anew, so that its chunks, heads and dictionaries are made while
+ * threads race for them: some run loaders of their own, some read samples one by one.  Every value
+ * follows from the row's number (make_tables.py). */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,12 +19,13 @@
 static uint64_t seed = 1;
 static stk_dataset *data;
 
-#define CHECK(cond)                                                                                          \
-    do {                                                                                                     \
-        if (!(cond)) {                                                                                       \
-            fprintf(stderr, "tables seed %" PRIu64 ": %s:%d: %s\n", seed, __FILE__, __LINE__, #cond);        \
-            _exit(1);                                                                                        \
-        }                                                                                                    \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "tables seed %" PRIu64 ": %s:%d: %s\n", seed, __FILE__, __LINE__,      \
+                    #cond);                                                                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 static size_t text_of(uint64_t id, char out[64])
@@ -51,7 +53,8 @@ static void check_batch(const stk_batch *b, uint32_t outputs)
         CHECK(((float *)both.data)[2 * i + 1] == (float)(3 * id + 1));
         if (outputs == 2)
             continue;
-        CHECK(stk_batch_row(b, 2, i, &text) == 0 && (size_t)text.shape[0] == n && !memcmp(text.data, want, n));
+        CHECK(stk_batch_row(b, 2, i, &text) == 0 && (size_t)text.shape[0] == n &&
+              !memcmp(text.data, want, n));
         CHECK(stk_batch_row(b, 3, i, &list) == 0 && list.shape[0] == (int64_t)(id % 5));
         for (int64_t k = 0; k < list.shape[0]; k++)
             CHECK(((int32_t *)list.data)[k] == (int32_t)id);
@@ -62,9 +65,10 @@ static void check_batch(const stk_batch *b, uint32_t outputs)
 static void run_loader(uint64_t n)
 {
     int scan = n / 2 % 2 == 0;
-    static const stk_output outputs[] = {
-        { "x", "from(x) | int" }, { "both", "columns(f, x) | to(f32)" }, { "text", "from(text) | bytes" }, { "l", "from(l)" }
-    };
+    static const stk_output outputs[] = { { "x", "from(x) | int" },
+                                          { "both", "columns(f, x) | to(f32)" },
+                                          { "text", "from(text) | bytes" },
+                                          { "l", "from(l)" } };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = outputs,
                              .n_outputs = scan ? 2 : 4,
@@ -145,7 +149,8 @@ static void round_of(const char *folder, const char *name, uint64_t round)
         fprintf(stderr, "%s: %s\n", path, err.message);
     CHECK(rc == 0 && stk_dataset_len(data) == ROWS);
     for (uint64_t i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&thread[i], NULL, run, (void *)(uintptr_t)(round * THREADS + i + seed)) == 0);
+        CHECK(pthread_create(&thread[i], NULL, run,
+                             (void *)(uintptr_t)(round * THREADS + i + seed)) == 0);
     for (uint64_t i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
     stk_dataset_unref(&data);
@@ -163,6 +168,7 @@ int main(int argc, char **argv)
     for (uint64_t r = 0; r < rounds; r++)
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             round_of(argv[1], names[i], r);
-    printf("seed %" PRIu64 ": %" PRIu64 " rounds over %zu tables\n", seed, rounds, sizeof names / sizeof *names);
+    printf("seed %" PRIu64 ": %" PRIu64 " rounds over %zu tables\n", seed, rounds,
+           sizeof names / sizeof *names);
     return 0;
 }

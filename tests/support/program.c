@@ -44,7 +44,9 @@ static int run(int (*test)(void), int single)
     int status = test();
 
     if (status == 0 && single && threads) {
-        fprintf(stderr, "it starts threads: take it out of `single` in meson.build, so that TSan runs it\n");
+        fprintf(
+            stderr,
+            "it starts threads: take it out of `single` in meson.build, so that TSan runs it\n");
         return 1;
     }
     return status;

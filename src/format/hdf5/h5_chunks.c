@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_chunks.c - which chunks of a data set are there: one pass over its B-tree of version 1, the index that writers make
- * by default.  libhdf5 looks chunks up one by one, by number in a time that grows with their square. */
+/* h5_chunks.c - which chunks of a data set are there: one pass over its B-tree of version 1, the
+ * index that writers make by default.  libhdf5 looks chunks up one by one, by number in a time that
+ * grows with their square. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ int h5_chunk_add(stk_h5_chunks *out, const stk_h5_chunk *c, stk_error *err)
 {
     if (out->n == out->cap) {
         uint64_t cap = out->cap ? 2 * out->cap : 64;
-        stk_h5_chunk *grown = stk_grow(out->chunk, (size_t)out->n * sizeof *grown, (size_t)cap * sizeof *grown);
+        stk_h5_chunk *grown = stk_grow(out->chunk, (size_t)out->n * sizeof *grown,
+                                       (size_t)cap * sizeof *grown);
 
         if (!grown)
             return stk_fail_nomem(err, (size_t)cap * sizeof *grown);
@@ -40,9 +42,10 @@ int h5_chunk_add(stk_h5_chunks *out, const stk_h5_chunk *c, stk_error *err)
     return 0;
 }
 
-/* A key: bytes, filters left out, where it begins in every dimension.  Chunks past the end, which a smaller data set
- * leaves, are passed over. */
-static int read_key(walk *w, h5_cursor *c, stk_h5_chunk *out, int *inside, uint64_t node, stk_error *err)
+/* A key: bytes, filters left out, where it begins in every dimension.  Chunks past the end, which a
+ * smaller data set leaves, are passed over. */
+static int read_key(walk *w, h5_cursor *c, stk_h5_chunk *out, int *inside, uint64_t node,
+                    stk_error *err)
 {
     const stk_h5_set *s = w->s;
 
@@ -83,7 +86,8 @@ static int read_leaf(walk *w, h5_cursor *c, uint64_t node, stk_error *err)
 static int read_node(walk *w, uint64_t at, uint32_t level, stk_error *err)
 {
     uint8_t head[24], *bytes = NULL;
-    uint64_t front = 8u + 2u * w->f->offsets, each = 16 + 8 * (uint64_t)w->s->rank + w->f->offsets, n;
+    uint64_t front = 8u + 2u * w->f->offsets, each = 16 + 8 * (uint64_t)w->s->rank + w->f->offsets,
+             n;
     h5_cursor c = { head, head + front, 0 };
     uint32_t is;
     int known, rc;
@@ -120,7 +124,8 @@ int stk_h5_chunks_read(stk_h5_chunks *out, stk_h5_file *f, const stk_h5_set *s, 
     }
     if (!w.chunks || s->index.addr == STK_H5_NOWHERE)
         return 0;
-    rc = s->index.kind ? h5_index_read(out, f, s, w.chunks, err) : read_node(&w, s->index.addr, UINT32_MAX, err);
+    rc = s->index.kind ? h5_index_read(out, f, s, w.chunks, err)
+                       : read_node(&w, s->index.addr, UINT32_MAX, err);
     if (rc < 0)
         stk_h5_chunks_fini(out);
     return rc;
@@ -130,7 +135,8 @@ const stk_h5_chunk *stk_h5_chunk_find(const stk_h5_chunks *c, uint64_t number)
 {
     uint64_t lo = 0, hi = c->n;
 
-    if (number < c->n && c->chunk[number].number == number) /* nothing is missing before it: the usual case */
+    /* nothing is missing before it: the usual case */
+    if (number < c->n && c->chunk[number].number == number)
         return &c->chunk[number];
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_dense.c - B-trees of version 2 and fractal heaps: how large groups are kept by writers that make new files. */
+/* h5_dense.c - B-trees of version 2 and fractal heaps: how large groups are kept by writers that
+ * make new files. */
 #include <string.h>
 
 #include "format/hdf5/h5_parts.h"
@@ -28,7 +29,8 @@ static uint32_t bytes_for(uint64_t n) /* that hold numbers up to n */
 /* Of a child: its address, its records, and where it has children all below it. */
 static uint32_t pointer_bytes(const tree *t, uint32_t level)
 {
-    return t->f->offsets + bytes_for(t->most[level - 1]) + (level > 1 ? bytes_for(t->all[level - 1]) : 0);
+    return t->f->offsets + bytes_for(t->most[level - 1]) +
+           (level > 1 ? bytes_for(t->all[level - 1]) : 0);
 }
 
 static int settle_levels(tree *t, uint32_t depth)
@@ -79,7 +81,8 @@ static int walk_node(tree *t, uint64_t at, uint32_t level, uint64_t n, stk_error
     if (n > t->most[level] || t->nodes++ > t->f->size / 16)
         return h5_bad(err, at, "a tree without end");
     rc = h5_get_new(t->f, at, t->node, &node, err);
-    if (rc == 0 && (memcmp(node, level ? "BTIN" : "BTLF", 4) || node[5] != t->type || used > t->node || !h5_sum_fits(node, (size_t)used)))
+    if (rc == 0 && (memcmp(node, level ? "BTIN" : "BTLF", 4) || node[5] != t->type ||
+                    used > t->node || !h5_sum_fits(node, (size_t)used)))
         rc = h5_bad(err, at, "a node of a tree");
     if (rc == 0 && level)
         rc = walk_children(t, node, level, n, err);
@@ -135,15 +138,20 @@ int h5_heap_open(h5_heap *h, const stk_h5_file *f, uint64_t at, stk_error *err)
     h5_skip(&c, 2);
     h->root = h5_address(f, &c);
     h->rows = (uint32_t)h5_uint(&c, 2);
-    if (!known || c.bad || !h->width || !h->start || !h->bits || h->bits > 64 || h->start > h->direct_max || h->direct_max > H5_META_MAX ||
-        !h5_sum_fits(head, (size_t)len))
+    if (!known || c.bad || !h->width || !h->start || !h->bits || h->bits > 64 ||
+        h->start > h->direct_max || h->direct_max > H5_META_MAX || !h5_sum_fits(head, (size_t)len))
         return h5_bad(err, at, "a heap");
-    return filters ? stk_fail(err, STK_ENOTSUP, "the file packs the names of its groups, which is not supported: repack it (h5repack)") : 0;
+    return filters ? stk_fail(err, STK_ENOTSUP,
+                              "the file packs the names of its groups, which is not supported: "
+                              "repack it (h5repack)")
+                   : 0;
 }
 
 static uint64_t row_block(const h5_heap *h, uint32_t row) /* bytes of a block of this row */
 {
-    return row < 2 ? h->start : row - 1 < 63 && h->start <= UINT64_MAX >> row ? h->start << (row - 1) : UINT64_MAX;
+    return row < 2                                         ? h->start
+           : row - 1 < 63 && h->start <= UINT64_MAX >> row ? h->start << (row - 1)
+                                                           : UINT64_MAX;
 }
 
 /* Which block of an indirect one has the offset, which becomes one in the block. */
@@ -166,7 +174,8 @@ static int block_of(const h5_heap *h, uint64_t *offset, uint32_t *row, uint64_t 
 }
 
 /* The address of the direct block that has this offset of the heap. */
-static int find_block(const h5_heap *h, uint64_t *offset, uint64_t *at, uint64_t *size, stk_error *err)
+static int find_block(const h5_heap *h, uint64_t *offset, uint64_t *at, uint64_t *size,
+                      stk_error *err)
 {
     uint64_t skip = 5u + h->f->offsets + (h->bits + 7) / 8;
     uint32_t rows = h->rows;
@@ -201,7 +210,8 @@ int h5_heap_get(const h5_heap *h, stk_bytes id, uint8_t **out, uint64_t *len, st
     uint64_t offset = h5_uint(&c, bytes), at, size;
 
     *out = NULL;
-    *len = h5_uint(&c, bytes_for(h->direct_max) < h5_left(&c) ? bytes_for(h->direct_max) : (uint32_t)h5_left(&c));
+    *len = h5_uint(&c, bytes_for(h->direct_max) < h5_left(&c) ? bytes_for(h->direct_max)
+                                                              : (uint32_t)h5_left(&c));
     if (c.bad || flags >> 4)
         return stk_fail(err, STK_ENOTSUP, "a link with a name of many bytes is not supported");
     STK_TRY(find_block(h, &offset, &at, &size, err));

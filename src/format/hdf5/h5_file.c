@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_file.c - the superblock, checked reads, checksums of metadata, and objects of the global heap. */
+/* h5_file.c - the superblock, checked reads, checksums of metadata, and objects of the global
+ * heap. */
 #include <string.h>
 
 #include "format/hdf5/h5_parts.h"
@@ -111,9 +112,11 @@ static int read_old(stk_h5_file *f, h5_cursor *c, uint32_t version, uint64_t *en
     return !c->bad;
 }
 
-enum { WRITING = 1, WRITING_FOR_READERS = 4 }; /* flags: a writer has the file open, or never closed it; readers may look on (SWMR) */
+/* flags: a writer has the file open, or never closed it; readers may look on (SWMR) */
+enum { WRITING = 1, WRITING_FOR_READERS = 4 };
 
-static int read_new(stk_h5_file *f, h5_cursor *c, const uint8_t *start, uint64_t *end, uint32_t *flags)
+static int read_new(stk_h5_file *f, h5_cursor *c, const uint8_t *start, uint64_t *end,
+                    uint32_t *flags)
 {
     f->offsets = (uint8_t)h5_uint(c, 1);
     f->lengths = (uint8_t)h5_uint(c, 1);
@@ -137,14 +140,19 @@ static int read_superblock(stk_h5_file *f, stk_bytes head, stk_error *err)
     h5_skip(&c, 8);
     version = (uint32_t)h5_uint(&c, 1);
     if (version > 3)
-        return stk_fail(err, STK_ENOTSUP, "an HDF5 file with superblock %u, which is not supported", version);
+        return stk_fail(err, STK_ENOTSUP, "an HDF5 file with superblock %u, which is not supported",
+                        version);
     ok = version < 2 ? read_old(f, &c, version, &end) : read_new(f, &c, head.data, &end, &flags);
     if (!ok || f->root == STK_H5_NOWHERE)
         return h5_bad(err, f->base, "its superblock");
     if (version == 3 && (flags & (WRITING | WRITING_FOR_READERS)) == WRITING)
-        return stk_fail(err, STK_ECORRUPT, "a program is writing the HDF5 file, or ended before it closed it: close it first (h5clear -s tells that it is whole)");
+        return stk_fail(err, STK_ECORRUPT,
+                        "a program is writing the HDF5 file, or ended before it closed it: close "
+                        "it first (h5clear -s tells that it is whole)");
     if (end > f->size) /* it counts the user block */
-        return stk_fail(err, STK_ECORRUPT, "the HDF5 file is cut short: it has %" PRIu64 " bytes of %" PRIu64, f->size, end);
+        return stk_fail(err, STK_ECORRUPT,
+                        "the HDF5 file is cut short: it has %" PRIu64 " bytes of %" PRIu64, f->size,
+                        end);
     return 0;
 }
 
@@ -181,7 +189,8 @@ stk_h5_far stk_h5_far_read(const stk_h5_file *f, const uint8_t *p)
     return far;
 }
 
-int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out, uint64_t *need, stk_error *err)
+int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out,
+                    uint64_t *need, stk_error *err)
 {
     h5_cursor c = h5_over(raw);
     int known = h5_is(&c, "GCOL") && h5_uint(&c, 1) == 1;
@@ -207,13 +216,17 @@ int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_by
             return 0;
         }
         if (len > h5_left(&c))
-            return raw.len < total ? STK_END : h5_bad(err, STK_NO_OFFSET, "a value ends past its heap");
+            return raw.len < total ? STK_END
+                                   : h5_bad(err, STK_NO_OFFSET, "a value ends past its heap");
         h5_skip(&c, (len + FAR_UNIT - 1) & ~(uint64_t)(FAR_UNIT - 1));
     }
-    return raw.len < total && h5_left(&c) < 8u + f->lengths ? STK_END : h5_bad(err, STK_NO_OFFSET, "a value is not in its heap");
+    return raw.len < total && h5_left(&c) < 8u + f->lengths
+               ? STK_END
+               : h5_bad(err, STK_NO_OFFSET, "a value is not in its heap");
 }
 
-int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len, stk_error *err)
+int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
+               stk_error *err)
 {
     uint8_t head[16], *all = NULL;
     uint64_t front = 8u + f->lengths, total, need;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_group.c - groups: links in symbol tables (the default of writers), in messages, or in a heap; paths through them. */
+/* h5_group.c - groups: links in symbol tables (the default of writers), in messages, or in a heap;
+ * paths through them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,10 +8,10 @@
 #include "format/hdf5/h5_parts.h"
 
 #define LINKS_MAX (1u << 20)
-#define LINK_BYTES 8u   /* that a link takes at least */
-#define NODE_BYTES 16u  /* that a node takes at least */
-#define LEVELS 32u      /* of a B-tree */
-#define SOFT_MAX 32u    /* soft links that lead to each other */
+#define LINK_BYTES 8u  /* that a link takes at least */
+#define NODE_BYTES 16u /* that a node takes at least */
+#define LEVELS 32u     /* of a B-tree */
+#define SOFT_MAX 32u   /* soft links that lead to each other */
 #define NAME_BYTES 4096u
 
 enum { HARD = 0, SOFT = 1, EXTERNAL = 64 };
@@ -262,7 +263,11 @@ static int links_read(links *l, const stk_h5_file *f, uint64_t at, stk_error *er
 {
     int rc;
 
-    *l = (links){ .f = f, .table = STK_H5_NOWHERE, .heap = STK_H5_NOWHERE, .dense = STK_H5_NOWHERE, .dense_tree = STK_H5_NOWHERE };
+    *l = (links){ .f = f,
+                  .table = STK_H5_NOWHERE,
+                  .heap = STK_H5_NOWHERE,
+                  .dense = STK_H5_NOWHERE,
+                  .dense_tree = STK_H5_NOWHERE };
     rc = h5_messages(f, at, group_message, l, err);
     if (rc == 0 && l->table != STK_H5_NOWHERE) {
         rc = read_names(l, err);
@@ -278,9 +283,11 @@ static int links_read(links *l, const stk_h5_file *f, uint64_t at, stk_error *er
 
 /* ---- paths ---- */
 
-static int resolve(const stk_h5_file *f, uint64_t from, const char *path, uint32_t *soft, uint64_t *out, stk_error *err);
+static int resolve(const stk_h5_file *f, uint64_t from, const char *path, uint32_t *soft,
+                   uint64_t *out, stk_error *err);
 
-static int follow(const stk_h5_file *f, uint64_t from, const link *k, uint32_t *soft, uint64_t *out, stk_error *err)
+static int follow(const stk_h5_file *f, uint64_t from, const link *k, uint32_t *soft, uint64_t *out,
+                  stk_error *err)
 {
     if (k->kind == HARD) {
         *out = k->addr;
@@ -293,7 +300,8 @@ static int follow(const stk_h5_file *f, uint64_t from, const link *k, uint32_t *
     return resolve(f, k->target[0] == '/' ? f->root : from, k->target, soft, out, err);
 }
 
-static int step(const stk_h5_file *f, uint64_t from, stk_bytes name, uint32_t *soft, uint64_t *out, stk_error *err)
+static int step(const stk_h5_file *f, uint64_t from, stk_bytes name, uint32_t *soft, uint64_t *out,
+                stk_error *err)
 {
     links l;
     int rc = links_read(&l, f, from, err), found = 0;
@@ -301,7 +309,9 @@ static int step(const stk_h5_file *f, uint64_t from, stk_bytes name, uint32_t *s
     for (uint32_t i = 0; rc == 0 && !found && i < l.n; i++) {
         found = strlen(l.link[i].name) == name.len && !memcmp(l.link[i].name, name.data, name.len);
         if (found && l.link[i].kind == EXTERNAL)
-            rc = stk_fail(err, STK_EINVAL, "%.80s is a link to another file, which is not followed: open that file", l.link[i].name);
+            rc = stk_fail(err, STK_EINVAL,
+                          "%.80s is a link to another file, which is not followed: open that file",
+                          l.link[i].name);
         else if (found)
             rc = follow(f, from, &l.link[i], soft, out, err);
     }
@@ -309,7 +319,8 @@ static int step(const stk_h5_file *f, uint64_t from, stk_bytes name, uint32_t *s
     return rc == 0 && !found ? STK_ENOTFOUND : rc;
 }
 
-static int resolve(const stk_h5_file *f, uint64_t from, const char *path, uint32_t *soft, uint64_t *out, stk_error *err)
+static int resolve(const stk_h5_file *f, uint64_t from, const char *path, uint32_t *soft,
+                   uint64_t *out, stk_error *err)
 {
     uint64_t at = from;
 
@@ -325,7 +336,8 @@ static int resolve(const stk_h5_file *f, uint64_t from, const char *path, uint32
 }
 
 /* What one link of the group is: a data set, a group, or not of interest. */
-static int take_link(stk_h5_group *g, const stk_h5_file *f, uint64_t from, const link *k, stk_error *err)
+static int take_link(stk_h5_group *g, const stk_h5_file *f, uint64_t from, const link *k,
+                     stk_error *err)
 {
     uint32_t soft = 0;
     uint64_t at = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_index.c - chunks as layouts 4 and 5 index them: one alone, in a row, in arrays of fixed or growing length, in a tree.
+/* h5_index.c - chunks as layouts 4 and 5 index them: one alone, in a row, in arrays of fixed or
+ * growing length, in a tree.
  *
- * Arrays number chunks by the largest size that the data set may have, with the dimension that has no bound as the slowest;
- * chunks that the data set does not have now are passed over. */
+ * Arrays number chunks by the largest size that the data set may have, with the dimension that has
+ * no bound as the slowest; chunks that the data set does not have now are passed over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +15,12 @@ typedef struct listing {
     const stk_h5_file *f;
     const stk_h5_set *s;
     stk_h5_chunks *out;
-    uint64_t now[STK_H5_RANK], most[STK_H5_RANK]; /* chunks in each dimension: now, and at most; 0: no bound */
-    uint32_t order[STK_H5_RANK];                  /* dimensions, the slowest first */
-    uint64_t bytes;                               /* of a chunk */
-    uint32_t element;                             /* bytes of an array's */
-    uint64_t number;                              /* of its next element */
+    /* chunks in each dimension: now, and at most; 0: no bound */
+    uint64_t now[STK_H5_RANK], most[STK_H5_RANK];
+    uint32_t order[STK_H5_RANK]; /* dimensions, the slowest first */
+    uint64_t bytes;              /* of a chunk */
+    uint32_t element;            /* bytes of an array's */
+    uint64_t number;             /* of its next element */
 } listing;
 
 static int init_listing(listing *l)
@@ -29,7 +31,9 @@ static int init_listing(listing *l)
     l->bytes = stk_h5_chunk_bytes(s);
     for (uint32_t i = 0; i < s->rank; i++) {
         l->now[i] = (s->dim[i] + s->chunk[i] - 1) / s->chunk[i];
-        l->most[i] = s->max[i] == UINT64_MAX ? 0 : s->max[i] / s->chunk[i] + (s->max[i] % s->chunk[i] != 0);
+        l->most[i] = s->max[i] == UINT64_MAX
+                         ? 0
+                         : s->max[i] / s->chunk[i] + (s->max[i] % s->chunk[i] != 0);
         if (!l->most[i]) {
             if (open != UINT32_MAX)
                 open = 0; /* the tree has coordinates: nothing is counted */
@@ -94,7 +98,8 @@ static int take_elements(listing *l, h5_cursor *c, uint64_t n, stk_error *err)
 
 static int element_fits(const listing *l)
 {
-    return l->s->n_filters ? l->element > l->f->offsets + 4u && l->element <= l->f->offsets + 12u : l->element == l->f->offsets;
+    return l->s->n_filters ? l->element > l->f->offsets + 4u && l->element <= l->f->offsets + 12u
+                           : l->element == l->f->offsets;
 }
 
 /* Some bytes with their checksum after them. */
@@ -113,7 +118,8 @@ static int is_set(const uint8_t *bits, uint64_t i)
     return bits[i / 8] >> (7 - i % 8) & 1;
 }
 
-typedef struct pages { /* which of them were written: bits from `first` on; NULL: there are no pages */
+/* which of them were written: bits from `first` on; NULL: there are no pages */
+typedef struct pages {
     const uint8_t *bits;
     uint64_t first, size; /* size: elements of one */
 } pages;
@@ -147,7 +153,8 @@ static int take_pages(listing *l, uint64_t at, uint64_t n, const pages *p, stk_e
 static int read_fixed(listing *l, stk_error *err)
 {
     uint8_t head[40], *bytes = NULL;
-    uint64_t len = 12u + l->f->lengths + l->f->offsets, n, at, page, front = 6u + l->f->offsets, map = 0;
+    uint64_t len = 12u + l->f->lengths + l->f->offsets, n, at, page, front = 6u + l->f->offsets,
+             map = 0;
     h5_cursor c = { head, head + len, 0 };
     int known, rc;
 
@@ -183,7 +190,8 @@ static int read_fixed(listing *l, stk_error *err)
 
 typedef struct growing {
     uint64_t page, least, offset; /* elements of a page, of the smallest block; bytes of a number */
-    uint32_t bits, direct, blocks; /* of numbers; super blocks that the index block has itself; all super blocks */
+    /* of numbers; super blocks that the index block has itself; all super blocks */
+    uint32_t bits, direct, blocks;
 } growing;
 
 static uint64_t block_elements(const growing *g, uint32_t super)
@@ -191,7 +199,8 @@ static uint64_t block_elements(const growing *g, uint32_t super)
     return g->least << (super + 1) / 2;
 }
 
-static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at, const pages *p, stk_error *err)
+static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at, const pages *p,
+                      stk_error *err)
 {
     uint64_t n = block_elements(g, super), front = 6u + l->f->offsets + g->offset;
     uint8_t *bytes = NULL;
@@ -215,7 +224,8 @@ static int read_block(listing *l, const growing *g, uint32_t super, uint64_t at,
 
 static int read_super(listing *l, const growing *g, uint32_t super, uint64_t at, stk_error *err)
 {
-    uint64_t blocks = (uint64_t)1 << super / 2, n = block_elements(g, super), paged = n > g->page ? n / g->page : 0;
+    uint64_t blocks = (uint64_t)1 << super / 2, n = block_elements(g, super),
+             paged = n > g->page ? n / g->page : 0;
     uint64_t front = 6u + l->f->offsets + g->offset, map = (paged + 7) / 8 * blocks;
     uint8_t *bytes = NULL;
     int rc;
@@ -226,18 +236,22 @@ static int read_super(listing *l, const growing *g, uint32_t super, uint64_t at,
     }
     rc = get_checked(l, at, front + map + blocks * l->f->offsets, &bytes, err);
     for (uint64_t i = 0; rc == 0 && i < blocks; i++) {
-        h5_cursor c = { bytes + front + map + i * l->f->offsets, bytes + front + map + (i + 1) * l->f->offsets, 0 };
+        h5_cursor c = { bytes + front + map + i * l->f->offsets,
+                        bytes + front + map + (i + 1) * l->f->offsets, 0 };
 
-        rc = read_block(l, g, super, h5_address(l->f, &c), &(pages){ paged ? bytes + front : NULL, i * paged, g->page }, err);
+        rc = read_block(l, g, super, h5_address(l->f, &c),
+                        &(pages){ paged ? bytes + front : NULL, i * paged, g->page }, err);
     }
     stk_free(bytes);
     return rc;
 }
 
-static int read_blocks(listing *l, const growing *g, uint64_t at, uint32_t own, uint32_t pointers, stk_error *err)
+static int read_blocks(listing *l, const growing *g, uint64_t at, uint32_t own, uint32_t pointers,
+                       stk_error *err)
 {
     uint64_t front = 6u + l->f->offsets;
-    uint64_t len = front + (uint64_t)own * l->element + ((uint64_t)pointers + g->blocks - g->direct) * l->f->offsets;
+    uint64_t len = front + (uint64_t)own * l->element +
+                   ((uint64_t)pointers + g->blocks - g->direct) * l->f->offsets;
     uint8_t *bytes = NULL;
     int rc = get_checked(l, at, len, &bytes, err);
     h5_cursor c = h5_over((stk_bytes){ bytes, bytes ? (size_t)len : 0 });
@@ -283,7 +297,8 @@ static int read_growing(listing *l, stk_error *err)
     page = (uint32_t)h5_uint(&c, 1);
     h5_skip(&c, 6u * l->f->lengths);
     at = h5_address(l->f, &c);
-    if (!known || !element_fits(l) || g.bits > BITS_MAX || page > 30 || log_of(g.least) > g.bits || log_of(pointers) > 8 || !pointers)
+    if (!known || !element_fits(l) || g.bits > BITS_MAX || page > 30 || log_of(g.least) > g.bits ||
+        log_of(pointers) > 8 || !pointers)
         return h5_bad(err, l->s->index.addr, "an array of chunks");
     g.page = (uint64_t)1 << page;
     g.offset = (g.bits + 7) / 8;
@@ -318,7 +333,9 @@ static int read_single(listing *l, stk_error *err)
 {
     const stk_h5_index *x = &l->s->index;
     uint64_t at[STK_H5_RANK] = { 0 };
-    stk_h5_chunk k = { .addr = x->addr, .size = x->size == UINT64_MAX ? l->bytes : x->size, .mask = x->mask };
+    stk_h5_chunk k = { .addr = x->addr,
+                       .size = x->size == UINT64_MAX ? l->bytes : x->size,
+                       .mask = x->mask };
 
     return add(l, at, &k, err);
 }
@@ -350,7 +367,8 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s, uint64_t chunks, stk_error *err)
+int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s, uint64_t chunks,
+                  stk_error *err)
 {
     listing l = { .f = f, .s = s, .out = out };
     int rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_object.c - object headers of both versions: messages in a first piece and in those that continue it. */
+/* h5_object.c - object headers of both versions: messages in a first piece and in those that
+ * continue it. */
 #include <string.h>
 
 #include "format/hdf5/h5_parts.h"
@@ -61,7 +62,9 @@ static int take_shared(header *h, uint32_t type, stk_bytes data, stk_error *err)
     if (c.bad || !version || version > 3)
         return h5_bad(err, STK_NO_OFFSET, "a shared message");
     if (version == 3 && where != 2)
-        return stk_fail(err, STK_ENOTSUP, "the file has a table of shared messages, which is not supported: repack it (h5repack)");
+        return stk_fail(err, STK_ENOTSUP,
+                        "the file has a table of shared messages, which is not supported: repack "
+                        "it (h5repack)");
     if (h->cookie == NULL || h->fn == found_shared)
         return h5_bad(err, at, "a shared message that is shared again");
     rc = h5_messages(h->f, at, found_shared, &w, err);
@@ -163,7 +166,8 @@ static int open_header(header *h, uint64_t at, stk_error *err)
     if (!memcmp(head, "OHDR", 4)) {
         h->version = 2;
         h5_skip(&c, 4);
-        return head[4] == 2 ? open_new(h, at, &c, head, err) : h5_bad(err, at, "an object header's version");
+        return head[4] == 2 ? open_new(h, at, &c, head, err)
+                            : h5_bad(err, at, "an object header's version");
     }
     if (head[0] != 1)
         return h5_bad(err, at, "there is no object header");

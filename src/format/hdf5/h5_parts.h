@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_parts.h - what the files of this folder share: a cursor over bytes that may end anywhere, and reads of metadata. */
+/* h5_parts.h - what the files of this folder share: a cursor over bytes that may end anywhere, and
+ * reads of metadata. */
 #ifndef STOKER_H5_PARTS_H
 #define STOKER_H5_PARTS_H
 
@@ -48,7 +49,8 @@ static inline uint64_t h5_uint(h5_cursor *c, uint32_t bytes) /* little-endian, u
 /* An offset in the file; STK_H5_NOWHERE: undefined. */
 static inline uint64_t h5_address(const stk_h5_file *f, h5_cursor *c)
 {
-    uint64_t v = h5_uint(c, f->offsets), none = f->offsets == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * f->offsets) - 1;
+    uint64_t v = h5_uint(c, f->offsets),
+             none = f->offsets == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * f->offsets) - 1;
 
     return v == none || v > UINT64_MAX - f->base ? STK_H5_NOWHERE : v + f->base;
 }
@@ -62,7 +64,8 @@ static inline int h5_is(h5_cursor *c, const char *four)
 {
     const uint8_t *at = h5_skip(c, 4);
 
-    return at && at[0] == (uint8_t)four[0] && at[1] == (uint8_t)four[1] && at[2] == (uint8_t)four[2] && at[3] == (uint8_t)four[3];
+    return at && at[0] == (uint8_t)four[0] && at[1] == (uint8_t)four[1] &&
+           at[2] == (uint8_t)four[2] && at[3] == (uint8_t)four[3];
 }
 
 /* dst[0..len) of the file, which must have them. */
@@ -74,13 +77,16 @@ int h5_bad(stk_error *err, uint64_t at, const char *what); /* STK_ECORRUPT with 
 int h5_sum_fits(const uint8_t *p, size_t len);
 
 /* The object with this number in the collection at `at`, copied: the caller frees it. */
-int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len, stk_error *err);
+int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
+               stk_error *err);
 
 /* h5_virtual.c: what a virtual data set is made of: an object of the heap. */
-int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number, stk_error *err);
+int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number,
+                     stk_error *err);
 void h5_mappings_fini(stk_h5_set *s);
 
-/* h5_object.c: the messages of an object header, one by one.  fn: 0, an error, or STK_END: enough. */
+/* h5_object.c: the messages of an object header, one by one.  fn: 0, an error, or STK_END:
+ * enough. */
 typedef struct h5_message {
     uint32_t type;
     stk_bytes data;
@@ -98,11 +104,13 @@ typedef struct h5_members {
     h5_member *member;
     uint32_t n;
 } h5_members;
-int h5_type_read(stk_h5_type *out, h5_members *members, stk_bytes data, stk_error *err); /* members may be NULL */
+/* members may be NULL */
+int h5_type_read(stk_h5_type *out, h5_members *members, stk_bytes data, stk_error *err);
 void h5_members_fini(h5_members *m);
 
 /* h5_set.c: the object at `at`.  STK_END: it is a group; STK_ENOTFOUND: something else. */
-int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_t at, stk_error *err);
+int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_t at,
+                stk_error *err);
 
 /* h5_dense.c: a B-tree of version 2, record by record, and objects in a fractal heap. */
 typedef int (*h5_record_fn)(void *cookie, stk_bytes record, stk_error *err);
@@ -117,6 +125,7 @@ int h5_heap_get(const h5_heap *h, stk_bytes id, uint8_t **out, uint64_t *len, st
 
 /* h5_index.c: chunks of layouts 4 and 5.  put: numbers as the index counts them. */
 int h5_chunk_add(stk_h5_chunks *out, const stk_h5_chunk *c, stk_error *err);
-int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s, uint64_t chunks, stk_error *err);
+int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s, uint64_t chunks,
+                  stk_error *err);
 
 #endif

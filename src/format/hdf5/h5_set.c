@@ -5,7 +5,19 @@
 
 #include "format/hdf5/h5_parts.h"
 
-enum { SPACE = 1, LINKS = 2, TYPE = 3, OLD_FILL = 4, FILL = 5, LINK = 6, EXTERNAL = 7, LAYOUT = 8, GROUP = 10, FILTERS = 11, TABLE = 17 };
+enum {
+    SPACE = 1,
+    LINKS = 2,
+    TYPE = 3,
+    OLD_FILL = 4,
+    FILL = 5,
+    LINK = 6,
+    EXTERNAL = 7,
+    LAYOUT = 8,
+    GROUP = 10,
+    FILTERS = 11,
+    TABLE = 17
+};
 #define COMPACT_MAX 65536u
 #define SETS 16384u /* fields of a group */
 
@@ -14,8 +26,8 @@ typedef struct reading {
     stk_h5_set set;
     h5_members members;
     int has_space, has_type, has_layout, is_group;
-    stk_bytes fill; /* owned */
-    uint32_t n_values; /* of all filters */
+    stk_bytes fill;       /* owned */
+    uint32_t n_values;    /* of all filters */
     uint32_t heap_number; /* of what a virtual data set is made of */
 } reading;
 
@@ -37,7 +49,9 @@ static int read_space(reading *r, stk_bytes data, stk_error *err)
     for (uint32_t i = 0; flags & 1 && i < rank && rank <= STK_H5_RANK; i++) {
         uint64_t most = h5_length(r->f, &c);
 
-        r->set.max[i] = r->f->lengths < 8 && most == ((uint64_t)1 << 8 * r->f->lengths) - 1 ? UINT64_MAX : most;
+        r->set.max[i] = r->f->lengths < 8 && most == ((uint64_t)1 << 8 * r->f->lengths) - 1
+                            ? UINT64_MAX
+                            : most;
     }
     if (rank > STK_H5_RANK)
         r->set.refused = "so many dimensions are not supported";
@@ -107,7 +121,9 @@ static int read_layout_body(reading *r, uint32_t version, h5_cursor *c, stk_erro
         s->here = data ? stk_alloc(len + 1u) : NULL;
         if (s->here)
             memcpy(s->here, data, len);
-        return !data ? h5_bad(err, STK_NO_OFFSET, "a layout is cut off") : s->here ? 0 : stk_fail_nomem(err, len);
+        return !data     ? h5_bad(err, STK_NO_OFFSET, "a layout is cut off")
+               : s->here ? 0
+                         : stk_fail_nomem(err, len);
     }
     if (class == 1) {
         s->layout = STK_H5_CONTIGUOUS;
@@ -136,7 +152,8 @@ static int read_layout_body(reading *r, uint32_t version, h5_cursor *c, stk_erro
         return h5_bad(err, STK_NO_OFFSET, "a layout");
     STK_TRY(read_chunk_dims(r, c, n, bytes, err));
     if (version > 3 && !read_index(r, flags, c))
-        s->refused = "its index of chunks is of a kind that is not supported: repack the file (h5repack)";
+        s->refused =
+            "its index of chunks is of a kind that is not supported: repack the file (h5repack)";
     return 0;
 }
 
@@ -177,7 +194,8 @@ static int take_filter_values(reading *r, uint32_t n, h5_cursor *c, stk_error *e
 
     if (4 * (uint64_t)n > h5_left(c))
         return h5_bad(err, STK_NO_OFFSET, "the filters of a data set");
-    grown = stk_grow(r->set.values, r->n_values * sizeof *grown, (r->n_values + n + 1u) * sizeof *grown);
+    grown = stk_grow(r->set.values, r->n_values * sizeof *grown,
+                     (r->n_values + n + 1u) * sizeof *grown);
     if (!grown)
         return stk_fail_nomem(err, n * sizeof *grown);
     r->set.values = grown;
@@ -256,9 +274,7 @@ static int take_message(void *cookie, const h5_message *m, stk_error *err)
     case FILTERS: return read_filters(r, m->data, err);
     case OLD_FILL:
     case FILL: return read_fill(r, m->type, m->data, err);
-    case EXTERNAL:
-        r->set.refused = "its bytes are in other files, which are not opened";
-        return 0;
+    case EXTERNAL: r->set.refused = "its bytes are in other files, which are not opened"; return 0;
     case LINKS:
     case LINK:
     case GROUP:
@@ -281,9 +297,15 @@ static const char *filter_refused(uint16_t id) /* NULL: it is known */
     case STK_H5_BITSHUFFLE:
     case STK_H5_ZSTD: return NULL;
     case STK_H5_SZIP:
-        return STK_HAVE_SZIP ? NULL : "it is packed by szip, and this build has no libaec: install its headers and build again";
-    case STK_H5_BLOSC2: return "it is packed by Blosc2, which is not supported: repack it with Blosc, zstd, lz4 or gzip";
-    default: return "it is packed by a filter that is not supported: repack it with gzip, lzf, lz4, zstd or Blosc";
+        return STK_HAVE_SZIP ? NULL
+                             : "it is packed by szip, and this build has no libaec: install its "
+                               "headers and build again";
+    case STK_H5_BLOSC2:
+        return "it is packed by Blosc2, which is not supported: repack it with Blosc, zstd, lz4 or "
+               "gzip";
+    default:
+        return "it is packed by a filter that is not supported: repack it with gzip, lzf, lz4, "
+               "zstd or Blosc";
     }
 }
 
@@ -325,7 +347,8 @@ static int settle(reading *r, stk_error *err)
     if (s->layout == STK_H5_CONTIGUOUS && s->addr != STK_H5_NOWHERE &&
         (s->size < bytes || s->addr > r->f->size || bytes > r->f->size - s->addr))
         return h5_bad(err, s->addr, "a data set is shorter than its dimensions");
-    if (s->layout == STK_H5_VIRTUAL && s->type.kind != STK_H5_NUMBER && s->type.kind != STK_H5_TEXT && s->type.kind != STK_H5_BYTES)
+    if (s->layout == STK_H5_VIRTUAL && s->type.kind != STK_H5_NUMBER &&
+        s->type.kind != STK_H5_TEXT && s->type.kind != STK_H5_BYTES)
         s->refused = "virtual data sets of structs and of sequences are not supported";
     if (s->layout == STK_H5_VIRTUAL && !s->refused)
         STK_TRY(h5_mappings_read(s, r->f, s->addr, r->heap_number, err));
@@ -373,7 +396,8 @@ static int join(char **out, const char *name, const char *member, stk_error *err
 }
 
 /* A field: the data set as it is, or a member of its struct. */
-static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5_member *m, stk_error *err)
+static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5_member *m,
+                   stk_error *err)
 {
     stk_h5_set s = r->set;
     uint8_t *values = NULL;
@@ -402,7 +426,8 @@ static int add_set(stk_h5_group *g, const reading *r, const char *name, const h5
     }
     rc = copy_bytes(&s.here, r->set.here, r->set.size, err);
     if (rc == 0)
-        rc = copy_bytes(&values, (const uint8_t *)r->set.values, r->n_values * sizeof *s.values, err);
+        rc = copy_bytes(&values, (const uint8_t *)r->set.values, r->n_values * sizeof *s.values,
+                        err);
     s.values = (uint32_t *)(void *)values;
     point_values(&s);
     if (rc == 0 && r->fill.len == s.element)
@@ -431,7 +456,8 @@ static int add_sets(stk_h5_group *g, reading *r, const char *name, stk_error *er
     return 0;
 }
 
-int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_t at, stk_error *err)
+int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_t at,
+                stk_error *err)
 {
     reading r = { .f = f, .set.addr = STK_H5_NOWHERE, .set.index.addr = STK_H5_NOWHERE };
     int rc = h5_messages(f, at, take_message, &r, err);
@@ -464,8 +490,9 @@ void stk_h5_group_fini(stk_h5_group *g)
 
 int stk_h5_same(const stk_h5_set *a, const stk_h5_set *b)
 {
-    if (strcmp(a->name, b->name) || a->rank != b->rank || a->type.kind != b->type.kind || a->type.dtype != b->type.dtype ||
-        a->type.ndim != b->type.ndim || !a->refused != !b->refused || memcmp(a->type.dim, b->type.dim, sizeof a->type.dim))
+    if (strcmp(a->name, b->name) || a->rank != b->rank || a->type.kind != b->type.kind ||
+        a->type.dtype != b->type.dtype || a->type.ndim != b->type.ndim ||
+        !a->refused != !b->refused || memcmp(a->type.dim, b->type.dim, sizeof a->type.dim))
         return 0;
     return a->refused || !memcmp(a->dim + 1, b->dim + 1, sizeof a->dim - sizeof a->dim[0]);
 }

@@ -12,13 +12,15 @@ typedef struct parsed { /* one level of a datatype */
     uint32_t class, version, bits;
 } parsed;
 
-static int read_any(stk_h5_type *out, h5_members *members, h5_cursor *c, uint32_t depth, stk_error *err);
+static int read_any(stk_h5_type *out, h5_members *members, h5_cursor *c, uint32_t depth,
+                    stk_error *err);
 
 static void read_fixed(stk_h5_type *t, uint32_t bits, h5_cursor *c)
 {
     static const stk_dtype by[2][9] = { { 0, STK_U8, STK_U16, 0, STK_U32, 0, 0, 0, STK_I64 },
                                         { 0, STK_I8, STK_I16, 0, STK_I32, 0, 0, 0, STK_I64 } };
-    uint32_t is_signed = bits >> 3 & 1, from = (uint32_t)h5_uint(c, 2), precision = (uint32_t)h5_uint(c, 2);
+    uint32_t is_signed = bits >> 3 & 1, from = (uint32_t)h5_uint(c, 2),
+             precision = (uint32_t)h5_uint(c, 2);
 
     t->kind = STK_H5_NUMBER;
     t->dtype = t->size <= 8 ? by[is_signed][t->size] : 0;
@@ -49,7 +51,9 @@ static void read_float(stk_h5_type *t, uint32_t bits, h5_cursor *c)
     if (precision != 8 * t->size || bits & 0x40)
         t->dtype = 0;
     else if (t->size == 2)
-        t->dtype = exponent == 5 && mantissa == 10 ? STK_F16 : exponent == 8 && mantissa == 7 ? STK_BF16 : 0;
+        t->dtype = exponent == 5 && mantissa == 10  ? STK_F16
+                   : exponent == 8 && mantissa == 7 ? STK_BF16
+                                                    : 0;
     else if (t->size == 4)
         t->dtype = exponent == 8 && mantissa == 23 ? STK_F32 : 0;
     else if (t->size == 8)
@@ -93,7 +97,8 @@ static int read_enum(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t dep
     return 0;
 }
 
-static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t depth, stk_error *err)
+static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t depth,
+                         stk_error *err)
 {
     stk_h5_type base = { 0 };
 
@@ -103,7 +108,8 @@ static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t
         return 0;
     if (base.refused || base.kind != STK_H5_NUMBER || base.ndim || base.unsigned64 || base.bits)
         t->refused = base.refused ? base.refused : "sequences of this type are not supported";
-    if (base.kind == STK_H5_NUMBER && base.dtype != STK_U8) { /* those are bytes, as pictures are stored */
+    /* those are bytes, as pictures are stored */
+    if (base.kind == STK_H5_NUMBER && base.dtype != STK_U8) {
         t->dtype = base.dtype;
         t->swap = base.swap;
     }
@@ -162,7 +168,8 @@ static uint32_t offset_bytes(const parsed *p, uint32_t size)
     return size < 1u << 8 ? 1 : size < 1u << 16 ? 2 : size < 1u << 24 ? 3 : 4;
 }
 
-static int read_struct(stk_h5_type *t, h5_members *members, const parsed *p, h5_cursor *c, uint32_t depth, stk_error *err)
+static int read_struct(stk_h5_type *t, h5_members *members, const parsed *p, h5_cursor *c,
+                       uint32_t depth, stk_error *err)
 {
     uint32_t n = p->bits & 0xFFFF;
 
@@ -191,7 +198,8 @@ static int read_struct(stk_h5_type *t, h5_members *members, const parsed *p, h5_
     return 0;
 }
 
-static int read_class(stk_h5_type *t, h5_members *members, const parsed *p, h5_cursor *c, uint32_t depth, stk_error *err)
+static int read_class(stk_h5_type *t, h5_members *members, const parsed *p, h5_cursor *c,
+                      uint32_t depth, stk_error *err)
 {
     switch (p->class) {
     case 0: read_fixed(t, p->bits, c); return 0;
@@ -216,7 +224,8 @@ static int read_class(stk_h5_type *t, h5_members *members, const parsed *p, h5_c
     }
 }
 
-static int read_any(stk_h5_type *out, h5_members *members, h5_cursor *c, uint32_t depth, stk_error *err)
+static int read_any(stk_h5_type *out, h5_members *members, h5_cursor *c, uint32_t depth,
+                    stk_error *err)
 {
     uint32_t first = (uint32_t)h5_uint(c, 1);
     parsed p = { first & 0xF, first >> 4, 0 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* h5_virtual.c - virtual data sets: which part of them is which part of a data set elsewhere.
  *
- * Selections are boxes that repeat at equal distances in every dimension.  Old versions list the boxes one by one: a list that is not
- * such a grid, single points and parts that grow without limit are refused. */
+ * Selections are boxes that repeat at equal distances in every dimension.  Old versions list the
+ * boxes one by one: a list that is not such a grid, single points and parts that grow without limit
+ * are refused. */
 #include <string.h>
 
 #include "base/json.h"
@@ -12,8 +13,10 @@
 #define ENTRY_BYTES 16u /* that a mapping takes at least */
 
 enum { NONE = 0, POINTS = 1, BOXES = 2, ALL = 3 };
-static const char not_grid[] = "its parts are not boxes at equal distances, which is not supported: write them apart";
-static const char no_end[] = "its parts grow without limit, which is not supported: write it with the files and rows that there are";
+static const char not_grid[] =
+    "its parts are not boxes at equal distances, which is not supported: write them apart";
+static const char no_end[] = "its parts grow without limit, which is not supported: write it with "
+                             "the files and rows that there are";
 
 typedef struct boxes { /* a list of them: start and last element in each dimension */
     h5_cursor c;
@@ -37,7 +40,8 @@ static uint64_t count_along(const boxes *b, uint32_t d, uint64_t step)
 
     for (; k * step < b->n; k++)
         for (uint32_t i = 0; i < b->rank; i++)
-            if (i != d ? box_get(b, k * step, i, 0) != box_get(b, 0, i, 0) : box_get(b, k * step, i, 0) <= box_get(b, 0, i, 0))
+            if (i != d ? box_get(b, k * step, i, 0) != box_get(b, 0, i, 0)
+                       : box_get(b, k * step, i, 0) <= box_get(b, 0, i, 0))
                 return k;
     return k;
 }
@@ -156,7 +160,8 @@ static void mapping_fini(stk_h5_mapping *m)
 enum { SAME_NAME = 1, SAME_SET = 2, OWN_FILE = 4 }; /* flags of version 1 */
 
 /* A name, or the number of a mapping before that has the same. */
-static int read_name(char **out, const stk_h5_set *s, const stk_h5_file *f, int again, h5_cursor *c, stk_error *err)
+static int read_name(char **out, const stk_h5_set *s, const stk_h5_file *f, int again, h5_cursor *c,
+                     stk_error *err)
 {
     int is_file = again & SAME_NAME;
     uint64_t k;
@@ -170,7 +175,8 @@ static int read_name(char **out, const stk_h5_set *s, const stk_h5_file *f, int 
     return *out ? 0 : stk_fail_nomem(err, 1);
 }
 
-static int read_mapping(stk_h5_set *s, const stk_h5_file *f, uint32_t version, h5_cursor *c, stk_error *err)
+static int read_mapping(stk_h5_set *s, const stk_h5_file *f, uint32_t version, h5_cursor *c,
+                        stk_error *err)
 {
     stk_h5_mapping m = { 0 };
     int flags = version ? (int)h5_uint(c, 1) : 0, rc = 0;
@@ -181,7 +187,8 @@ static int read_mapping(stk_h5_set *s, const stk_h5_file *f, uint32_t version, h
         rc = read_name(&m.file, s, f, flags & SAME_NAME, c, err);
     if (rc == 0)
         rc = read_name(&m.set, s, f, flags & SAME_SET, c, err);
-    if (rc == 0 && !(read_select(&m.from, c, &m.none, &s->refused) && (s->refused || read_select(&m.to, c, &m.none, &s->refused))))
+    if (rc == 0 && !(read_select(&m.from, c, &m.none, &s->refused) &&
+                     (s->refused || read_select(&m.to, c, &m.none, &s->refused))))
         rc = h5_bad(err, STK_NO_OFFSET, "a part of a virtual data set");
     if (rc == 0 && !s->refused && strstr(m.file, "%b"))
         s->refused = no_end;
@@ -192,7 +199,8 @@ static int read_mapping(stk_h5_set *s, const stk_h5_file *f, uint32_t version, h
     return rc;
 }
 
-int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number, stk_error *err)
+int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number,
+                     stk_error *err)
 {
     uint8_t *bytes = NULL;
     uint64_t len = 0, n;
@@ -208,7 +216,9 @@ int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t 
     if (version > 1)
         s->refused = "its list of parts is of a version that is not supported";
     n = h5_length(f, &c);
-    rc = s->refused || (n <= MAPPINGS && n <= len / ENTRY_BYTES) ? 0 : h5_bad(err, at, "a virtual data set");
+    rc = s->refused || (n <= MAPPINGS && n <= len / ENTRY_BYTES)
+             ? 0
+             : h5_bad(err, at, "a virtual data set");
     if (rc == 0 && !s->refused && !h5_sum_fits(bytes, (size_t)len))
         rc = h5_bad(err, at, "the checksum of a virtual data set is another");
     s->mapping = rc == 0 && !s->refused ? stk_zalloc((size_t)n + 1, sizeof *s->mapping) : NULL;
@@ -240,8 +250,11 @@ int stk_h5_select_settle(stk_h5_select *s, uint32_t rank, const uint64_t *dim, u
             s->stride[d] = s->count[d] = 1;
             s->block[d] = dim[d];
         }
-        if (!s->count[d] || !s->block[d] || !s->stride[d] || s->block[d] > dim[d] || s->start[d] > dim[d] - s->block[d] ||
-            (s->count[d] > 1 && (s->stride[d] < s->block[d] || s->count[d] - 1 > (dim[d] - s->block[d] - s->start[d]) / s->stride[d])))
+        if (!s->count[d] || !s->block[d] || !s->stride[d] || s->block[d] > dim[d] ||
+            s->start[d] > dim[d] - s->block[d] ||
+            (s->count[d] > 1 &&
+             (s->stride[d] < s->block[d] ||
+              s->count[d] - 1 > (dim[d] - s->block[d] - s->start[d]) / s->stride[d])))
             return 0;
         if (s->stride[d] == s->block[d] || s->count[d] == 1) { /* boxes that touch are one */
             s->block[d] *= s->count[d];

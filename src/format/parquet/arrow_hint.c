@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_hint.c - what Arrow's writers say of lists in a Parquet file: how many values each has.
  *
- * Parquet has no lists of one length.  pyarrow keeps the table's own schema in the footer, an Arrow IPC message in
- * base64, which tells.  It is a hint: without it, or where it is damaged, lists have lengths of their own. */
+ * Parquet has no lists of one length.  pyarrow keeps the table's own schema in the footer, an Arrow
+ * IPC message in base64, which tells.  It is a hint: without it, or where it is damaged, lists have
+ * lengths of their own. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -47,7 +48,9 @@ static void take_lengths(stk_pq_file *f, const stk_arrow_schema *s)
 
             if (strcmp(l->name, f->leaf[i].name) != 0)
                 continue;
-            f->leaf[i].fixed = l->list && l->fixed > 0 && l->fixed <= UINT32_MAX ? (uint32_t)l->fixed : 0;
+            f->leaf[i].fixed = l->list && l->fixed > 0 && l->fixed <= UINT32_MAX
+                                   ? (uint32_t)l->fixed
+                                   : 0;
             at = (at + k + 1) % s->n;
             break;
         }

@@ -144,7 +144,8 @@ static int reserve(const stk_pq_decode *d, stk_pq_vector *v, void **p, uint64_t 
     if (*p && want <= *cap)
         return 0;
     if (v->lent && *p && (*p == v->value || *p == v->first))
-        return stk_fail(err, STK_ECORRUPT, "column %s: its pages have more values than their headers said",
+        return stk_fail(err, STK_ECORRUPT,
+                        "column %s: its pages have more values than their headers said",
                         d->leaf->name);
     if (to > (d->max_bytes - v->bytes) / size)
         to = want;
@@ -174,8 +175,10 @@ static int reserve_slots(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more
     return reserve(d, v, (void **)&v->ref, &v->cap_refs, v->slots + more, sizeof *v->ref, err);
 }
 
-/* Room for the starts of `more` rows, and one more; for their flags only where there is something to say. */
-static int reserve_rows(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more, int flags, stk_error *err)
+/* Room for the starts of `more` rows, and one more; for their flags only where there is something
+ * to say. */
+static int reserve_rows(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more, int flags,
+                        stk_error *err)
 {
     uint64_t want = v->rows + more + 1;
     int fresh = !v->null;
@@ -241,7 +244,8 @@ static int unpack_room(const stk_pq_decode *d, body *b, stk_pq_vector *v, size_t
     return b->owned ? 0 : stk_fail_nomem(err, size);
 }
 
-/* Unpack `in` to `size` bytes; bytes that are not packed stay where they are unless refs need them. */
+/* Unpack `in` to `size` bytes; bytes that are not packed stay where they are unless refs need
+ * them. */
 static int unpack_to(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_bytes in, size_t size,
                      int packed, stk_bytes *out, stk_error *err)
 {
@@ -369,7 +373,8 @@ static int open_levels(const stk_pq_decode *d, body *b, stk_error *err)
 {
     const stk_pq_leaf *l = d->leaf;
     uint64_t n = b->page.values;
-    int full = !l->max_def || stk_rle_is_run(b->def, bits_of(l->max_def), l->max_def, n); /* nothing is null */
+    /* nothing is null */
+    int full = !l->max_def || stk_rle_is_run(b->def, bits_of(l->max_def), l->max_def, n);
 
     b->rows = b->slots = b->present = n;
     if (full && !l->max_rep)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* parquet.h - what a Parquet file says of itself, and its pages decoded.
  *
- * Pure functions over bytes, for hostile input: no file is read here and no thread is known.  A *leaf*
- * is a column of values in the schema; a *chunk* is a leaf's pages in one row group.  Leaves of
- * one level of repetition at most are read (plain columns, members of structs, lists, maps); what
- * cannot be read says why in `refused` and costs nothing until it is asked for.
+ * Pure functions over bytes, for hostile input: no file is read here and no thread is known.  A
+ * *leaf* is a column of values in the schema; a *chunk* is a leaf's pages in one row group.  Leaves
+ * of one level of repetition at most are read (plain columns, members of structs, lists, maps);
+ * what cannot be read says why in `refused` and costs nothing until it is asked for.
  * Format: github.com/apache/parquet-format. */
 #ifndef STOKER_PARQUET_H
 #define STOKER_PARQUET_H
@@ -127,8 +127,8 @@ typedef struct stk_pq_ref { /* a value of bytes: in `data`, or in the dictionary
 } stk_pq_ref;
 #define STK_PQ_IN_DICTIONARY 0x80000000u
 
-/* Values of consecutive rows, or of a dictionary.  A column without lists has one slot per row, also
- * where that is null; a list's elements have one each. */
+/* Values of consecutive rows, or of a dictionary.  A column without lists has one slot per row,
+ * also where that is null; a list's elements have one each. */
 typedef struct stk_pq_vector {
     const stk_pq_leaf *leaf;
     uint64_t rows, slots, bytes; /* bytes: memory of all of it */
@@ -161,8 +161,8 @@ int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int 
                       stk_error *err);
 void stk_pq_vector_fini(stk_pq_vector *v);
 
-/* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how many.
- * STK_ENOTFOUND: null. */
+/* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how
+ * many.  STK_ENOTFOUND: null. */
 int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t r, stk_bytes *out,
                uint64_t *values, stk_error *err);
 

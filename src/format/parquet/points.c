@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* points.c - making and using row seek points.
  *
- * A page of large values is walked block by block: 64 KiB are unpacked, and the length words in them
- * say where the next value begins, so that a page of 110 MB takes 64 KiB of memory besides its
- * packed bytes.  Pages of dictionary indices are small and decoded as usual, with a dictionary that has places
- * and no bytes. */
+ * A page of large values is walked block by block: 64 KiB are unpacked, and the length words in
+ * them say where the next value begins, so that a page of 110 MB takes 64 KiB of memory besides its
+ * packed bytes.  Pages of dictionary indices are small and decoded as usual, with a dictionary that
+ * has places and no bytes. */
 #include "format/parquet/points.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* points.h - row seek points: where the bytes of each row of a column of large values are.
  *
- * A column of pictures has pages of 100 MB, and its first thousand values are in one dictionary page.
- * A reader of one row needs neither: with the points, a row is a range of the file, taken as it is
- * (pages that are not packed) or as a few snappy blocks of 64 KiB.  Points are made by going through
- * every page once, and only where the rule of snappy.h holds.
+ * A column of pictures has pages of 100 MB, and its first thousand values are in one dictionary
+ * page.  A reader of one row needs neither: with the points, a row is a range of the file, taken as
+ * it is (pages that are not packed) or as a few snappy blocks of 64 KiB.  Points are made by going
+ * through every page once, and only where the rule of snappy.h holds.
  *
- * All tables are flat, so that they can be written to a file and used from there; stk_pq_points_check()
- * makes sure that nothing in them points outside. */
+ * All tables are flat, so that they can be written to a file and used from there;
+ * stk_pq_points_check() makes sure that nothing in them points outside. */
 #ifndef STOKER_PARQUET_POINTS_H
 #define STOKER_PARQUET_POINTS_H
 
@@ -41,9 +41,9 @@ typedef struct stk_pq_points {
     uint64_t cap_rows, cap_spans, cap_parts, cap_blocks;
 } stk_pq_points;
 
-/* Building: pages of the chunk one after another, each with its header at in[0]; offset: of that in the
- * file.  STK_END: this chunk has no points (a page breaks the rule, or its codec or encoding has
- * none), so its pages are read whole. */
+/* Building: pages of the chunk one after another, each with its header at in[0]; offset: of that in
+ * the file.  STK_END: this chunk has no points (a page breaks the rule, or its codec or encoding
+ * has none), so its pages are read whole. */
 typedef struct stk_pq_points_build {
     stk_pq_decode decode; /* leaf, codec, unpack, max_bytes are the caller's */
     int cuts;             /* also make cut[] */
@@ -70,8 +70,8 @@ typedef struct stk_pq_range { /* what to read for a row */
 int stk_pq_points_range(const stk_pq_points *p, uint64_t r, stk_pq_range *out);
 int stk_pq_points_unpack(const stk_pq_points *p, uint64_t r, stk_bytes raw, uint8_t *dst,
                          stk_error *err);
-/* Worth it?  Points of a column with so many rows in so many packed bytes stay below 0.1 % of it; *cuts: with cuts
- * too. */
+/* Worth it?  Points of a column with so many rows in so many packed bytes stay below 0.1 % of it;
+ * *cuts: with cuts too. */
 int stk_pq_points_wanted(const stk_pq_leaf *l, const stk_pq_chunk *c, uint64_t rows, int *cuts);
 
 #endif

@@ -85,7 +85,8 @@ static int check_packed(const stk_rle *r, uint64_t n, stk_error *err)
 }
 
 /* n values at bit `at` of p[0..len), which has them: by whole words while there are any. */
-static void unpack_bits(const uint8_t *p, size_t len, uint64_t at, uint32_t width, uint32_t *dst, uint64_t n)
+static void unpack_bits(const uint8_t *p, size_t len, uint64_t at, uint32_t width, uint32_t *dst,
+                        uint64_t n)
 {
     uint64_t mask = ((uint64_t)1 << width) - 1, i = 0, fast = 0;
 
@@ -154,8 +155,10 @@ static void unpack_flags(const uint8_t *p, uint8_t *dst, uint64_t n)
 {
     uint64_t i = 0;
 
-    for (; i + 8 <= n; i += 8) { /* bit k of the byte goes to byte k: copies of it, of which each keeps its own bit */
-        uint64_t word = (p[i >> 3] * 0x0101010101010101u & 0x8040201008040201u) + 0x7F7F7F7F7F7F7F7Fu;
+    /* bit k of the byte goes to byte k: copies of it, of which each keeps its own bit */
+    for (; i + 8 <= n; i += 8) {
+        uint64_t word = (p[i >> 3] * 0x0101010101010101u & 0x8040201008040201u) +
+                        0x7F7F7F7F7F7F7F7Fu;
 
         word = word >> 7 & 0x0101010101010101u;
         memcpy(dst + i, &word, 8);

@@ -232,8 +232,8 @@ static int add_leaf(tree *t, const level *at, node *n, stk_error *err)
     return 0;
 }
 
-/* Does this node add its name?  The repeated node of a list does not, nor does what it repeats where
- * that is one node. */
+/* Does this node add its name?  The repeated node of a list does not, nor does what it repeats
+ * where that is one node. */
 static int named(const level *up, const node *n)
 {
     if (up->list == 1 && n->repetition == REPEATED)

@@ -31,8 +31,8 @@ typedef struct element {
     uint32_t len, back; /* back 0: a literal */
 } element;
 
-/* The element at p; p moves to what follows it, which of a literal are its bytes: some of them may be
- * missing.  0: not whole. */
+/* The element at p; p moves to what follows it, which of a literal are its bytes: some of them may
+ * be missing.  0: not whole. */
 static inline int element_read_cut(const uint8_t **p, const uint8_t *end, element *e)
 {
     const uint8_t *q = *p;

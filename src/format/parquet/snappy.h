@@ -11,7 +11,8 @@
 
 #define STK_SNAPPY_BLOCK 65536u
 
-/* The length that `in` says it unpacks to; *head: bytes of that number.  Negative: there is none. */
+/* The length that `in` says it unpacks to; *head: bytes of that number.  Negative: there is
+ * none. */
 int stk_snappy_len(stk_bytes in, uint32_t *len, uint32_t *head);
 /* All of it: exactly dst[0..len). */
 int stk_snappy_unpack(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
@@ -22,13 +23,13 @@ int stk_snappy_elements(stk_bytes in, uint8_t *dst, size_t len, size_t *used, st
  * STK_END: the rule does not hold, so it is read whole. */
 int stk_snappy_scan(stk_bytes in, uint32_t *start, stk_error *err);
 
-/* Part of a block: `in` begins with `left` bytes of a literal, elements follow.  Exactly dst[0..len);
- * what comes after is left alone.  Copies must not reach before dst. */
+/* Part of a block: `in` begins with `left` bytes of a literal, elements follow.  Exactly
+ * dst[0..len); what comes after is left alone.  Copies must not reach before dst. */
 int stk_snappy_part(stk_bytes in, uint32_t left, uint8_t *dst, size_t len, stk_error *err);
 
 /* Where the bytes [at, at + len) of what `in` unpacks to are, for stk_snappy_part(): packed bytes
- * [from, to), of which the first `left` are of a literal.  `start` is of stk_snappy_scan().  STK_END:
- * they begin within a copy, or a copy in them reaches before them. */
+ * [from, to), of which the first `left` are of a literal.  `start` is of stk_snappy_scan().
+ * STK_END: they begin within a copy, or a copy in them reaches before them. */
 typedef struct stk_snappy_cut {
     uint32_t from, left, to;
 } stk_snappy_cut;

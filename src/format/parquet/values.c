@@ -246,7 +246,8 @@ static int check_indices(const stk_pq_decode *d, const uint32_t *index, uint64_t
         bad |= index[i] >= have;
     for (uint64_t i = 0; bad && i < n; i++)
         most = index[i] > most ? index[i] : most;
-    return bad ? stk_fail(err, STK_ECORRUPT, "index %u of a dictionary of %u entries", most, have) : 0;
+    return bad ? stk_fail(err, STK_ECORRUPT, "index %u of a dictionary of %u entries", most, have)
+               : 0;
 }
 
 static void gather(const uint8_t *from, uint32_t width, const uint32_t *index, uint64_t n,

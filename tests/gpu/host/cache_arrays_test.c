@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_arrays_test.c - cache="device" with arrays and token files: rows that the device gathers are
- * those that the host would; where they do not fit, everything is as without it. */
+/* cache_arrays_test.c - cache="device" with arrays and token files: rows that the device gathers
+ * are those that the host would; where they do not fit, everything is as without it. */
 #include <time.h>
 
 #include "../../seams/seam.h"

@@ -118,16 +118,20 @@ static void several_epochs(void **state)
     }
 }
 
-/* Views of a picture that is kept, of one output and of two that share it; what goes bad is made by the CPU. */
+/* Views of a picture that is kept, of one output and of two that share it; what goes bad is made by
+ * the CPU. */
 static void views_are_kept(void **state)
 {
     static const stk_output many[][3] = {
-        { { "image", "from(jpg) | image | views(3) | random_resized_crop(31) | hflip | normalize(half) | to(f16)" },
+        { { "image", "from(jpg) | image | views(3) | random_resized_crop(31) | hflip | "
+                     "normalize(half) | to(f16)" },
           { "one", "from(jpg) | image | random_resized_crop(20) | hue(0.2) | to(u8)" },
           { "label", "from(cls) | int" } },
-        { { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
-          { "global", "from(jpg) | image | color_jitter(0.4) | views(2) | random_resized_crop(37) | "
-                      "gaussian_blur(5) | rotate(9) | to(f32)" },
+        { { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | "
+                     "hflip | to(u8)" },
+          { "global",
+            "from(jpg) | image | color_jitter(0.4) | views(2) | random_resized_crop(37) | "
+            "gaussian_blur(5) | rotate(9) | to(f32)" },
           { "label", "from(cls) | int" } },
     };
 
@@ -150,7 +154,8 @@ static void views_are_kept(void **state)
         follow(a, b);
         t = stats_of(b);
         assert_true(t.gpu_cache_entries <= PICTURES);
-        assert_true(t.gpu_cache_hits + t.gpu_cache_misses >= 3 * 2 * PICTURES); /* a picture and output each */
+        /* a picture and output each */
+        assert_true(t.gpu_cache_hits + t.gpu_cache_misses >= 3 * 2 * PICTURES);
         if (k < 2) {
             assert_true(t.gpu_cache_hits > 2 * PICTURES);
             assert_true(t.bytes - s.bytes < s.bytes / 2);
@@ -275,8 +280,8 @@ static void files_are_not_read(void **state)
     stk_dataset_unref(&ds);
 }
 
-/* Two data sets, one of them with members that are no pictures; samples drawn by weight come several
- * times, also in one batch. */
+/* Two data sets, one of them with members that are no pictures; samples drawn by weight come
+ * several times, also in one batch. */
 static void skipped_and_drawn(void **state)
 {
     stk_dataset *both[] = { data, other };

@@ -150,8 +150,8 @@ static void closed_early(void **state)
     }
 }
 
-/* pin_memory: batches stay here; a copy that was queued reads what it was queued for, however late it
- * is done, though the batch was let go and others were made meanwhile. */
+/* pin_memory: batches stay here; a copy that was queued reads what it was queued for, however late
+ * it is done, though the batch was let go and others were made meanwhile. */
 static void pinned_until_copied(void **state)
 {
     enum { LATE = 4, ROWS = 16 };

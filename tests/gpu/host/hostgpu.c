@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hostgpu.c - a GPU made of host memory and threads, after the table that libstoker_cuda offers: so
- * that streams, events, hand-over and failures can be tested where there is no GPU, under sanitizers
- * too.
+ * that streams, events, hand-over and failures can be tested where there is no GPU, under
+ * sanitizers too.
  *
  * A stream is a thread that does what is queued, one thing after the other, each after a delay that
  * follows from STK_HOSTGPU_SEED; "device" memory is filled with a pattern when it is allocated and
@@ -23,7 +23,8 @@ enum { COPY, ZERO, WAIT, RECORD, CALL, PICTURES, GATHER, MIX };
 typedef struct event {
     uint64_t recorded, done; /* lock */
     struct timespec when;    /* lock */
-    struct event *next; /* all of them, without limit: streams may still wait for one that is closed */
+    /* all of them, without limit: streams may still wait for one that is closed */
+    struct event *next;
 } event;
 
 typedef struct op {

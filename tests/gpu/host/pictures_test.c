@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures_test.c - pictures by way of a device: the same bits as without one, with and without seek
- * points, also where the device can't decode them: progressive, restart intervals, damage. */
+/* pictures_test.c - pictures by way of a device: the same bits as without one, with and without
+ * seek points, also where the device can't decode them: progressive, restart intervals, damage. */
 #include "pictures_testing.h"
 
 #define N PICTURES
 #define BATCH 7
 
-/* Threads do the same whatever the chain is, and TSan makes kernels 20 times as slow: it runs one chain
- * of four.  The other builds compare the pixels of all. */
+/* Threads do the same whatever the chain is, and TSan makes kernels 20 times as slow: it runs one
+ * chain of four.  The other builds compare the pixels of all. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define CHAIN_STEP 4
@@ -25,7 +25,8 @@ static const char *batch_ops; /* of loaders that are opened; NULL: none */
 static int epochs = 2;        /* that are compared */
 
 /* A function of the program's: the left half, inverted; `mean` makes three numbers of a picture. */
-static int find(void *cookie, const char *function, uint32_t which, uint32_t *number, stk_error *err)
+static int find(void *cookie, const char *function, uint32_t which, uint32_t *number,
+                stk_error *err)
 {
     (void)cookie, (void)which, (void)err;
     *number = !strcmp(function, "mean");
@@ -164,8 +165,9 @@ static const char *const pixel_chains[] = {
     CROP "brightness(0.5) | contrast(0.5) | to(u8)",
     CROP "saturation(0.6) | hue(0.3) | invert(p=0.3) | to(u8, hwc)",
     CROP "hsv(0.1, 0.5, 0.5) | posterize((2, 6), p=1) | channel_shuffle | to(f32)",
-    CROP "autocontrast(p=0.7) | equalize(p=0.7) | contrast(0.9) | equalize(p=0.5) | normalize(half) | "
-         "to(bf16)",
+    CROP
+    "autocontrast(p=0.7) | equalize(p=0.7) | contrast(0.9) | equalize(p=0.5) | normalize(half) | "
+    "to(bf16)",
     CROP "sharpness((0, 3), p=0.8) | gaussian_blur((31, 5)) | sharpness(2, p=0.5) | "
          "gaussian_blur(127, sigma=20) | to(u8)",
     CROP "gaussian_noise(0.1, sigma=(0, 0.2), p=0.7) | random_erasing(p=0.6) | "
@@ -188,22 +190,30 @@ static const char *const pixel_chains[] = {
          "resize((20, 31), interpolation=lanczos) | to(f32)",
     CROP "hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), "
          "antialias=false) | to(u8, hwc)",
-    "from(jpg) | image | views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | normalize(half) | "
+    "from(jpg) | image | views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | "
+    "normalize(half) | "
     "to(f16)",
-    "from(jpg) | image | views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
-    "gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(half) | random_erasing(p=0.5) | to(f32)",
+    "from(jpg) | image | views(2) | random_resized_crop(40) | color_jitter(0.4, 0.4, 0.2, 0.1, "
+    "p=0.8) | "
+    "gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(half) | random_erasing(p=0.5) | "
+    "to(f32)",
     "from(jpg) | image | resize((40, 50)) | ten_crop(24) | to(u8, hwc)",
-    "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) | "
+    "from(jpg) | image | resize((1, 1)) | autocontrast(p=1) | gaussian_blur(5) | sharpness(2, p=1) "
+    "| "
     "equalize(p=1) | contrast(0.5) | to(f32)",
     "from(jpg) | image | resize((2, 67)) | gaussian_blur(15) | sharpness(0, p=1) | to(u8)",
     CROP "jpeg_artifacts((1, 100), p=0.8) | normalize(imagenet) | to(f16)",
-    CROP "hue(0.2) | jpeg_artifacts(30) | gaussian_blur(5) | jpeg_artifacts((50, 90)) | equalize(p=0.5) | "
+    CROP "hue(0.2) | jpeg_artifacts(30) | gaussian_blur(5) | jpeg_artifacts((50, 90)) | "
+         "equalize(p=0.5) | "
          "normalize(half) | random_erasing(p=0.5) | to(f32)",
-    "from(jpg) | image | views(2) | random_resized_crop((66, 35)) | jpeg_artifacts((10, 50)) | to(u8, hwc)",
-    "from(jpg) | image | resize((3, 4)) | jpeg_artifacts(10) | resize((70, 5)) | jpeg_artifacts(60) | "
+    "from(jpg) | image | views(2) | random_resized_crop((66, 35)) | jpeg_artifacts((10, 50)) | "
+    "to(u8, hwc)",
+    "from(jpg) | image | resize((3, 4)) | jpeg_artifacts(10) | resize((70, 5)) | "
+    "jpeg_artifacts(60) | "
     "resize((1, 1)) | jpeg_artifacts(20) | to(u8)",
     /* blurs over several rectangles, with taps that weigh nothing, and at the limit of one step */
-    "from(jpg) | image | resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | equalize(p=0.5) | "
+    "from(jpg) | image | resize((131, 70)) | gaussian_blur((23, 9), sigma=(0.1, 2)) | "
+    "equalize(p=0.5) | "
     "gaussian_blur(25, sigma=(3, 9)) | hue(0.1) | gaussian_blur((3, 27), sigma=(0.1, 3)) | "
     "contrast(0.5) | normalize(half) | to(f16)",
     "from(jpg) | image | resize((65, 97)) | gaussian_blur((5, 25), sigma=8) | to(u8, hwc)",
@@ -234,8 +244,8 @@ static void changed_pixels(void **state)
 
 #define SHARED_OUTPUTS 4
 
-static stk_stats same_shared(stk_dataset *ds, const stk_output outputs[SHARED_OUTPUTS], const char *decode,
-                             uint64_t device_memory)
+static stk_stats same_shared(stk_dataset *ds, const stk_output outputs[SHARED_OUTPUTS],
+                             const char *decode, uint64_t device_memory)
 {
     stk_loader_options o = { .size = sizeof o,
                              .batch_size = BATCH,
@@ -286,19 +296,23 @@ static void decoded_once(const stk_stats *s)
     assert_in_range(s->gpu_jpegs, decodable(), 2 * decodable() - 1);
 }
 
-/* Each picture goes over and is decoded once, however many views and outputs see it; damage that any of them
- * sees makes the row's pixels those of the CPU for all. */
+/* Each picture goes over and is decoded once, however many views and outputs see it; damage that
+ * any of them sees makes the row's pixels those of the CPU for all. */
 static void one_decode(void **state)
 {
     static const stk_output many[SHARED_OUTPUTS] = {
-        { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
+        { "small", "from(jpg) | image | views(4) | random_resized_crop(19, scale=(0.05, 0.3)) | "
+                   "hflip | to(u8)" },
         { "label", "from(cls) | int" },
-        { "global", "from(jpg) | image | views(2) | random_resized_crop(37, interpolation=bicubic) | "
-                    "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | gaussian_blur(9, p=0.5) | normalize(half) | to(f16)" },
+        { "global",
+          "from(jpg) | image | views(2) | random_resized_crop(37, interpolation=bicubic) | "
+          "color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | gaussian_blur(9, p=0.5) | normalize(half) | "
+          "to(f16)" },
         { "plain", "from(jpg) | image | resize((20, 31)) | to(f32, channels_last)" },
     };
     static const stk_output one[SHARED_OUTPUTS] = {
-        { "image", "from(jpg) | image | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
+        { "image",
+          "from(jpg) | image | random_resized_crop(19, scale=(0.05, 0.3)) | hflip | to(u8)" },
         { "label", "from(cls) | int" },
         { "again", "from(cls) | int" },
         { "more", "from(cls) | float" },
@@ -322,7 +336,8 @@ static void one_decode(void **state)
 static void one_decode_in_part(void **state)
 {
     static const stk_output first[SHARED_OUTPUTS] = {
-        { "edge", "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
+        { "edge",
+          "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
         { "label", "from(cls) | int" },
         { "crop", "from(jpg) | image | random_resized_crop(24) | to(f32)" },
         { "two", "from(jpg) | image | views(2) | random_resized_crop(20) | hue(0.2) | to(u8)" },
@@ -331,7 +346,8 @@ static void one_decode_in_part(void **state)
         { "crop", "from(jpg) | image | random_resized_crop(24) | to(f32)" },
         { "gray", "from(jpg) | image(mode=gray) | random_resized_crop(24) | to(u8)" },
         { "two", "from(jpg) | image | views(2) | random_resized_crop(20) | hue(0.2) | to(u8)" },
-        { "edge", "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
+        { "edge",
+          "from(jpg) | image | random_crop(41, padding=20, padding_mode=reflect) | to(u8)" },
     };
     stk_stats s;
 
@@ -361,7 +377,10 @@ static void write_masked(const char *name)
                               .rough = 60 };
             stk_bytes in = jpeg_make(&r);
 
-            snprintf(member, sizeof member, "%04u.%s", k, mask == 0 ? "jpg" : mask == 1 ? "mask" : "cls");
+            snprintf(member, sizeof member, "%04u.%s", k,
+                     mask == 0   ? "jpg"
+                     : mask == 1 ? "mask"
+                                 : "cls");
             tar_member(f, member, mask == 2 ? (const void *)"7" : in.data, mask == 2 ? 1 : in.len);
             free((void *)(uintptr_t)in.data);
         }
@@ -373,16 +392,19 @@ static void write_masked(const char *name)
 static void masks_beside_pictures(void **state)
 {
     static const stk_output one[SHARED_OUTPUTS] = {
-        { "image", "from(jpg) | image | random_resized_crop(33) | hflip | color_jitter(0.4, 0.4, 0.4) | to(f16)" },
+        { "image", "from(jpg) | image | random_resized_crop(33) | hflip | color_jitter(0.4, 0.4, "
+                   "0.4) | to(f16)" },
         { "index", "from(mask) | image(mode=index) | like(image) | to(i64)" },
         { "gray", "from(jpg) | image(mode=gray) | like(image) | to(f32)" },
         { "label", "from(cls) | int" },
     };
     static const stk_output two[SHARED_OUTPUTS] = {
         { "index", "from(mask) | image(mode=index) | like(image, fill=255) | to(u8)" },
-        { "image", "from(jpg) | image | views(2) | random_resized_crop(33) | rotate(20) | hue(0.2) | to(u8, hwc)" },
+        { "image", "from(jpg) | image | views(2) | random_resized_crop(33) | rotate(20) | hue(0.2) "
+                   "| to(u8, hwc)" },
         { "own", "from(jpg) | image(mode=gray) | views(2) | random_resized_crop(20) | to(u8)" },
-        { "alone", "from(mask) | image(mode=index) | resize((20, 31), interpolation=nearest) | to(i32)" },
+        { "alone",
+          "from(mask) | image(mode=index) | resize((20, 31), interpolation=nearest) | to(i32)" },
     };
     stk_dataset *ds;
     stk_stats s;
@@ -444,8 +466,10 @@ static void functions_between(void **state)
 {
     static const char *const called[] = {
         CROP "call(half) | resize((24, 20)) | color_jitter(0.4) | normalize(imagenet) | to(f16)",
-        "from(jpg) | image | call(half) | random_resized_crop(31) | call(half) | resize((9, 8)) | to(u8)",
-        CROP "call(half) | resize((12, 12)) | normalize(imagenet) | random_erasing(p=0.6) | to(f32)",
+        "from(jpg) | image | call(half) | random_resized_crop(31) | call(half) | resize((9, 8)) | "
+        "to(u8)",
+        CROP
+        "call(half) | resize((12, 12)) | normalize(imagenet) | random_erasing(p=0.6) | to(f32)",
         CROP "call(mean, dtype=f32, shape=3)",
     };
 
@@ -478,9 +502,12 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits), cmocka_unit_test(functions_between),
-                                        cmocka_unit_test(changed_pixels), cmocka_unit_test(made_by_workers),
-                                        cmocka_unit_test(mixed), cmocka_unit_test(one_decode),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits),
+                                        cmocka_unit_test(functions_between),
+                                        cmocka_unit_test(changed_pixels),
+                                        cmocka_unit_test(made_by_workers),
+                                        cmocka_unit_test(mixed),
+                                        cmocka_unit_test(one_decode),
                                         cmocka_unit_test(one_decode_in_part),
                                         cmocka_unit_test(masks_beside_pictures) };
 

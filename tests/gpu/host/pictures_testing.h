@@ -36,8 +36,8 @@ static inline stk_bytes progressive(void)
     return (stk_bytes){ out, len };
 }
 
-/* Every sampling factor in turn, odd sizes, gray ones; some progressive, with restarts, or damaged in
- * the middle of the scan.  `more`: larger, so that seek points pay. */
+/* Every sampling factor in turn, odd sizes, gray ones; some progressive, with restarts, or damaged
+ * in the middle of the scan.  `more`: larger, so that seek points pay. */
 static inline stk_bytes picture(unsigned k, uint32_t more)
 {
     static const int samp[][2] = { { 1, 1 }, { 2, 1 }, { 2, 2 }, { 1, 2 }, { 4, 1 } };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform_gpu_test.c - a chain's ops on pictures of a device: the bits of stk_transform_run(), for
- * every layout and type, with many calls in flight on streams that dally; the device is hostgpu.c, so
- * its memory is ours.  Pictures have exactly their bytes: sanitizers see one too many. */
+/* transform_gpu_test.c - a chain's ops on pictures of a device: the bits of stk_transform_run(),
+ * for every layout and type, with many calls in flight on streams that dally; the device is
+ * hostgpu.c, so its memory is ours.  Pictures have exactly their bytes: sanitizers see one too
+ * many. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -147,9 +148,12 @@ static const char *const chains[] = {
     "resize((50, 40)) | to(f32, scale=false)",
     "hflip | to(u8)", /* as large as it was */
     "hflip(p=1) | normalize(imagenet) | to(f16, hwc)",
-    "random_resized_crop(24, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, p=0.8) | "
-    "grayscale(p=0.2) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | to(f16)",
-    "hsv | equalize(p=1) | sharpness((0, 2), p=1) | autocontrast(p=1) | random_erasing(p=1) | to(u8)",
+    "random_resized_crop(24, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.2, 0.1, "
+    "p=0.8) | "
+    "grayscale(p=0.2) | gaussian_blur(9, p=0.5) | solarize(128, p=0.2) | normalize(imagenet) | "
+    "to(f16)",
+    "hsv | equalize(p=1) | sharpness((0, 2), p=1) | autocontrast(p=1) | random_erasing(p=1) | "
+    "to(u8)",
     "rand_augment(2, 9) | random_resized_crop(30) | rotate(20) | hflip | resize((11, 19)) | to(u8)",
     "gaussian_noise(p=1) | contrast(0.5) | normalize(half) | random_erasing(p=1, value=random) | "
     "to(f32, hwc)",
@@ -419,13 +423,10 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_on_the_host), cmocka_unit_test(no_such_view),
-        cmocka_unit_test(many_in_flight),
-        cmocka_unit_test(closed_in_flight),
-        cmocka_unit_test(several_launches),
-        cmocka_unit_test(errors),
-        cmocka_unit_test(failing_calls),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(as_on_the_host),   cmocka_unit_test(no_such_view),
+        cmocka_unit_test(many_in_flight),   cmocka_unit_test(closed_in_flight),
+        cmocka_unit_test(several_launches), cmocka_unit_test(errors),
+        cmocka_unit_test(failing_calls),    cmocka_unit_test(every_allocation_may_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);

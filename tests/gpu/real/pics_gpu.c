@@ -266,8 +266,7 @@ int main(int argc, char **argv)
     int rc = 0;
 
     if (argc < 2) {
-        fprintf(stderr,
-                "pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N]\n");
+        fprintf(stderr, "pics_gpu FOLDER [--views N] [--hostile N] [--bench] [--batch N]\n");
         return 2;
     }
     a.photo = calloc(MOST + 1, sizeof *a.photo);

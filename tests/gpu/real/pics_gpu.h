@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pics_gpu.h - what the parts of pics_gpu share: pictures in memory, batches of views, the device. */
+/* pics_gpu.h - what the parts of pics_gpu share: pictures in memory, batches of views, the
+ * device. */
 #ifndef STOKER_PICS_GPU_H
 #define STOKER_PICS_GPU_H
 

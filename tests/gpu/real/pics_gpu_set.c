@@ -278,9 +278,8 @@ static void bench_open(set *s, album *a, uint32_t batch, int whole)
     printf("%s: batches of %u, f16 planes of 224x224;\n    %.1f MB of slab, "
            "%.0f MB "
            "of scratch, %u + %u + %u blocks of threads\n",
-           whole ? "without seek points" : "with seek points", batch,
-           (double)s->slab_len / 1e6, (double)s->plan.scratch / 1e6, s->plan.n_decode,
-           s->plan.n_across, s->plan.n_down);
+           whole ? "without seek points" : "with seek points", batch, (double)s->slab_len / 1e6,
+           (double)s->plan.scratch / 1e6, s->plan.n_decode, s->plan.n_across, s->plan.n_down);
 }
 
 static void bench_line(set *s, const char *name, void (*what)(set *s, int phase), int phase)
