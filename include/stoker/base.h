@@ -92,11 +92,11 @@ typedef void (*stk_log_fn)(void *cookie, stk_log_level level, const char *line);
  * the job: STK_ECLOSED. */
 typedef int (*stk_progress_fn)(void *cookie, uint64_t done, uint64_t total);
 
+typedef int (*stk_asked_fn)(void *cookie);
 /* What the calling thread asks, about 20 times a second, while it waits in this library for a
  * server or for another process, or for threads that do.  A non-zero answer ends the call with
  * STK_ECLOSED; it is then to stay non-zero until the call is over.  NULL, the default: nothing is
  * asked.  Of the calling thread alone. */
-typedef int (*stk_asked_fn)(void *cookie);
 STK_API void stk_thread_ask(stk_asked_fn asked, void *cookie);
 
 /* An option that is left alone, no or yes. */

@@ -41,8 +41,7 @@ typedef enum stk_shuffle {
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
 
 /* What becomes of rows that may differ in shape.  PAD: one tensor, as large as the largest row in
- * every dimension, the rest filled at the end of each; bytes are rows of u8 there, text and
- * json stay strings. */
+ * every dimension, the rest filled at the end of each; bytes are rows of u8, text stays strings. */
 typedef enum stk_collate {
     STK_COLLATE_STACK = 0, /* refused when the loader is opened, unless batch_size is 1 */
     STK_COLLATE_LIST = 1,
@@ -292,8 +291,7 @@ STK_API STK_MUST_CHECK int stk_loader_set_weights(stk_loader *l, const double *w
                                                   uint64_t epoch, uint64_t position,
                                                   stk_error *err);
 /* The weights from the beginning (i is 0) and every change of them; the loader's until the next
- * change.  A state needs the one that holds where it stands, and those after it.  STK_END past the
- * last, and without `mix`. */
+ * change.  A state needs the one that holds where it is and those after.  STK_END past the last. */
 STK_API int stk_loader_mix(const stk_loader *l, uint64_t i, stk_mix_change_info *out);
 /* Those of a state; before the first of them, what is mixed is not what it was. */
 STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all,
@@ -303,9 +301,8 @@ STK_API STK_MUST_CHECK int stk_loader_set_mix(stk_loader *l, const stk_mix_chang
 STK_API STK_MUST_CHECK int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err);
 
 /* How many batches may be in flight at once, 1 to stk_stats.slots, which is what it begins with:
- * fewer take less memory and are read less far ahead.  Batches are the same.  Fewer count from the
- * next batch on that would be opened, more when stk_loader_next() is called.  Thread: any, until
- * close. */
+ * fewer take less memory.  Batches are the same.  Fewer count from the next batch on that would be
+ * opened, more when stk_loader_next() is called.  Thread: any, until close. */
 STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_error *err);
 
 /* Where the time went, since open; stages are summed over workers. */
@@ -386,12 +383,10 @@ STK_API const char *stk_stage_name(stk_stage_id id); /* "fetch"; a static string
  * other thread, also not for one in stk_loader_next().  Figures may be some instructions apart. */
 STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 
-/* What worker i does; STK_END past the last, and before the first batch.  Thread: any, until
- * close. */
+/* What worker i does; STK_END past the last, or before all batches.  Thread: any, until close. */
 STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
 
-/* The i-th sample that was skipped (the first 1,000 are kept); STK_END past the last.  Thread: any,
- * until close. */
+/* The i-th sample that was skipped, of 1,000; STK_END past the last.  Thread: any, until close. */
 STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
 /* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins no one. */

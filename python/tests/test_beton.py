@@ -54,7 +54,7 @@ def test_samples(tmp_path):
             np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(got["image"]))), s["image"])
         else:
             assert got["image"] == s["image"][0]
-    with pytest.raises(stoker.StokerError, match="odd is not read: an array of a type"):
+    with pytest.raises(stoker.StokerError, match="column odd: not supported because it is an array of a type"):
         next(iter(stoker.Loader(ds, {"x": "from(odd) | bytes"}, batch_size=1)))
     chains = {"image": "image | resize((16, 24)) | to(u8)", "x": "columns(label, score)", "g": "from(grid) | to(f16)", "t": "from(meta) | json(k) | int"}
     with stoker.Loader(ds, chains, batch_size=8, shuffle=True, seed=SEED, num_workers=2) as loader:

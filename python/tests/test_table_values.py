@@ -276,7 +276,7 @@ def test_encrypted_columns(tmp_path):
             w.write_table(pa.table({"x": [1, 2], "s": ["a", "b"]}))
     ds = stoker.open(str(tmp_path / "True.parquet"))
     assert [r["x"] for r in ds] == [1, 2] and "s" not in ds[0]
-    with pytest.raises(stoker.StokerError, match="s is not read: it is encrypted"):
+    with pytest.raises(stoker.StokerError, match="column s: not supported because it is encrypted"):
         stoker.Loader(ds, {"s": "text"})
     with pytest.raises(stoker.StokerError, match="the file is encrypted"):
         stoker.open(str(tmp_path / "False.parquet"))

@@ -383,18 +383,13 @@ static int views_of_numbers(stk_spec *s, const char *name, stk_error *err)
     return 0;
 }
 
-static int settle(stk_chain *c, const stk_chain_head *head, const char *name, stk_error *err)
+static int settle(stk_chain *c, const char *name, stk_error *err)
 {
     stk_spec *s = &c->spec;
-    stk_field_type type = { 0 };
     size_t count = 1;
 
     if (s->array && (!c->stored || c->pack))
         return 0;
-    if (s->kind == STK_KIND_BYTES && c->n_steps == 0 && head && head->type &&
-        head->type(head->cookie, c, &type, NULL) == 0 && type.refused)
-        return stk_fail(err, STK_ENOTSUP, "output %s: its field is not read: %s", name,
-                        type.refused);
     if (s->kind == STK_KIND_BYTES && c->n_steps == 0)
         return stk_fail(
             err, STK_EINVAL,
@@ -518,7 +513,7 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
     if (rc == 0 && c->stored && !c->n_calls)
         rc = settle_stored(c, name, err);
     if (rc == 0)
-        rc = settle(c, head, name, err);
+        rc = settle(c, name, err);
     for (uint32_t i = 0; rc == 0 && i < c->n_steps; i++)
         c->narrows |= c->step[i].codec && c->step[i].codec->narrow;
     stk_expr_close(&e);

@@ -212,7 +212,7 @@ static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_e
 }
 
 /* stream_data.c: of a stream, bytes of samples that are in memory, about.  It reads ahead of the
- * block that is wanted while less is kept; a window that is larger is STK_ELIMIT. */
+ * block that is wanted while less is kept; a window that is larger is STK_ENOMEM. */
 void stk_stream_limit(stk_dataset *ds, uint64_t bytes);
 
 #endif

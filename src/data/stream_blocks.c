@@ -257,7 +257,7 @@ static void too_large_locked(stk_stream_run *r) STK_REQUIRES(r->lock)
 {
     const stk_stream *s = r->s;
 
-    stk_fail(&r->failed, STK_ELIMIT,
+    stk_fail(&r->failed, STK_ENOMEM,
              "the %" PRIu64 " samples that a stream keeps at once are more than %" PRIu64
              " MB, three eighths of memory_limit: raise it, or lower window (%" PRIu64 ")",
              s->block, memory_of(s) >> 20, s->window);

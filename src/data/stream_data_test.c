@@ -193,7 +193,7 @@ static void a_limit_of_memory(void **state)
     assert_int_equal(ds->ops->entry(ds, 0, &e, &err), 0);
     while (ds->ops->acquire(ds, e.shard, &file, &err) == 0) /* until the block is as large */
         ds->ops->release(ds, e.shard);
-    assert_int_equal(err.code, STK_ELIMIT);
+    assert_int_equal(err.code, STK_ENOMEM);
     assert_non_null(strstr(err.message, "lower window (400)"));
     stk_dataset_unref(&ds);
 }

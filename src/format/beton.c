@@ -63,7 +63,7 @@ static void read_array(stk_beton_field *f, const uint8_t *args)
     stk_error none;
     size_t n = 0;
 
-    f->refused = "an array of a type that is not read";
+    f->refused = "it is an array of a type that is not read";
     if (len > 1024 - 8 * (ARRAY_DIMS + 1) || stk_json_find(text, "0.1", &v, &none) < 0 ||
         v.len >= sizeof name || stk_json_unquote(v, name, &n, &none) < 0)
         return;

@@ -68,6 +68,9 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
             STK_TRY(gather(data->set[d], c, &t, err));
         else if (!find(data->set[d], c, &t))
             continue;
+        if (t.refused)
+            return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", t.name,
+                            t.refused);
         if (known && !same(out, &t))
             return stk_fail(
                 err, STK_EINVAL,

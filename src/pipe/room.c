@@ -60,14 +60,16 @@ static int trim(stk_engine *e)
 
 /* ---- before bytes are read ---- */
 
-/* Others let go of some, or a row arrives that is ended here, or 0: that will not happen. */
+/* Others let go of some, or a row arrives that is ended here, or 0: that will not happen, or the
+ * row is not wanted any more. */
 static int wait_here(stk_worker *w, uint64_t *seen)
 {
     stk_engine *e = w->engine;
     int over;
 
     atomic_fetch_add(&e->n_short, 1);
-    over = !stk_account_waited_for(e->plan->memory.reads) && stuck(w); /* those give up first */
+    over = atomic_load_explicit(&e->draining, memory_order_relaxed) ||
+           (!stk_account_waited_for(e->plan->memory.reads) && stuck(w)); /* those give up first */
     if (!over && e->plan->io.inline_mode)
         for (uint32_t i = 0; i < e->plan->io.n_driven; i++)
             e->plan->io.driven[i]->drive(1);

@@ -256,7 +256,9 @@ def test_the_command_line(silent, tmp_path, words, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     silent.begin()
     child = subprocess.Popen([program(), *(w.format(url=shards(silent), tmp=tmp_path) for w in words)],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             # a shell's background jobs are started with Ctrl-C off, and their children
+                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     silent.asked()
     child.send_signal(signal.SIGINT)
     child.wait(60)

@@ -66,6 +66,17 @@ def test_same_batches(data, limit):
                 assert found["entries"] == 80, found
 
 
+def test_views_are_kept(data):
+    chain = "from(pic) | image | views(3) | random_resized_crop(48, interpolation=bicubic) | hflip | color_jitter(0.4, 0.4, 0.4, 0.1) | to(f16)"
+    how = {"batch_size": 16, "shuffle": True, "seed": 4, "num_workers": 4}
+    with stoker.Loader(data, {"image": chain}, **how) as near, \
+            stoker.Loader(data, {"image": chain}, **how, **options(cache="device")) as far:
+        for epoch in range(3):
+            for x, y in zip(near, far, strict=True):
+                assert torch.equal(bits(x["image"]), bits(y["image"])), epoch
+        assert on_gpu.DRY or cache_of(far)["hits"] > 0
+
+
 @pytest.mark.real_gpu
 def test_what_is_kept_is_not_read(data):
     with loader(data, True) as far:
