@@ -85,7 +85,7 @@ class Shard:
         for tokens in made:
             try:
                 self._file.write(tokens)
-            except OSError as e:        # a full disk is no fault of the sample
+            except OSError as e:        # a full disk is not the fault of the sample
                 raise SystemFailure(f"{self.path}: {e.strerror}", "EIO") from e
             self._lengths.append(len(tokens))
             self.samples += 1

@@ -2,7 +2,7 @@
 /* pack_values.c - rows of tables as members of a tar.
  *
  * A number becomes its text and a list of numbers a JSON list, so that `int`, `float`, `ints` and
- * `floats` read them as they read the table; text and binary stay as they are; a null is no member.
+ * `floats` read them as they read the table; text and binary stay as they are; a null is left out.
  * `image.bytes` is called `image`, and `image` that is a picture by its kind (jpg, png, webp), as
  * that of a folder.  The key is the row's number. */
 #include <stdio.h>
