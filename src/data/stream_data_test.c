@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_data_test.c - blocks of streams under many rows: all samples in their order, whoever asks
- * when, and places. */
+/* stream_data_test.c - blocks of streams under many rows: all samples in their order, in whichever
+ * order rows ask for them, and places. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>

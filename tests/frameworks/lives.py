@@ -15,11 +15,13 @@ import contextlib
 import importlib
 import json
 import os
-import random
 import signal
-import socket
 import sys
 import traceback
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from ports import free_port  # noqa: E402
 
 
 def record(path, die_at):
@@ -39,17 +41,6 @@ def record(path, die_at):
         return real(scores, targets, *args, **kwargs)
 
     torch.nn.functional.cross_entropy = noted
-
-
-def free_port():
-    """Below those that the kernel gives to connections and to port 0: no one else takes it before it is listened on."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
-        below = max(int(f.read().split()[0]), 12000)
-    while True:
-        port = random.SystemRandom().randrange(10000, below)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
 
 
 def live(plan, life, rank, port):

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real servers for tests, on loopback: OpenStack Swift with its S3 API, nginx for HTTP and TLS."""
-import contextlib
 import os
 import pathlib
-import random
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
-
-def free_port():
-    """Below those that the kernel gives to connections and to port 0: no one else takes it before it is listened on."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
-        below = max(int(f.read().split()[0]), 12000)
-    while True:
-        port = random.SystemRandom().randrange(10000, below)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from ports import free_port  # noqa: E402
 
 
 def wait_for(port, seconds=60):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c - tables read by several threads at once: tables FOLDER [SEED [ROUNDS]].
  *
- * Every round opens each table anew, so that its chunks, heads and dictionaries are made while
+ * Every round opens each table again, so that its chunks, heads and dictionaries are made while
  * threads race for them: some run loaders of their own, some read samples one by one.  Every value
  * follows from the row's number (make_tables.py). */
 #include <inttypes.h>
