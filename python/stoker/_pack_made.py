@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _stoker
-from ._function_print import function_print, name_of, version_of
+from ._fingerprint import function_fingerprint, name_of, version_of
 
 if TYPE_CHECKING:
     from ._pack_map import Functions
@@ -33,7 +33,7 @@ def _functions(functions: Functions) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, fn in functions.named().items():
         said = version_of(fn)
-        made[name] = {"function": name_of(fn), "fingerprint": function_print(fn).rpartition(".")[2],
+        made[name] = {"function": name_of(fn), "fingerprint": function_fingerprint(fn).rpartition(".")[2],
                       **({} if said is None else {"version": said})}
     if functions.tokens is not None:
         made["tokenize"] |= {"field": functions.tokens.field, "dtype": functions.tokens.dtype, "end": functions.tokens.end}

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from . import _pack_made, _pack_tokens
-from ._function_print import function_print
+from ._fingerprint import function_fingerprint
 from ._pack_tokens import Tokens
 from .dataset import Dataset
 from .errors import StokerError, invalid
@@ -64,7 +64,7 @@ class Functions(NamedTuple):
     def print(self) -> str:
         """Names and code of the functions: another function is another pack."""
         t = self.tokens
-        made = [(name, function_print(fn)) for name, fn in self.named().items()]
+        made = [(name, function_fingerprint(fn)) for name, fn in self.named().items()]
         return repr((made, None if t is None else (t.field, t.dtype, t.end)))
 
 

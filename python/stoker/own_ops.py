@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _stoker
+from ._fingerprint import file_fingerprint
 from .chains import _WORD, _short, steps
 from .errors import invalid, shown
 
 _DTYPES = ("", "u8", "i8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "u32")     # stk_dtype
 _known: dict[str, tuple[Callable[[_stoker.Ops], Any], list[str]]] = {}      # how to add each, and its ops
+_known_by: dict[str, str] = {}                  # by the same key: a version, or a file's content
 _kept: list[Any] = []                           # functions: a thread may be in one
 
 
 def names() -> list[str]:
     """The ops of your own that chains can name."""
     return [name for _, ops in _known.values() for name in ops]
+
+
+def versions(chains: Iterable[str]) -> list[tuple[str, str]]:
+    """Ops of your own that these chains may name, each with what it is known by: its version, or the content of its file."""
+    text = " ".join(chains)
+    return sorted((name, _known_by[key]) for key, (_, ops) in _known.items() for name in ops if name in text)
 
 
 def _take(key: str, add: Callable[[_stoker.Ops], list[str]]) -> list[str]:
@@ -51,7 +59,9 @@ def load_op(path: str | os.PathLike[str]) -> list[str]:
     if not isinstance(path, (str, os.PathLike)):
         invalid(f"load_op takes the path of a shared object, not {shown(path)}")
     whole = os.path.abspath(os.fspath(path))
-    return _take(whole, lambda ops: ops.load(os.fsencode(whole)))
+    loaded = _take(whole, lambda ops: ops.load(os.fsencode(whole)))
+    _known_by[whole] = file_fingerprint(whole)
+    return loaded
 
 
 def _address(function: Any) -> int:
@@ -102,4 +112,5 @@ def op(function: Any, name: str | None = None, *, args: Mapping[str, float] | No
         return [name]
 
     _take(name, add)
+    _known_by[name] = str(version)
     return name

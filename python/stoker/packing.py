@@ -150,7 +150,7 @@ _AS_IT_IS: dict[str, Any] = {
     "balance": None, "store": None}
 
 
-def source_print(data: Dataset) -> int:
+def source_fingerprint(data: Dataset) -> int:
     """What the data is, by its files and their index; of a table in memory by its content."""
     select = data._rows if _arrow.is_table(data._urls) else _ids(())
     return _stoker.pack_ids(dataset=data._core, **{**_AS_IT_IS, "select": select})[1]["fingerprint"]

@@ -13,12 +13,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import _pack_bucket, _pack_map, _stoker
+from . import _pack_bucket, _pack_map, _stoker, own_ops
 from . import store as _store
-from ._function_print import function_print, options_print, value_print
+from ._fingerprint import function_fingerprint, options_fingerprint, value_fingerprint
 from .dataset import Dataset, Urls, _satisfying
 from .errors import invalid
-from .packing import Function, pack, source_print
+from .packing import Function, pack, source_fingerprint
 from .store import Store
 
 _log = logging.getLogger("stoker")
@@ -67,15 +67,17 @@ def _first(data: Dataset, limit: int, select: Any, where: Any) -> Any:
 
 
 def _name(data: Dataset, fields: Mapping[str, Any] | None, functions: tuple[Any, ...], options: dict[str, Any]) -> str:
-    what = [len(data), [(s, *_pack_map.stat(s)) for s in data.shards], {k: None if v is None else str(v) for k, v in (fields or {}).items()},
-            [function_print(f) for f in functions], options_print(options), _part_of(data), source_print(data)]
+    chains = {k: None if v is None else str(v) for k, v in (fields or {}).items()}
+    ops = own_ops.versions(str(v) for v in [*chains.values(), *(data._fields or {}).values()])
+    what = [len(data), [(s, *_pack_map.stat(s)) for s in data.shards], chains, *([ops] if ops else []),
+            [function_fingerprint(f) for f in functions], options_fingerprint(options), _part_of(data), source_fingerprint(data)]
     return hashlib.sha256(json.dumps(what).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _part_of(data: Dataset) -> str:
     """What else than its files decides what the data set gives."""
     fields = {k: v if callable(v) else str(v) for k, v in (data._fields or {}).items()}
-    return value_print([fields, data._fixed, data._salvage, data._where, data._rows, data._epoch if data._fields else 0])
+    return value_fingerprint([fields, data._fixed, data._salvage, data._where, data._rows, data._epoch if data._fields else 0])
 
 
 class _Note:

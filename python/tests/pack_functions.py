@@ -102,6 +102,10 @@ def adder(text, far=0):
     return add
 
 
+class Words(set):
+    """A set of one's own: its order differs from process to process too."""
+
+
 class Adder:
     def __init__(self, text):
         self.text = text

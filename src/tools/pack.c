@@ -205,6 +205,7 @@ static int run(stk_pack_run *p, stk_pack_fields *f, stk_error *err)
     if (p->o.expect && p->o.only_failed != STK_YES && p->o.expect != p->fingerprint)
         return stk_fail(err, STK_EINVAL,
                         "the data is not what the plan was made of: write the plan again");
+    STK_TRY(stk_pack_source_same(p->ds, err));
     STK_TRY(target_open(p, err));
     if (p->o.merge == STK_YES)
         return merge(p, f, err);
@@ -347,6 +348,8 @@ int stk_pack_ids(stk_dataset *ds, const char *dst, const stk_pack_options *opt, 
     stk_perm_init(&p.perm, p.count, p.o.seed, 0);
     for (uint64_t i = 0; rc == 0 && i < p.count; i++)
         (*ids)[i] = stk_pack_at(&p, i);
+    if (rc == 0)
+        rc = stk_pack_source_same(ds, err);
     if (rc == 0)
         rc = stk_pack_source_print(&p, &p.fingerprint, err);
     if (rc == 0)

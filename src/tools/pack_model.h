@@ -107,6 +107,8 @@ int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 /* Adds names, sizes and times of the source's shards to a hash. */
 int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err);
+/* Asks the stores whether remote shards are still what was indexed; STK_ESTALE: one changed. */
+int stk_pack_source_same(const stk_dataset *ds, stk_error *err);
 /* This run writes shard i: all, or those of its part, which follow each other: chains read on from
  * shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)

@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/jobs.h"
+#include "base/registry.h"
 #include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)
 #define WEIGHED_ROWS 64u
+#define REMOTE_LOOKS 16u /* requests in flight that ask whether a source changed */
 #define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
 
 static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
@@ -104,6 +107,21 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     return 0;
 }
 
+/* The versions of ops that the chain may name, their authors' own: another version gives other
+ * samples.  What ships has version 0. */
+static uint64_t versions(const stk_pack_run *p, const char *chain, uint64_t hash)
+{
+    const stk_op *op;
+
+    for (size_t i = 0; (op = stk_registry_get(p->o.registry, STK_PLUGIN_OP, i)); i++) {
+        if (op->version && strstr(chain, op->name)) {
+            hash = stk_hash64(hash, op->name, strlen(op->name));
+            hash = stk_hash64(hash, &op->version, sizeof op->version);
+        }
+    }
+    return hash;
+}
+
 /* Chains are made with the seed too: their draws depend on it.  A pack that copies keeps the
  * fingerprint that it had before there were chains. */
 static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
@@ -117,6 +135,7 @@ static void plan_fields(stk_pack_run *p, const stk_pack_fields *f)
 
         p->fingerprint = stk_hash64(p->fingerprint, x->name, strlen(x->name));
         p->fingerprint = stk_hash64(p->fingerprint, chain, strlen(chain));
+        p->fingerprint = versions(p, chain, p->fingerprint);
         p->fingerprint = stk_hash64(p->fingerprint, encoder, strlen(encoder));
         p->fingerprint = stk_hash64(p->fingerprint, how, sizeof how);
     }
@@ -134,6 +153,46 @@ static int memory_print(stk_pack_run *p, const stk_shard_info *s, uint64_t *hash
     p->memory_known = 1;
     *hash = stk_hash64(*hash, &p->memory_print, sizeof p->memory_print);
     return 0;
+}
+
+static int other_file(const stk_shard_info *was, const stk_file_info *now)
+{
+    int tags = was->etag && was->etag[0] && now->etag[0];
+
+    return now->size != was->size || (tags && strcmp(now->etag, was->etag) != 0);
+}
+
+/* Is remote shard i still what was indexed?  Where a target is complete, nothing would be read of
+ * it, and old samples would be taken for those of a source that changed. */
+static int same_remote(void *cookie, uint64_t i, stk_error *err)
+{
+    const stk_dataset *ds = cookie;
+    stk_open_info ask = { .url = ds->ops->shard_name(ds, i),
+                          .size = UINT64_MAX,
+                          .store = ds->store,
+                          .uncached = 1 };
+    stk_shard_info was;
+    stk_file_info now;
+    stk_file *f = NULL;
+    int rc;
+
+    if (!ask.url || !stk_is_address(ask.url))
+        return 0;
+    STK_TRY(ds->ops->shard(ds, i, &was, err));
+    STK_TRY(stk_url_open(&ask, &f, err));
+    rc = stk_file_stat(f, &now, err);
+    if (rc == 0 && other_file(&was, &now))
+        rc = stk_fail(err, STK_ESTALE,
+                      "changed since it was indexed; run: stoker index --force ...");
+    if (rc < 0)
+        stk_error_at(err, ask.url, STK_NO_OFFSET, (stk_bytes){ 0 });
+    stk_file_close(&f);
+    return rc;
+}
+
+int stk_pack_source_same(const stk_dataset *ds, stk_error *err)
+{
+    return stk_jobs_run(REMOTE_LOOKS, stk_dataset_shards(ds), same_remote, (void *)ds, err);
 }
 
 int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err)

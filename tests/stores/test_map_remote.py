@@ -110,6 +110,22 @@ def test_prepared_in_a_bucket(swift, store, data):
         stoker.prepared(f"{data}/t-000.tar", "hf://datasets/a/b/c")
 
 
+def test_a_source_that_changed_is_not_served_from_what_was_made(swift, store, data, tmp_path):
+    """Where everything is made, nothing of the source is read: its store is asked."""
+    first, second = (sorted(data.glob("t-*.tar"))[k].read_bytes() for k in (0, 1))
+    swift.put("data", "moving/a.tar", first)
+    ways = [lambda: stoker.prepared("s3://data/moving/a.tar", tmp_path / "p", map=map_functions.backwards, num_proc=1, store=store),
+            lambda: stoker.prepared("s3://data/moving/a.tar", tmp_path / "p", fields={"txt": "from(cls) | int | encode(text)"}, store=store),
+            lambda: stoker.pack("s3://data/moving/a.tar", tmp_path / "copied", store=store),
+            lambda: stoker.pack("s3://data/moving/a.tar", tmp_path / "mapped", map=map_functions.backwards, num_proc=1, store=store)]
+    for way in ways + ways:
+        way()
+    swift.put("data", "moving/a.tar", first[:1024] + second[1024:])
+    for way in ways:
+        with pytest.raises(stoker.StokerError, match="changed since it was indexed.*moving/a.tar"):
+            way()
+
+
 def test_another_node_waits_for_the_first(swift, store, data, monkeypatch, tmp_path):
     def prepare(found):
         found.append(stoker.prepared(f"{data}/t-000.tar", "s3://data/nodes", map=map_functions.backwards, num_proc=1, store=store))
