@@ -15,6 +15,9 @@ import hashlib
 import json
 import os
 import re
+import socket
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -23,12 +26,17 @@ from . import _pack_map, _pack_tokens, _stoker
 from . import store as _store
 from ._pack_tokens import Tokens
 from .dataset import Dataset
-from .errors import invalid
+from .errors import StokerError, invalid
 from .store import Store
 
 _PLAN = 16          # letters of a plan in the name of a note
 _REMOVERS = 16      # they wait for the server most of the time
 _ALL = 2**62
+_SAY_EVERY, _DEAD_AFTER = 60.0, 300.0     # seconds: clocks of hosts may differ by some
+
+
+def _host() -> str:
+    return socket.gethostname()
 
 
 class Bucket(_pack_map.Target):
@@ -61,9 +69,44 @@ class Bucket(_pack_map.Target):
 
     @contextlib.contextmanager
     def alone(self, plan: str) -> Iterator[Any]:
-        """A bucket has no locks: of this host's processes one at a time."""
-        with locked(self.note):
+        """Of this host's processes one at a time, and of hosts."""
+        with locked(self.note), self._claimed():
             yield Remote(f"{self.folder}/{self.prefix}", self.width, self.suffix, f"{self.note}-{plan[:_PLAN]}-", self.store)
+
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """A bucket has no locks: a host that packs says so, every minute again.  The one that began first goes on."""
+        head, since, done = self.note[:-len("map")] + "busy-", time.time(), threading.Event()
+        mine = head + re.sub(r"[^\w.-]", "_", _host())
+
+        def say() -> None:
+            _stoker.object_write(os.fsencode(mine), json.dumps([since, time.time()]).encode(), self._core)
+
+        def go_on() -> None:
+            while not done.wait(_SAY_EVERY):
+                with contextlib.suppress(StokerError):      # the pack meets the same trouble, and raises
+                    say()
+
+        say()
+        thread = threading.Thread(target=go_on, name="stoker-claim", daemon=True)
+        thread.start()
+        try:
+            self._first(head, mine, since)
+            yield
+        finally:
+            done.set()
+            thread.join()
+            self._remove([mine])
+
+    def _first(self, head: str, mine: str, since: float) -> None:
+        for url, _ in self._list(head):
+            if url == mine:
+                continue
+            began, seen = json.loads(self._text(url) or "[0, 0]")
+            if time.time() - seen > _DEAD_AFTER:
+                self._remove([url])
+            elif (began, url) < (since, mine):
+                invalid(f"the host {url[len(head):]} packs to {self.folder} now: wait until it is done, or take another place or name")
 
     def finished(self, plan: str, n: int) -> dict[int, dict[str, Any]]:
         noted, foreign = self._noted(plan)

@@ -2,7 +2,7 @@
 """pack(engine="ray"): the shards of a plan as tasks of a Ray cluster.
 
 A task writes some shards of the target, each a function of data, options and its number alone, so a task that is run twice
-writes the same bytes.  Of chains the driver merges: it looks that all are there, and writes the index.  Of Python functions
+writes the same bytes.  The driver merges the parts of chains after checking that every part exists, and writes the index.  Of Python functions
 it notes a shard and gives it its name when its task is done.  Data and target must have the same paths on all machines.
 """
 
@@ -27,9 +27,8 @@ def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
     """Chains, and shards as they are."""
     plan = packing.written(data, {**arguments, "plan_only": True})
     parts = max(1, min(plan["shards"], _cpus() * _TASKS_PER_CPU))
-    for _ in _each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)):
-        pass
-    return packing.written(data, {**arguments, "merge": True, "parts": 0, "force": False})
+    kept = sum(_each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)))
+    return {**packing.written(data, {**arguments, "merge": True, "parts": 0, "force": False}), "kept_shards": kept}
 
 
 def work(job: tuple[Any, ...], shards: Sequence[int]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -88,8 +87,9 @@ def _task(function: Callable[[Any, int], Any], shared: list[Any], number: int) -
 
 
 def _write(job: tuple[Dataset, dict[str, Any]], part: int) -> int:
+    """How many shards of the part were there."""
     data, arguments = job
-    return packing.written(data, {**arguments, "part": part})["shards"]
+    return packing.written(data, {**arguments, "part": part})["kept_shards"]
 
 
 def _run(job: tuple[Any, ...], shard: int) -> tuple[dict[str, Any], str]:

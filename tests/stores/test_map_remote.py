@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import faults
 import map_functions
 import pytest
 
 import stoker
+from stoker import _pack_bucket
 
 if "curl: none" in stoker.build_info():
     pytest.skip("this build reads no remote data", allow_module_level=True)
@@ -144,6 +146,23 @@ def test_another_node_waits_for_the_first(swift, store, data, monkeypatch, tmp_p
         prepare(found)
         waits.join(120)
     assert len(found) == 2 and found[0].shards == found[1].shards
+
+
+def test_one_host_at_a_time(swift, store, data, tmp_path, monkeypatch):
+    """Of two hosts that pack to one place the later one is refused; one that died is not waited for."""
+    monkeypatch.setattr(_pack_bucket, "_host", lambda: "host-b")
+    swift.put("data", "hosts/.stoker/shard-%06d.tar.busy-host-a", json.dumps([time.time() - 9, time.time()]).encode())
+
+    def pack():
+        return stoker.pack(f"{data}/t-000.tar", "s3://data/hosts", map=map_functions.backwards, num_proc=1, store=store)
+
+    with pytest.raises(ValueError, match="host host-a packs to s3://data/hosts now: wait"):
+        pack()
+    assert not objects(swift, "hosts/", ".tar") and len(objects(swift, "hosts/.stoker/")) == 1
+    swift.put("data", "hosts/.stoker/shard-%06d.tar.busy-host-a", json.dumps([time.time() - 999, time.time() - 998]).encode())
+    assert pack()["shards"] == 1 and not [k for k in objects(swift, "hosts/.stoker/") if "busy" in k]
+    swift.put("data", "hosts/.stoker/shard-%06d.tar.busy-host-c", json.dumps([time.time() + 60, time.time()]).encode())
+    assert pack()["kept_shards"] == 1           # host-c began later, and gives up
 
 
 def test_killed_again_and_again(swift, data, tmp_path, monkeypatch):
