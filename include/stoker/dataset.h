@@ -190,7 +190,8 @@ STK_API STK_MUST_CHECK int stk_column_f64(const stk_column *c, uint64_t first, u
 /* 1 where there is a value, of any type. */
 STK_API STK_MUST_CHECK int stk_column_valid(const stk_column *c, uint64_t first, uint64_t n,
                                             uint8_t *out, stk_error *err);
-/* Texts: not terminated, the column's; equal texts of a shard are at one address.  Null is NULL. */
+/* Texts: not terminated, the column's.  Null is NULL.  Equal texts of a shard are at one address;
+ * an empty text shares the address of another one. */
 STK_API STK_MUST_CHECK int stk_column_text(const stk_column *c, uint64_t first, uint64_t n,
                                            const char **text, size_t *len, stk_error *err);
 STK_API void stk_column_close(stk_column **c); /* nulls; NULL is fine */

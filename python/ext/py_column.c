@@ -32,8 +32,10 @@ PyObject *dataset_columns(PyObject *obj, PyObject *unused)
 
 /* ---- texts ---- */
 
-typedef struct known { /* equal texts of a shard are at one address */
+/* A text is known by its address and its length: an empty one shares the next one's address. */
+typedef struct known {
     const char *text;
+    size_t len;
     PyObject *str;
 } known;
 
@@ -43,13 +45,13 @@ static PyObject *text_known(known *k, const char *text, size_t len)
 
     if (!text)
         return Py_NewRef(Py_None);
-    if (at->text != text || !at->str) {
+    if (at->text != text || at->len != len || !at->str) {
         PyObject *str = text_from(text, len);
 
         if (!str)
             return NULL;
         Py_XDECREF(at->str);
-        *at = (known){ text, str };
+        *at = (known){ text, len, str };
     }
     return Py_NewRef(at->str);
 }

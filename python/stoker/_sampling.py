@@ -95,7 +95,7 @@ def _field(name: str, data: list[Dataset]) -> np.ndarray[Any, Any]:
     if missing.any():
         invalid(f"{missing.sum():,} of {len(values):,} samples have no {name!r}, the first is sample "
                 f"{np.flatnonzero(missing)[0]}")
-    return values.astype(str) if values.dtype == object else values
+    return values
 
 
 def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
@@ -120,7 +120,7 @@ def _array(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
 def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     import numpy as np
     values = _array("weights", value, data)
-    if values.dtype.kind in "biufO":
+    if values.dtype.kind in "biufO" and not (isinstance(value, str) and values.dtype == object):
         with contextlib.suppress(TypeError, ValueError):
             return np.ascontiguousarray(values, dtype=np.float64)
     first = repr(values[:1].tolist()[0]) if len(values) else "none"
@@ -144,6 +144,10 @@ def classes_of(name: str, value: Any, data: list[Dataset]) -> np.ndarray[Any, An
     values = _array(name, value, data)
     if values.dtype.kind not in "iubUST" and not isinstance(value, str):
         invalid(f"{name} must be whole numbers or names of classes, not {values.dtype}")
+    if values.dtype == object:                  # NumPy's own texts lose a NUL at the end: two classes would be one
+        texts = [str(v) for v in values]
+        number = {text: i for i, text in enumerate(sorted(set(texts)))}
+        return np.fromiter((number[text] for text in texts), np.uint32, len(texts))
     return np.unique(values, return_inverse=True)[1].astype(np.uint32)
 
 

@@ -194,7 +194,7 @@ static int put_json(reading *r, stk_values *values, stk_bytes v, stk_error *err)
     return stk_values_add(values, STK_VALUE_QUOTED, (stk_bytes){ r->plain, len }, err);
 }
 
-/* A field that has a type: its number as text, which reads back as the same. */
+/* A field that has a type: an integer as text, a float as it is, also where it is whole. */
 static int put_number(stk_values *values, stk_dtype dtype, stk_bytes in, stk_error *err)
 {
     stk_convert_fn whole = stk_convert_c(dtype, STK_I64), wide = stk_convert_c(dtype, STK_F64);
@@ -216,8 +216,10 @@ static int put_number(stk_values *values, stk_dtype dtype, stk_bytes in, stk_err
         wide(&f, in.data, 1);
     else
         return stk_fail(err, STK_ENOTSUP, "a column is not made of %s", stk_dtype_name(dtype));
-    n = dtype == STK_I64 || whole ? snprintf(text, sizeof text, "%" PRId64, i)
-                                  : snprintf(text, sizeof text, "%.17g", f);
+    if (dtype != STK_I64 && !whole)
+        return stk_values_add(values, STK_VALUE_REAL, (stk_bytes){ (const uint8_t *)&f, sizeof f },
+                              err);
+    n = snprintf(text, sizeof text, "%" PRId64, i);
     return stk_values_add(values, STK_VALUE_BARE, (stk_bytes){ (const uint8_t *)text, (size_t)n },
                           err);
 }

@@ -56,7 +56,8 @@ int stk_chunk_utf8(const stk_chunk *c); /* is every text UTF-8? */
 typedef enum stk_value_kind {
     STK_VALUE_NULL,
     STK_VALUE_BARE,  /* a number where it reads as one */
-    STK_VALUE_QUOTED /* a text, whatever it reads as */
+    STK_VALUE_QUOTED, /* a text, whatever it reads as */
+    STK_VALUE_REAL    /* of a float: the bytes of a double.  All values of a shard are, or none */
 } stk_value_kind;
 
 typedef struct stk_values { /* values as text, a row each.  Init with zeros.  Thread: one. */
@@ -70,7 +71,7 @@ typedef struct stk_values { /* values as text, a row each.  Init with zeros.  Th
 } stk_values;
 
 int stk_values_add(stk_values *s, stk_value_kind kind, stk_bytes value, stk_error *err);
-/* All integers: I64; all numbers: F64; else TEXT.  *out owns its bytes. */
+/* All are bare integers: I64; all are numbers: F64; else TEXT.  *out owns its bytes. */
 int stk_values_chunk(const stk_values *s, stk_chunk *out, stk_error *err);
 void stk_values_fini(stk_values *s);
 

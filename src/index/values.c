@@ -4,6 +4,7 @@
  * The type is known only after the last value, so all are kept as text until then: a shard's
  * worth of labels.  Packing is a function of the values alone: the same shard gives the same
  * bytes. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -55,6 +56,22 @@ typedef struct facts { /* of all values of a shard */
     int narrow; /* every one is an f32 */
 } facts;
 
+static double real_of(stk_bytes v)
+{
+    double d;
+
+    assert(v.len == sizeof d);
+    memcpy(&d, v.data, sizeof d);
+    return d;
+}
+
+static void look_at_real(facts *f, double d)
+{
+    f->type = STK_CHUNK_F64;
+    if (!isnan(d) && (double)(float)d != d)
+        f->narrow = 0;
+}
+
 static void look_at_number(facts *f, stk_bytes text)
 {
     int64_t i;
@@ -84,6 +101,8 @@ static facts look(const stk_values *s)
     for (uint64_t i = 0; i < s->rows && f.type != STK_CHUNK_TEXT; i++) {
         if (s->kind[i] == STK_VALUE_QUOTED)
             f.type = STK_CHUNK_TEXT;
+        else if (s->kind[i] == STK_VALUE_REAL)
+            look_at_real(&f, real_of(cell(s, i)));
         else if (s->kind[i] == STK_VALUE_BARE)
             look_at_number(&f, cell(s, i));
     }
@@ -140,7 +159,10 @@ static int pack_f64(const stk_values *s, const facts *f, stk_chunk *out, stk_err
 
         if (s->kind[i] == STK_VALUE_NULL)
             continue;
-        (void)stk_number_f64(cell(s, i), &v);
+        if (s->kind[i] == STK_VALUE_REAL)
+            v = real_of(cell(s, i));
+        else
+            (void)stk_number_f64(cell(s, i), &v);
         narrow = (float)v;
         if (f->narrow)
             memcpy(out->owned + i * 4, &narrow, 4);
