@@ -165,6 +165,8 @@ int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l,
 /* The batch as it is with that column's buffers unpacked. */
 void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
                            stk_arrow_batch *out);
+/* STK_ECORRUPT: the batch, packed or not, claims more rows than any column has bytes for. */
+int stk_arrow_rows_check(const stk_arrow_batch *b, const stk_arrow_schema *s, stk_error *err);
 /* All packed dictionaries of a file; their memory is the file's. */
 int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err);
 

@@ -2,117 +2,20 @@
 /* arrow_ipc.c - Arrow's IPC messages: a stream, or a file, which has marks around it and a list of
  * its messages at the end.  A file without that list (it was not closed) is read as a stream.
  *
- * Metadata are flatbuffers, read here by hand: a table's fields are found by its vtable, and every
- * place is checked before it is read.  Messages are walked once; of a record batch only the places
- * of its two tables (nodes, buffers) are kept, and these are looked into when a value is asked
- * for. */
+ * Metadata are flatbuffers (arrow_flat.h).  Messages are walked once; of a record batch only the
+ * places of its two tables (nodes, buffers) are kept, and these are looked into when a value is
+ * asked for. */
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "format/arrow.h"
+#include "format/arrow_flat.h"
 
 #define MAX_CHILDREN 20000u
 #define MARK "ARROW1"
-#define BLOCK 24u /* bytes of a footer's entry */
-
-/* ---- flatbuffers ---- */
-
-typedef struct table { /* at 0: there is none */
-    stk_bytes all;
-    size_t at, vtable;
-    uint32_t n; /* bytes of the vtable */
-} table;
-
-static uint64_t little(const uint8_t *p, uint32_t n)
-{
-    uint64_t v = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
-
-static int table_at(stk_bytes all, size_t at, table *out)
-{
-    int32_t back;
-    int64_t v;
-
-    *out = (table){ 0 };
-    if (at > all.len || all.len - at < 4)
-        return -1;
-    back = (int32_t)little(all.data + at, 4);
-    v = (int64_t)at - back;
-    if (v < 0 || (uint64_t)v > all.len || all.len - (size_t)v < 4)
-        return -1;
-    *out = (table){ all, at, (size_t)v, (uint32_t)little(all.data + v, 2) };
-    return out->n < 4 || out->n > all.len - (size_t)v ? -1 : 0;
-}
-
-/* Where field i of the table is, with room for `bytes`; 0: it is absent; -1: outside. */
-static int64_t place(const table *t, uint32_t i, uint32_t bytes)
-{
-    size_t slot = 4 + 2 * (size_t)i, at;
-
-    if (!t->at || slot + 2 > t->n)
-        return 0;
-    at = (size_t)little(t->all.data + t->vtable + slot, 2);
-    if (!at)
-        return 0;
-    at += t->at;
-    return at > t->all.len || t->all.len - at < bytes ? -1 : (int64_t)at;
-}
-
-static int64_t number_of(const table *t, uint32_t i, uint32_t bytes, int64_t otherwise)
-{
-    int64_t at = place(t, i, bytes);
-    uint64_t v;
-
-    if (at <= 0)
-        return otherwise;
-    v = little(t->all.data + at, bytes);
-    if (bytes == 4)
-        return (int32_t)v;
-    if (bytes == 2)
-        return (int16_t)v;
-    return (int64_t)v;
-}
-
-/* What field i points at: 0 absent, -1 outside. */
-static int64_t target(const table *t, uint32_t i)
-{
-    int64_t at = place(t, i, 4);
-    uint64_t to;
-
-    if (at <= 0)
-        return at;
-    to = (uint64_t)at + little(t->all.data + at, 4);
-    return to >= t->all.len ? -1 : (int64_t)to;
-}
-
-/* A table inside; out->at 0: it is absent. */
-static int table_in(const table *t, uint32_t i, table *out)
-{
-    int64_t to = target(t, i);
-
-    *out = (table){ 0 };
-    return to < 0 ? -1 : to ? table_at(t->all, (size_t)to, out) : 0;
-}
-
-/* A vector of `each` bytes an element; *data NULL: it is absent. */
-static int vector_in(const table *t, uint32_t i, uint32_t each, const uint8_t **data, uint32_t *n)
-{
-    int64_t to = target(t, i);
-
-    *data = NULL;
-    *n = 0;
-    if (to <= 0)
-        return (int)to;
-    if (t->all.len - (size_t)to < 4)
-        return -1;
-    *n = (uint32_t)little(t->all.data + to, 4);
-    *data = t->all.data + to + 4;
-    return (uint64_t)*n * each > t->all.len - (size_t)to - 4 ? -1 : 0;
-}
+#define BLOCK 24u   /* bytes of a footer's entry */
+#define VERSION_5 4 /* as metadata count theirs, from 0 */
 
 static int bad(stk_error *err)
 {
@@ -211,7 +114,15 @@ static void read_decimal(stk_arrow_field *f, const table *t)
     f->scale = (int32_t)scale;
 }
 
-static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
+/* Up to version 4 of the metadata unions had bits of validity too. */
+static void read_union(stk_arrow_field *f, const table *t, int64_t version)
+{
+    int dense = number_of(t, 0, 2, 0) != 0;
+
+    refuse(f, (dense ? 2u : 1u) + (version < VERSION_5), "unions are not read");
+}
+
+static void read_type(stk_arrow_field *f, int64_t kind, const table *t, int64_t version)
 {
     switch (kind) {
     case 1: set(f, STK_ARROW_NULL, 0); break;
@@ -237,7 +148,7 @@ static void read_type(stk_arrow_field *f, int64_t kind, const table *t)
     case 18: set_time(f, STK_I64, 'D', "smun"[number_of(t, 0, 2, 1) & 3]); break;
     case 12: set(f, STK_ARROW_LIST, 2); break;
     case 13: set(f, STK_ARROW_STRUCT, 1); break;
-    case 14: refuse(f, number_of(t, 0, 2, 0) ? 2 : 1, "unions are not read"); break;
+    case 14: read_union(f, t, version); break;
     case 15: read_fixed(f, STK_ARROW_FIXED, t); break;
     case 16: read_fixed(f, STK_ARROW_FIXED_LIST, t); break;
     case 17:
@@ -280,17 +191,22 @@ static int read_dictionary(stk_arrow_field *f, const table *t)
     return 0;
 }
 
-static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth,
-                         uint32_t *total, stk_error *err);
+typedef struct reading { /* a schema */
+    int64_t version;
+    uint32_t total; /* fields so far */
+} reading;
 
-static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32_t *total,
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, reading *r,
+                         stk_error *err);
+
+static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, reading *r,
                       stk_error *err)
 {
     const uint8_t *name;
     table type, dictionary;
     uint32_t len;
 
-    if (depth >= STK_ARROW_DEPTH || ++*total > MAX_CHILDREN)
+    if (depth >= STK_ARROW_DEPTH || ++r->total > MAX_CHILDREN)
         return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep",
                         MAX_CHILDREN, STK_ARROW_DEPTH);
     if (vector_in(t, 0, 1, &name, &len) < 0 || table_in(t, 3, &type) < 0 ||
@@ -300,14 +216,14 @@ static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, uint32
     if (!f->name)
         return stk_fail_nomem(err, len);
     f->nullable = number_of(t, 1, 1, 0) != 0;
-    read_type(f, number_of(t, 2, 1, 0) & 0xFF, &type);
+    read_type(f, number_of(t, 2, 1, 0) & 0xFF, &type, r->version);
     if (dictionary.at && read_dictionary(f, &dictionary) < 0)
         return bad(err);
-    return read_children(f, t, 5, depth, total, err);
+    return read_children(f, t, 5, depth, r, err);
 }
 
-static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth,
-                         uint32_t *total, stk_error *err)
+static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, reading *r,
+                         stk_error *err)
 {
     const uint8_t *list;
     uint32_t n;
@@ -326,14 +242,15 @@ static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_
         if (table_at(t->all, at + (size_t)little(t->all.data + at, 4), &child) < 0)
             return bad(err);
         f->n++;
-        STK_TRY(read_field(&f->child[k], &child, depth + 1, total, err));
+        STK_TRY(read_field(&f->child[k], &child, depth + 1, r, err));
     }
     return 0;
 }
 
-static int read_schema(stk_arrow_ipc *x, const table *t, stk_error *err)
+/* `version`: of the metadata that it is in. */
+static int read_schema(stk_arrow_ipc *x, const table *t, int64_t version, stk_error *err)
 {
-    uint32_t total = 0;
+    reading r = { .version = version };
 
     if (x->schema.n || x->schema.root.child)
         return stk_fail(err, STK_ECORRUPT, "a second schema");
@@ -342,7 +259,7 @@ static int read_schema(stk_arrow_ipc *x, const table *t, stk_error *err)
     x->schema.root.name = stk_strdup("");
     if (!x->schema.root.name)
         return stk_fail_nomem(err, 1);
-    STK_TRY(read_children(&x->schema.root, t, 1, 0, &total, err));
+    STK_TRY(read_children(&x->schema.root, t, 1, 0, &r, err));
     return stk_arrow_settle(&x->schema, err);
 }
 
@@ -462,21 +379,65 @@ static int ipc_view(const stk_arrow_column *c, uint32_t i, stk_bytes *out)
 
 static const stk_arrow_reach reach = { ipc_column, ipc_dictionary, ipc_view };
 
+#define PACKED_SOMEHOW                                                                             \
+    "the file is compressed in a way that is not known: write it with compression=None"
+
 static void read_packing(const table *t, stk_arrow_batch *out)
 {
     int64_t codec = number_of(t, 0, 1, 0);
 
     out->packed = codec == 0 ? STK_ARROW_LZ4 : codec == 1 ? STK_ARROW_ZSTD : 0;
     if (!out->packed || number_of(t, 1, 1, 0) != 0)
-        out->refused =
-            "the file is compressed in a way that is not known: write it with compression=None";
+        out->refused = PACKED_SOMEHOW;
 }
 
-static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_error *err)
+static int is_text(const uint8_t *s, uint32_t n, const char *text)
+{
+    return s && n == strlen(text) && !strncasecmp((const char *)s, text, n);
+}
+
+/* Arrow 0.17 had no place for the codec yet: it is among the message's own keys and values. */
+static int read_old_packing(const table *message, stk_arrow_batch *out)
+{
+    const uint8_t *list, *key, *value;
+    uint32_t n, n_key, n_value;
+
+    if (vector_in(message, 4, 4, &list, &n) < 0)
+        return -1;
+    for (uint32_t k = 0; k < n; k++) {
+        size_t at = (size_t)(list - message->all.data) + 4 * (size_t)k;
+        table pair;
+
+        if (table_at(message->all, at + (size_t)little(message->all.data + at, 4), &pair) < 0 ||
+            vector_in(&pair, 0, 1, &key, &n_key) < 0 ||
+            vector_in(&pair, 1, 1, &value, &n_value) < 0)
+            return -1;
+        if (!is_text(key, n_key, "ARROW:experimental_compression") ||
+            is_text(value, n_value, "uncompressed"))
+            continue;
+        out->packed = is_text(value, n_value, "lz4")    ? STK_ARROW_LZ4
+                      : is_text(value, n_value, "zstd") ? STK_ARROW_ZSTD
+                                                        : 0;
+        out->refused = out->packed ? NULL : PACKED_SOMEHOW;
+    }
+    return 0;
+}
+
+typedef struct message {
+    int64_t version;
+    table head;
+    stk_bytes body;
+    uint32_t order;
+} message;
+
+static int read_batch(const table *t, const message *m, stk_arrow_batch *out, stk_error *err)
 {
     table packed;
 
-    *out = (stk_arrow_batch){ .reach = &reach, .body = body.data, .body_len = body.len };
+    *out = (stk_arrow_batch){ .reach = &reach,
+                              .body = m->body.data,
+                              .body_len = m->body.len,
+                              .order = m->order };
     out->rows = (uint64_t)number_of(t, 0, 8, 0);
     if (out->rows > (uint64_t)1 << 62 || vector_in(t, 1, 16, &out->node, &out->n_nodes) < 0 ||
         vector_in(t, 2, 16, &out->buffer, &out->n_buffers) < 0 || table_in(t, 3, &packed) < 0 ||
@@ -484,15 +445,17 @@ static int read_batch(const table *t, stk_bytes body, stk_arrow_batch *out, stk_
         return bad(err);
     if (packed.at)
         read_packing(&packed, out);
+    else if (read_old_packing(&m->head, out) < 0)
+        return bad(err);
     return 0;
 }
 
-static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order,
-                     stk_error *err)
+static int add_batch(stk_arrow_ipc *x, const table *t, const message *m, stk_error *err)
 {
     stk_arrow_batch b;
 
-    STK_TRY(read_batch(t, body, &b, err));
+    STK_TRY(read_batch(t, m, &b, err));
+    STK_TRY(stk_arrow_rows_check(&b, &x->schema, err));
     if (x->n == x->cap) {
         uint64_t cap = x->cap ? 2 * x->cap : 16;
         stk_arrow_batch *grown = stk_grow(x->batch, x->n * sizeof b, cap * sizeof b);
@@ -503,7 +466,6 @@ static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t 
         x->cap = cap;
     }
     b.from = x;
-    b.order = order;
     b.first = x->rows;
     if (b.rows > ((uint64_t)1 << 62) - x->rows)
         return stk_fail(err, STK_ECORRUPT, "more than 2^62 rows");
@@ -512,16 +474,14 @@ static int add_batch(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t 
     return 0;
 }
 
-static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint32_t order,
-                          stk_error *err)
+static int add_dictionary(stk_arrow_ipc *x, const table *t, const message *m, stk_error *err)
 {
     stk_arrow_dictionary d = { .id = number_of(t, 0, 8, 0) };
     table data;
 
     if (table_in(t, 1, &data) < 0 || !data.at)
         return bad(err);
-    STK_TRY(read_batch(&data, body, &d.batch, err));
-    d.batch.order = order;
+    STK_TRY(read_batch(&data, m, &d.batch, err));
     d.more = number_of(t, 2, 1, 0) != 0;
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
@@ -539,13 +499,22 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, stk_bytes body, uint
 
 /* ---- messages ---- */
 
+static int version_check(int64_t version, stk_error *err)
+{
+    if (version == VERSION_5 || version == VERSION_5 - 1)
+        return 0;
+    return stk_fail(err, STK_ENOTSUP,
+                    "metadata of version %" PRId64 ": those of Arrow 0.8 and later are read, which "
+                    "are versions 4 and 5; write the file again with a newer Arrow",
+                    version + 1);
+}
+
 /* The message at *at: 1, and *at after it; 0: the stream ends here. */
-static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_error *err)
+static int message_at(stk_bytes in, size_t *at, message *m, stk_error *err)
 {
     size_t p = *at;
     uint64_t head, body;
-    table message, header;
-    stk_bytes meta, rest;
+    stk_bytes meta;
 
     if (in.len - p < 4)
         return 0;
@@ -564,19 +533,34 @@ static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_
                         "an Arrow message of %" PRIu64 " bytes of metadata is cut off", head);
     meta = (stk_bytes){ in.data + p, (size_t)head };
     p += head;
-    if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &message) < 0 ||
-        table_in(&message, 2, &header) < 0)
+    if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &m->head) < 0)
         return bad(err);
-    body = (uint64_t)number_of(&message, 3, 8, 0);
+    m->version = number_of(&m->head, 0, 2, 0);
+    STK_TRY(version_check(m->version, err));
+    body = (uint64_t)number_of(&m->head, 3, 8, 0);
     if (body > in.len - p)
         return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes is cut off",
                         body);
-    rest = (stk_bytes){ in.data + p, (size_t)body };
+    m->body = (stk_bytes){ in.data + p, (size_t)body };
     *at = p + body;
-    switch (number_of(&message, 1, 1, 0)) {
-    case 1: STK_TRY(read_schema(x, &header, err)); break;
-    case 2: STK_TRY(add_dictionary(x, &header, rest, order, err)); break;
-    case 3: STK_TRY(add_batch(x, &header, rest, order, err)); break;
+    return 1;
+}
+
+/* As message_at(), and what it says is taken. */
+static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_error *err)
+{
+    message m = { .order = order };
+    table header;
+    int rc = message_at(in, at, &m, err);
+
+    if (rc <= 0)
+        return rc;
+    if (table_in(&m.head, 2, &header) < 0)
+        return bad(err);
+    switch (number_of(&m.head, 1, 1, 0)) {
+    case 1: STK_TRY(read_schema(x, &header, m.version, err)); break;
+    case 2: STK_TRY(add_dictionary(x, &header, &m, err)); break;
+    case 3: STK_TRY(add_batch(x, &header, &m, err)); break;
     default: return stk_fail(err, STK_ENOTSUP, "an Arrow message that is not a table");
     }
     return 1;
@@ -587,6 +571,11 @@ static int walk(stk_arrow_ipc *x, stk_bytes file, stk_error *err)
     size_t at = file.len >= 8 && !memcmp(file.data, MARK, 6) ? 8 : 0;
     uint32_t order = 0;
     int rc = 1;
+
+    if (file.len >= 4 && !memcmp(file.data, "FEA1", 4))
+        return stk_fail(err, STK_ENOTSUP,
+                        "Feather version 1 is not read: write it again as version 2, "
+                        "feather.write_feather(feather.read_table(path), path)");
 
     while (rc == 1 && at < file.len) {
         size_t here = at;
@@ -642,6 +631,22 @@ static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, ui
     return 0;
 }
 
+/* Of the first batch, since the footer's own may be another. */
+static int64_t version_of(stk_bytes file, const table *footer)
+{
+    message m = { .version = VERSION_5 };
+    const uint8_t *block;
+    uint32_t n;
+    size_t at;
+
+    if (vector_in(footer, 3, BLOCK, &block, &n) == 0 && n) {
+        at = (size_t)little(block, 8);
+        if (at < file.len)
+            (void)message_at(file, &at, &m, NULL);
+    }
+    return m.version;
+}
+
 /* Dictionaries first, since batches may come before pieces of them.  What comes after the first
  * mark is not looked at: Polars writes its schema there without a length. */
 static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, stk_error *err)
@@ -651,7 +656,7 @@ static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, st
 
     if (table_in(footer, 1, &schema) < 0 || !schema.at)
         return bad(err);
-    STK_TRY(read_schema(x, &schema, err));
+    STK_TRY(read_schema(x, &schema, version_of(file, footer), err));
     STK_TRY(read_blocks(x, file, footer, 2, &order, err));
     return read_blocks(x, file, footer, 3, &order, err);
 }

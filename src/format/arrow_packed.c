@@ -13,6 +13,8 @@
 #define ENTRY 16u                          /* of the table: where it is, how long */
 #define DICTIONARY_MAX ((uint64_t)4 << 30) /* bytes of one */
 #define LZ4_MOST 255u                      /* bytes that a packed one makes at most */
+#define ZSTD_MOST (((uint64_t)128 << 10) / 4)
+#define BARE_ROWS ((uint64_t)1 << 24) /* of a batch without bytes for them: nulls have none */
 
 typedef struct span { /* buffers one after another */
     uint64_t first, n;
@@ -63,22 +65,72 @@ static uint64_t word(const uint8_t *p)
     return v;
 }
 
-/* Buffer i as it is stored, and how many bytes it makes. */
+/* Buffer i as it is stored, and how many bytes it makes.  A claim is held against what its codec
+ * makes of so many bytes at most: lz4 repeats 255 of one, zstd a block of 128 KiB of four. */
 static int stored(const stk_arrow_batch *b, uint64_t i, stk_bytes *in, uint64_t *makes)
 {
-    uint64_t at, n;
+    uint64_t most = b->packed == STK_ARROW_LZ4 ? LZ4_MOST : ZSTD_MOST, at, n;
 
     if (i >= b->n_buffers)
         return -1;
     at = word(b->buffer + ENTRY * i);
     n = word(b->buffer + ENTRY * i + 8);
-    if (at > b->body_len || n > b->body_len - at || (n && n < 8))
+    if (at > b->body_len || n > b->body_len - at || (b->packed && n && n < 8))
         return -1;
     *in = (stk_bytes){ b->body + at, (size_t)n };
-    *makes = n ? word(in->data) : 0;
+    *makes = b->packed && n ? word(in->data) : n;
+    if (!b->packed)
+        return 0;
     if (*makes == UINT64_MAX)
         *makes = n - 8;
-    return *makes > PTRDIFF_MAX || (b->packed == STK_ARROW_LZ4 && *makes / LZ4_MOST > n) ? -1 : 0;
+    return *makes > PTRDIFF_MAX || *makes / most > n ? -1 : 0;
+}
+
+/* Rows for which a field's buffers have bytes, at most; 0: none that say it. */
+static uint64_t field_rows(const stk_arrow_batch *b, const stk_arrow_field *f)
+{
+    static const uint8_t lists[2] = { 4, 8 };
+    uint64_t first = f->buffer + (uint64_t)stk_arrow_shift(b, f), valid = 0, a = 0, rows = 0;
+    uint64_t each = f->encoded                                ? stk_dtype_size(f->index)
+                    : f->type == STK_ARROW_BYTES || f->type == STK_ARROW_LIST ? lists[f->wide]
+                    : f->type == STK_ARROW_VIEW                               ? 16
+                    : f->type >= STK_ARROW_LIST                               ? 0
+                                                                              : f->width;
+    stk_bytes in;
+
+    if (f->type == STK_ARROW_NULL || stored(b, first, &in, &valid) < 0 ||
+        ((f->encoded || f->n_buffers > 1) && stored(b, first + 1, &in, &a) < 0))
+        return 0;
+    if (each)
+        rows = a / each;
+    else if (f->type == STK_ARROW_BOOL)
+        rows = 8 * a;
+    for (uint32_t i = 0; !f->encoded && !f->refused && i < f->n; i++) {
+        uint64_t of = field_rows(b, &f->child[i]);
+
+        if (f->type != STK_ARROW_STRUCT)
+            of = f->type == STK_ARROW_FIXED_LIST && f->width ? of / f->width : 0;
+
+        rows = of > rows ? of : rows;
+    }
+    return rows > 8 * valid ? rows : 8 * valid;
+}
+
+int stk_arrow_rows_check(const stk_arrow_batch *b, const stk_arrow_schema *s, stk_error *err)
+{
+    uint64_t most = BARE_ROWS;
+
+    for (uint32_t i = 0; i < s->root.n && b->rows > most; i++) {
+        uint64_t rows = field_rows(b, &s->root.child[i]);
+
+        most = rows > most ? rows : most;
+    }
+    if (b->rows <= most)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "a record batch that claims %" PRIu64
+                    " rows: its columns have bytes for %" PRIu64,
+                    b->rows, most);
 }
 
 static uint64_t rounded(uint64_t n)
