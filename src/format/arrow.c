@@ -3,10 +3,10 @@
 #include "format/arrow.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/mem.h"
 #include "base/text.h"
 
@@ -409,20 +409,16 @@ static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l,
     return plain_value(b, l, f, &values, at + values.offset, out, err);
 }
 
-/* Two's complement, the low word first. */
+/* Two's complement, the low byte first; its scale and width were checked. */
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value)
 {
-    int below = value.len && value.data[value.len - 1] >> 7;
+    stk_scaled d = { value.data, value.len, 0, l->path[l->depth - 1]->scale };
     double v = 0;
+    int rc = stk_scaled_f64(&d, &v);
 
-    for (size_t i = value.len / 4; i--;) {
-        uint32_t word;
-
-        memcpy(&word, value.data + 4 * i, 4);
-        v = v * 4294967296.0 + (below ? ~word : word);
-    }
-    v = below ? -v - 1 : v;
-    return v / pow(10, l->path[l->depth - 1]->scale);
+    assert(rc == 0);
+    (void)rc;
+    return v;
 }
 
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,

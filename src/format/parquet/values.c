@@ -5,9 +5,9 @@
  * INT96 as nanoseconds.  Where the stored form is that already, they are decoded in place. */
 #include "format/parquet/decode.h"
 
-#include <math.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/mem.h"
 #include "format/parquet/rle.h"
 
@@ -33,16 +33,6 @@ static int converts(const stk_pq_leaf *l)
            l->physical == STK_PQ_INT96 || stored_width(l) != l->width;
 }
 
-/* A two's complement integer of any width, most significant byte first. */
-static double big_endian(const uint8_t *p, size_t n)
-{
-    double v = n && p[0] & 128 ? -1 : 0;
-
-    for (size_t i = 0; i < n; i++)
-        v = v * 256 + p[i];
-    return v;
-}
-
 static int64_t julian_nanos(const uint8_t *p)
 {
     uint64_t ns;
@@ -53,22 +43,19 @@ static int64_t julian_nanos(const uint8_t *p)
     return (int64_t)(((uint64_t)day - 2440588u) * 86400000000000u + ns);
 }
 
-static void to_f64(const stk_pq_leaf *l, const uint8_t *src, size_t len, uint8_t *dst)
+static int to_f64(const stk_pq_leaf *l, const uint8_t *src, size_t len, uint8_t *dst,
+                  stk_error *err)
 {
+    stk_scaled d = { src, len, l->physical != STK_PQ_INT32 && l->physical != STK_PQ_INT64,
+                     l->scale };
     double v;
-    int32_t i;
-    int64_t k;
 
-    if (l->physical == STK_PQ_INT32) {
-        memcpy(&i, src, 4);
-        v = i;
-    } else if (l->physical == STK_PQ_INT64) {
-        memcpy(&k, src, 8);
-        v = (double)k;
-    } else
-        v = big_endian(src, len);
-    v /= pow(10, l->scale);
+    if (stk_scaled_f64(&d, &v) < 0)
+        return stk_fail(err, STK_ENOTSUP,
+                        "column %s has a decimal of %zu bytes: at most %d are read", l->name, len,
+                        STK_SCALED_BYTES);
     memcpy(dst, &v, 8);
+    return 0;
 }
 
 static int convert(const stk_pq_leaf *l, const uint8_t *src, uint64_t n, uint8_t *dst,
@@ -79,7 +66,7 @@ static int convert(const stk_pq_leaf *l, const uint8_t *src, uint64_t n, uint8_t
 
     for (uint64_t i = 0; i < n; i++, src += width, dst += l->width) {
         if (l->meaning == STK_PQ_DECIMAL)
-            to_f64(l, src, width, dst);
+            STK_TRY(to_f64(l, src, width, dst, err));
         else if (l->physical == STK_PQ_INT96) {
             v = julian_nanos(src);
             memcpy(dst, &v, 8);
@@ -221,7 +208,7 @@ static int decimals(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t
     if (rc == 0)
         rc = stk_pq_refs(d, encoding, in, n, &v, ref, err);
     for (uint64_t i = 0; rc == 0 && i < n; i++)
-        to_f64(d->leaf, v.data + ref[i].at, ref[i].len, dst + i * 8);
+        rc = to_f64(d->leaf, v.data + ref[i].at, ref[i].len, dst + i * 8, err);
     stk_free(ref);
     stk_pq_vector_fini(&v);
     return rc;

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of other programs, value by value: texts and floats of columns, old encodings of Arrow, decimals, claims that files make."""
+import random
+import struct
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+import stoker
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.feather as feather  # noqa: E402
+import pyarrow.parquet as pq  # noqa: E402
+
+
+def write_arrow(path, table, **options):
+    with pa.ipc.new_file(str(path), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as w:
+        w.write_table(table)
+    return str(path)
+
+
+def write(kind, folder, table):
+    """The table as a file of this kind, or as it is."""
+    if kind == "memory":
+        return table
+    path = folder / f"t.{kind.split('-')[0]}"
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind == "parquet-plain":
+        pq.write_table(table, path, use_dictionary=False)
+    elif kind == "hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as f:
+            for name in table.column_names:
+                values = table[name].to_pylist()
+                f[name] = values if isinstance(values[0], str) else np.array(values, table[name].type.to_pandas_dtype())
+    else:
+        write_arrow(path, table, compression=kind.partition("-")[2] or None)
+    return str(path)
+
+
+KINDS = ["parquet", "parquet-plain", "arrow", "arrow-zstd", "hdf5", "memory"]
+
+
+# ---- 12: columns ----
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", KINDS)
+def test_column_of_texts(tmp_path, kind):
+    """An empty text has no bytes of its own: the next one is at its address."""
+    rng = random.Random(12)
+    for texts in (["a", "", "b", "c"], ["", "x", "", "y"], [rng.choice(["", "Howard", "Ann", "a" * 70]) for _ in range(5000)]):
+        ds = stoker.open(write(kind, tmp_path, pa.table({"name": texts})))
+        rows = [ds[i]["name"] for i in range(4)]
+        assert ds.column("name").tolist() == texts == [r if isinstance(r, str) else r.decode() for r in rows] + texts[4:]
+
+
+def test_classes_of_texts(tmp_path):
+    """balance= and stratify= number classes by their whole text, also where it is empty or ends in NUL."""
+    names = ["", "a", "b", "a\0"]
+    table = pa.table({"name": [names[i % 4] for i in range(400)], "x": list(range(400))})
+    source = write("parquet", tmp_path, table)
+    for option in ({"balance": "name"}, {"stratify": "name", "shuffle": True}):
+        with stoker.Loader(source, {"x": "from(x)"}, batch_size=40, epoch_size=4000, seed=3, **option) as loader:
+            seen = np.array([x for b in loader for x in b["x"].tolist()])
+        counts = np.bincount(seen % 4, minlength=4)
+        assert counts.min() > 800, f"{option}: {counts}"
+    with pytest.raises(stoker.StokerError, match="weights must be numbers"):
+        stoker.Loader(source, {"x": "from(x)"}, weights="name")
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_floats_stay_floats(tmp_path, kind, dtype):
+    values = np.array([-0.0, 1.0, 2.0, 300.0], dtype)
+    ds = stoker.open(write(kind, tmp_path, pa.table({"x": pa.array(values), "n": [1, 2, 3, 4]})))
+    x = ds.column("x")
+    assert x.dtype == np.float64 == ds.columns["x"] and x.tolist() == values.tolist() and np.signbit(x[0])
+    assert ds.column("n").dtype == np.int64
+
+
+# ---- 13: old encodings of Arrow ----
+
+
+def tables_of(raw):
+    """(where it is, header's type) of the messages of a stream or file."""
+    at = 8 if raw[:6] == b"ARROW1" else 0
+    while True:
+        mark, n = struct.unpack_from("<II", raw, at)
+        assert mark == 0xFFFFFFFF
+        if not n:
+            return
+        start = at + 8
+        root = start + struct.unpack_from("<I", raw, start)[0]
+        kind = raw[field(raw, root, 1)]
+        yield root, kind
+        body = struct.unpack_from("<q", raw, field(raw, root, 3))[0] if field(raw, root, 3) else 0
+        at = start + n + body
+
+
+def field(raw, table, i):
+    """Where field i of a table is; 0: nowhere."""
+    vtable = table - struct.unpack_from("<i", raw, table)[0]
+    if 4 + 2 * i >= struct.unpack_from("<H", raw, vtable)[0]:
+        return 0
+    to = struct.unpack_from("<H", raw, vtable + 4 + 2 * i)[0]
+    return table + to if to else 0
+
+
+def forget(raw, table, i):
+    vtable = table - struct.unpack_from("<i", raw, table)[0]
+    struct.pack_into("<H", raw, vtable + 4 + 2 * i, 0)
+
+
+def as_of_0_17(path, table, codec, name):
+    """The codec in the message's own metadata, and nowhere else, as pyarrow 0.17 wrote it."""
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4, compression=codec)
+    with pa.ipc.new_file(str(path), table.schema, options=options) as w:
+        for batch in table.to_batches(max_chunksize=700):
+            w.write_batch(batch, custom_metadata={"other": "x", "ARROW:experimental_compression": name})
+    raw = bytearray(path.read_bytes())
+    batches = 0
+    for root, kind in tables_of(raw):
+        if kind == 3:
+            header = field(raw, root, 2)
+            forget(raw, header + struct.unpack_from("<I", raw, header)[0], 3)
+            batches += 1
+    assert batches == 3
+    path.write_bytes(raw)
+    return str(path)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_codec_in_the_messages_metadata(tmp_path, codec):
+    rng = np.random.default_rng(13)
+    table = pa.table({"x": rng.integers(0, 9, 2000), "s": [f"n{i % 7}" for i in range(2000)], "f": rng.random(2000)})
+    path = as_of_0_17(tmp_path / "old.feather", table, codec, codec.upper())
+    with pa.ipc.open_file(path) as f:
+        assert f.read_all().equals(table)               # what we wrote is what pyarrow takes it for
+    ds = stoker.open(path)
+    assert {n: ds.column(n).tolist() for n in table.column_names} == table.to_pydict()
+    other = as_of_0_17(tmp_path / "odd.feather", table, codec, "brotli")
+    with pytest.raises(stoker.StokerError, match="compressed in a way that is not known"):
+        stoker.open(other)[0]
+
+
+@pytest.mark.parametrize("version", ["V4", "V5"])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_unions_of_old_metadata_move_no_column(tmp_path, version, legacy):
+    """Up to version 4 a union had bits of validity: columns after it have other buffers."""
+    kinds = pa.array([0, 1, 0, 1], pa.int8())
+    parts = [pa.array([1, 2, 3, 4]), pa.array(["a", "b", "c", "d"])]
+    for union in (pa.UnionArray.from_sparse(kinds, parts), pa.UnionArray.from_dense(kinds, pa.array([0, 0, 1, 1], pa.int32()), parts)):
+        table = pa.table({"u": union, "after": pa.array([10, 20, None, 40])})
+        path = write_arrow(tmp_path / "u.arrow", table, metadata_version=getattr(pa.ipc.MetadataVersion, version), use_legacy_format=legacy)
+        got = stoker.open(path).column("after")
+        assert got[[0, 1, 3]].tolist() == [10, 20, 40] and np.isnan(got[2])
+
+
+def test_feather_of_version_1(tmp_path):
+    table, path = pa.table({"x": [1, 2, 3]}), tmp_path / "one.feather"
+    try:
+        feather.write_feather(table, str(path), version=1)
+    except Exception:                                   # a pyarrow that no longer writes it
+        path.write_bytes(b"FEA1" + bytes(200) + b"FEA1")
+    with pytest.raises(stoker.StokerError, match="Feather version 1 is not read: write it again"):
+        stoker.open(str(path))
+
+
+# ---- 15: decimals ----
+
+
+def decimals(rng, digits, scale, n):
+    most = 10 ** digits - 1
+    whole = [0, 1, -1, most, -most] + [rng.randint(-(10 ** rng.randint(1, digits)), 10 ** rng.randint(1, digits)) for _ in range(n)]
+    whole = [max(-most, min(most, w)) for w in whole]
+    return [Decimal(w).scaleb(-scale) for w in whole] if digits <= 28 else [Decimal(f"{w}E{-scale}") for w in whole]
+
+
+DECIMALS = [(9, 2), (18, 2), (18, 9), (28, 6), (38, 2), (38, 20), (38, 37), (76, 30), (76, 2)]
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["parquet", "parquet-plain", "parquet-int", "arrow", "arrow-zstd", "memory"])
+def test_decimals_are_rounded_once(tmp_path, kind):
+    """The double nearest to the decimal, as Python's float() has it, from every place where it is stored."""
+    rng = random.Random(15)
+    columns, want = {}, {}
+    for digits, scale in DECIMALS:
+        if digits > 18 and kind == "parquet-int":
+            continue
+        values = decimals(rng, digits, scale, 300) + ([Decimal("-990.79")] if scale == 2 else [Decimal(0)])
+        name = f"d{digits}_{scale}"
+        columns[name] = pa.array(values, pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale))
+        want[name] = [float(v) for v in values]
+    table = pa.table(columns)
+    if kind == "parquet-int":
+        path = str(tmp_path / "t.parquet")
+        pq.write_table(table, path, store_decimal_as_integer=True)
+        assert {c.physical_type for c in map(pq.ParquetFile(path).schema.column, range(len(columns)))} == {"INT32", "INT64"}
+    else:
+        path = write(kind, tmp_path, table)
+    ds = stoker.open(path)
+    for name in columns:
+        assert ds.column(name).tolist() == want[name], name
+        assert ds[3][name] == want[name][3]
+        if name.endswith("_2"):
+            assert len(stoker.open(path, where=f"{name} = -990.79")) == want[name].count(-990.79) > 0
