@@ -165,7 +165,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
 
     *out = NULL;
     if (bytes < place->len || bytes > limit)
-        return stk_fail(err, STK_ENOMEM,
+        return stk_fail(err, STK_ELIMIT,
                         "a block of %" PRIu64 " bytes that unpacks to %" PRIu64
                         " does not fit under memory_limit, which leaves %" PRIu64 " to reads",
                         place->len, place->unpacked, limit);

@@ -30,7 +30,8 @@ uint64_t stk_cache_held(const stk_cache *c); /* bytes of all blocks */
 int stk_cache_trim(stk_cache *c); /* drop all blocks that no one uses.  1: there were some */
 
 /* The block at `place` of a shard; it may not be read yet.  Ends with stk_block_put().  A new one
- * has room for what is read and for what that unpacks to.  STK_ELIMIT: there is none, for now. */
+ * has room for what is read and for what that unpacks to.  STK_ELIMIT: there is none, for now
+ * or, where it is larger than the account, at all. */
 int stk_cache_get(stk_cache *c, const stk_dataset *data, uint64_t shard, const stk_place *place,
                   stk_block **out, stk_error *err);
 void stk_block_put(stk_cache *c, stk_block *b);

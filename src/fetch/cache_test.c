@@ -213,7 +213,7 @@ static void limits(void **state)
     stk_error err;
 
     (void)state;
-    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM); /* never */
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT); /* never */
     assert_null(b);
     assert_int_equal(stk_account_take(&account, 900000), 1);
     place.len = 200000;
@@ -221,10 +221,10 @@ static void limits(void **state)
     stk_account_give(&account, 900000);
     place.len = 700000; /* fits, but not with what it unpacks to: said before anything is read */
     place.unpacked = 700000;
-    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM);
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT);
     assert_int_equal(atomic_load(&account.used), 0);
     place.unpacked = UINT64_MAX;
-    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ENOMEM);
+    assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), STK_ELIMIT);
     place.unpacked = 300000;
     assert_int_equal(stk_cache_get(c, data, 0, &place, &b, &err), 0);
     assert_int_equal(atomic_load(&account.used), 1000000); /* for both, before it is read */

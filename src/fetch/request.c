@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/lock.h"
 
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
@@ -28,6 +29,7 @@ int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_a
         return stk_fail_nomem(err, sizeof *r + fields * each);
     r->cache = cache;
     r->account = account;
+    r->most = account ? 0 : stk_memory_total() / 4;
     r->cap_want = fields;
     r->want = (stk_wanted *)(r + 1);
     r->hint_room = (stk_seek_room *)(r->want + fields);
@@ -92,7 +94,7 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
             cap = 0;
     }
     if (need > SIZE_MAX / 4 || !cap)
-        return stk_fail(err, need > SIZE_MAX / 4 ? STK_ENOMEM : STK_ELIMIT,
+        return stk_fail(err, STK_ELIMIT,
                         "its fields are %" PRIu64
                         " bytes, more than memory_limit leaves: raise memory_limit",
                         need);
@@ -189,6 +191,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         return r->account ? 0 : check_range(r, w, err);
     }
     w->place = (stk_place){ 0 };
+    r->lacks = 0; /* what it refuses is the sample's */
     STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
@@ -206,7 +209,8 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     if (!w->place.shared)
         return 0;
     r->blocks = 1;
-    r->lacks = w->place.len + w->place.unpacked;
+    if (__builtin_add_overflow(w->place.len, w->place.unpacked, &r->lacks))
+        r->lacks = UINT64_MAX;
     return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
@@ -293,6 +297,26 @@ static int reads_any(const stk_request *r, uint32_t n)
     return !n;
 }
 
+/* Even if all others let go, there is no room for it: a bad sample.  Without an account no one
+ * waits for room, so that what it takes is looked at here. */
+static int size_check(stk_request *r, int rc, stk_error *err)
+{
+    uint64_t most = r->account ? r->account->limit : r->most;
+    uint64_t need, lacks = rc == STK_ELIMIT ? r->lacks : r->total;
+
+    if ((rc < 0 && rc != STK_ELIMIT) || (rc == 0 && r->account))
+        return rc;
+    if (__builtin_add_overflow(held(r), lacks, &need) || need > most)
+        r->lacks = 0;
+    else
+        return rc;
+    return rc < 0 ? rc
+                  : stk_fail(err, STK_ELIMIT,
+                             "its fields take %" PRIu64 " bytes, and a sample may take a quarter "
+                             "of the memory, which is %" PRIu64,
+                             need, most);
+}
+
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
 {
     stk_shard_info shard;
@@ -304,6 +328,7 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     r->blocks = 0;
     r->unpacks = 0;
     r->late = 0;
+    r->lacks = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     if (!r->account) {
@@ -322,8 +347,7 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
         rc = reserve(r, r->total, err);
         place_reads(r, r->buf);
     }
-    if (rc == STK_ELIMIT && held(r) + r->lacks > r->account->limit)
-        rc = err->code = STK_ENOMEM; /* even if all others let go */
+    rc = size_check(r, rc, err);
     if (rc < 0)
         stk_request_end(r);
     return rc;

@@ -82,7 +82,8 @@ struct stk_request {
     int blocks;          /* some of its fields are in blocks */
     int unpacks;         /* some places have something to unpack */
     uint8_t *bytes;      /* where its reads begin, and rooms are counted from */
-    uint64_t lacks;      /* bytes that begin() asked for last */
+    uint64_t lacks;      /* bytes that begin() had no room for, for now; 0: it never will */
+    uint64_t most;       /* without an account: bytes that a sample may take */
     stk_file *file;
     uint8_t *buf;
     size_t cap;
@@ -109,8 +110,8 @@ void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
 /* Locate the fields want[0..n).number of r->entry, of r->data (UINT16_MAX: r->fallback stands in),
- * and plan the reads.  STK_ELIMIT: memory_limit is reached (for now: begin again when others
- * have let go). */
+ * and plan the reads.  STK_ELIMIT: memory_limit is reached, with r->lacks for now (begin again when
+ * others have let go), else by this sample alone, which is a bad one. */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares
  * one. */

@@ -322,10 +322,12 @@ static void limits(void **state)
     r->want[0].number = 2;
     assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     account.limit = PAD - 1;
-    assert_int_equal(stk_request_begin(r, 1, &err), STK_ENOMEM); /* never */
+    assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* never: a bad sample */
+    assert_int_equal(r->lacks, 0);
     account.limit = 2 * PAD;
     assert_int_equal(stk_account_take(&account, PAD + 1), 1);
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* not now */
+    assert_int_equal(r->lacks, PAD);
     stk_account_give(&account, PAD + 1);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = PAD;

@@ -235,7 +235,7 @@ static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
 {
     int rc = row_begin(w, r, err);
 
-    return rc == STK_ELIMIT ? stk_room_begin(w, r, row_begin, err) : rc;
+    return rc == STK_ELIMIT && r->lacks ? stk_room_begin(w, r, row_begin, err) : rc;
 }
 
 static const stk_row_table *table_of(const stk_request *r)

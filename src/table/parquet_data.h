@@ -28,6 +28,7 @@ typedef struct stk_pq_table { /* of one chunk; read-only once published */
     stk_pq_block *block;
     uint64_t rows;
     stk_pq_vector dictionary; /* leaf NULL: none */
+    uint64_t dictionary_bytes;
 } stk_pq_table;
 
 typedef struct stk_pq_shard { /* one file */
@@ -49,6 +50,7 @@ typedef struct stk_parquet { /* Thread: any, once opened. */
     stk_pq_field *field;
     stk_pq_shard *shard;
     void *points_file; /* row seek points as they were read; tables point into it */
+    _Atomic uint64_t dictionaries; /* bytes of all that tables hold */
 } stk_parquet;
 
 /* Do these names mean Parquet files: x.parquet, or a folder with such files below? */

@@ -8,6 +8,7 @@
  * nothing special. */
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/mem.h"
 #include "codec/unpack.h"
 #include "table/parquet_data.h"
@@ -19,6 +20,7 @@
 /* ---- making a table ---- */
 
 typedef struct maker {
+    const stk_parquet *of;
     stk_file *file;
     const stk_pq_chunk *chunk;
     stk_pq_decode decode;
@@ -140,15 +142,31 @@ static int add_page(maker *m, uint64_t at, const stk_pq_page *p, stk_error *err)
     return 0;
 }
 
+/* Dictionaries stay as long as the data set: all together they get a share of the memory. */
+static int dictionary_room(const maker *m, const stk_pq_page *p, stk_error *err)
+{
+    uint64_t most = stk_memory_total() / 4;
+    uint64_t have = atomic_load_explicit(&m->of->dictionaries, memory_order_relaxed);
+
+    if (have <= most && p->size <= most - have)
+        return 0;
+    return stk_fail(err, STK_ELIMIT,
+                    "a dictionary of %u bytes, and dictionaries may take a quarter of the memory, "
+                    "of which %" PRIu64 " bytes are left",
+                    p->size, have < most ? most - have : 0);
+}
+
 static int add_dictionary(maker *m, uint64_t at, const stk_pq_page *p, stk_error *err)
 {
     if (m->decode.dictionary || m->table->n_blocks)
         return stk_fail(err, STK_ECORRUPT, "a dictionary that is not the first page");
+    STK_TRY(dictionary_room(m, p, err));
     STK_TRY(get(m, at, (uint64_t)p->head + p->packed, err));
     STK_TRY(stk_pq_decode_dictionary(&m->decode,
                                      (stk_bytes){ m->bytes, p->head + (size_t)p->packed },
                                      &m->table->dictionary, err));
     m->decode.dictionary = &m->table->dictionary;
+    m->table->dictionary_bytes = p->size;
     return 0;
 }
 
@@ -195,7 +213,7 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
 {
     const stk_pq_file *f = p->shard[shard].meta;
     const stk_pq_leaf *l = &f->leaf[chunk % f->n_leaves];
-    maker m = { .chunk = &f->chunk[chunk], .table = t };
+    maker m = { .of = p, .chunk = &f->chunk[chunk], .table = t };
     const char *why = l->refused ? l->refused : m.chunk->refused;
     int rc;
 
@@ -232,6 +250,8 @@ int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const
     rc = make(p, shard, chunk, mine, err);
     if (rc == 0 && atomic_compare_exchange_strong_explicit(slot, &have, mine, memory_order_acq_rel,
                                                            memory_order_acquire)) {
+        atomic_fetch_add_explicit(&((stk_parquet *)(uintptr_t)p)->dictionaries,
+                                  mine->dictionary_bytes, memory_order_relaxed);
         *out = mine;
         return 0;
     }
