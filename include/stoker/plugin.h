@@ -87,6 +87,7 @@ typedef struct stk_file_info {
     uint64_t size;
     int64_t mtime_ns; /* 0 where there is none */
     char etag[64];    /* "" where there is none */
+    uint64_t id;      /* of the file among those of its machine; 0: not known */
 } stk_file_info;
 
 typedef struct stk_open_info { /* what is known of a file before it is opened */
@@ -185,6 +186,9 @@ struct stk_source {
      * in order of offsets, of which none is empty.  STK_PENDING: done() comes for each.  Else none
      * was begun, and each is given to submit().  May be NULL. */
     int (*submit_all)(stk_file *f, stk_io *list);
+    /* STK_ESTALE: the file was written to after it was opened.  recent: to have looked a moment ago
+     * is enough.  NULL: reads see to it, or it cannot happen. */
+    int (*unchanged)(stk_file *f, int recent, stk_error *err);
 };
 
 /* ---- format: how samples are in bytes ---- */

@@ -131,6 +131,15 @@ static int data_read(const stk_dataset *d, uint64_t sample, uint32_t field, void
     return stk_array_read(&of(d)->array[field], sample, 1, into, &rows, err);
 }
 
+static int data_unchanged(const stk_dataset *d, stk_error *err)
+{
+    const stk_arrays *s = of(d);
+
+    for (uint32_t i = 0; i < s->n; i++)
+        STK_TRY(stk_array_unchanged(&s->array[i], err));
+    return 0;
+}
+
 static void data_close(stk_dataset *d)
 {
     stk_arrays *s = (stk_arrays *)d;
@@ -149,6 +158,7 @@ static const stk_data_ops ops = {
     .fingerprint = data_fingerprint,
     .array = data_array,
     .read = data_read,
+    .unchanged = data_unchanged,
     .close = data_close,
 };
 

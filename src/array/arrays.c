@@ -4,7 +4,8 @@
  * A map is installed by compare-and-swap, so a lookup is one load.  Pages come in granules of
  * 2 MiB, each once: a byte a granule says that it is there.  The kernel may drop such pages again
  * when memory runs short and brings them back by itself.  A file that becomes shorter afterwards
- * would be a signal, so its size is asked for again now and then; what remains is the moment
+ * would be a signal, and one that is written to has rows that do not go together, so its size and
+ * time are asked for again now and then; what remains is the moment
  * between that look and the copy, and no map can close it: files are to be replaced, not rewritten
  * in place. */
 #include "array/arrays.h"
@@ -26,7 +27,6 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define LOOK_NS 2000000u /* between two looks at a file's size */
 #define MAX_KEPT 512u    /* files that are read stay open up to so many */
 #define MAX_MAPPED 64u   /* and so do files that are mapped, up to so many */
 
@@ -36,6 +36,7 @@ struct stk_map {
     stk_file *file; /* kept open; NULL: opened for every read */
     dev_t dev;      /* of what is mapped */
     ino_t ino;
+    int64_t mtime_ns; /* 0: not compared, as of what a cache holds */
     _Atomic uint64_t looked; /* when its size was last seen to be right */
     _Atomic uint8_t there[]; /* a granule each */
 };
@@ -53,10 +54,10 @@ void stk_map_close(stk_map **m)
     stk_free(x);
 }
 
-static int shorter(const char *name, uint64_t has, uint64_t had, stk_error *err)
+static int rewritten(const char *name, uint64_t has, uint64_t had, stk_error *err)
 {
     int rc = stk_fail(err, STK_ESTALE,
-                      "the file has %" PRIu64 " bytes and had %" PRIu64
+                      "the file was written to: it has %" PRIu64 " bytes and had %" PRIu64
                       " when it was opened: open it "
                       "again, and replace files instead of writing into them",
                       has, had);
@@ -85,6 +86,11 @@ static stk_map *map_new(size_t len, stk_error *err)
     return m;
 }
 
+static int64_t mtime_of(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_error *err)
 {
     struct stat st;
@@ -94,12 +100,13 @@ static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_er
     if (fstat(fd, &st))
         return system_failed(name, "look at the file", err);
     if ((uint64_t)st.st_size < size)
-        return shorter(name, (uint64_t)st.st_size, size, err);
+        return rewritten(name, (uint64_t)st.st_size, size, err);
     m = map_new(size, err);
     if (!m)
         return STK_ENOMEM;
     m->dev = st.st_dev;
     m->ino = st.st_ino;
+    m->mtime_ns = name[0] == '/' ? mtime_of(&st) : 0;
     m->len = size;
     if (size) {
         m->data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -183,7 +190,7 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
     if (rc == 0)
         rc = stk_file_stat(f, &info, err);
     if (rc == 0 && info.size < p->size)
-        rc = shorter(p->name, info.size, p->size, err);
+        rc = rewritten(p->name, info.size, p->size, err);
     if (rc == 0 && a->set->mapped && stk_file_fill(f, err) == STK_END)
         rc = stk_fail(err, STK_EIO, "it is no longer in the cache: open the data set again");
     if (rc == 0 && a->set->mapped) {
@@ -224,8 +231,8 @@ static int map_of(const stk_array *a, uint32_t part, stk_map **out, stk_error *e
     return 0;
 }
 
-/* Has what is mapped become shorter?  A file that was replaced is another one: ours lives on. */
-static int is_shorter(const stk_map *m, const char *name, uint64_t *size)
+/* Was what is mapped written to?  A file that was replaced is another one: ours lives on. */
+static int is_rewritten(const stk_map *m, const char *name, uint64_t *size)
 {
     struct stat st;
     int rc = m->file ? fstat(stk_file_fd(m->file), &st) : stat(name, &st);
@@ -233,7 +240,7 @@ static int is_shorter(const stk_map *m, const char *name, uint64_t *size)
     if (rc < 0 || st.st_dev != m->dev || st.st_ino != m->ino)
         return 0;
     *size = (uint64_t)st.st_size;
-    return *size < m->len;
+    return *size < m->len || (m->mtime_ns && m->mtime_ns != mtime_of(&st));
 }
 
 /* Where the kernel is too old to bring pages in, they come by the first access. */
@@ -246,8 +253,8 @@ static int granule_bring(stk_map *m, const char *name, size_t g, stk_error *err)
     do
         rc = madvise(m->data + at, len, MADV_POPULATE_READ);
     while (rc < 0 && (errno == EINTR || errno == EAGAIN));
-    if (rc < 0 && errno == EFAULT && is_shorter(m, name, &size))
-        return shorter(name, size, m->len, err);
+    if (rc < 0 && errno == EFAULT && is_rewritten(m, name, &size))
+        return rewritten(name, size, m->len, err);
     if (rc < 0 && errno != EINVAL)
         return system_failed(name, "read the file", err);
     atomic_store_explicit(&m->there[g], 1, memory_order_relaxed);
@@ -266,8 +273,8 @@ static int look_again(stk_map *m, const char *name, uint64_t now, stk_error *err
 {
     uint64_t size;
 
-    if (is_shorter(m, name, &size))
-        return shorter(name, size, m->len, err);
+    if (is_rewritten(m, name, &size))
+        return rewritten(name, size, m->len, err);
     atomic_store_explicit(&m->looked, now, memory_order_relaxed);
     return 0;
 }
@@ -276,7 +283,7 @@ static int map_ready(stk_map *m, const char *name, size_t at, size_t len, stk_er
 {
     uint64_t now = coarse_ns();
 
-    if (now - atomic_load_explicit(&m->looked, memory_order_relaxed) >= LOOK_NS)
+    if (now - atomic_load_explicit(&m->looked, memory_order_relaxed) >= STK_LOOK_NS)
         STK_TRY(look_again(m, name, now, err));
     for (size_t g = at / GRANULE; len && g <= (at + len - 1) / GRANULE; g++)
         if (!atomic_load_explicit(&m->there[g], memory_order_relaxed))
@@ -301,7 +308,7 @@ static int map_copy(const char *name, int fd, uint64_t size, stk_map **out, stk_
         rc = n < 0 && errno != EINTR ? system_failed(name, "read the file", err) : 0;
     }
     if (rc == 0 && got < m->len)
-        rc = shorter(name, got, size, err);
+        rc = rewritten(name, got, size, err);
     if (rc < 0)
         stk_map_close(&m);
     *out = m;
@@ -398,7 +405,7 @@ static int map_read(const stk_map *m, const stk_piece *p, uint64_t offset, void 
         return stk_piece_read(p, offset, into, len, err);
     rc = stk_file_read(m->file, p->offset + offset, into, len, err);
     if (rc < 0 && stk_file_stat(m->file, &info, NULL) == 0 && info.size < p->size)
-        return shorter(p->name, info.size, p->size, err);
+        return rewritten(p->name, info.size, p->size, err);
     if (rc < 0)
         stk_error_at(err, p->name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
@@ -501,4 +508,21 @@ void stk_arrays_close(stk_arrays **sp)
         array_fini(&s->array[i]);
     stk_free(s->array);
     stk_free(s);
+}
+
+int stk_array_unchanged(const stk_array *a, stk_error *err)
+{
+    for (uint32_t k = 0; k < a->n_parts; k++) {
+        stk_piece *p = &a->part[k];
+        stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
+        uint64_t size;
+
+        if (!m || !p->name)
+            continue;
+        if (m->file)
+            STK_TRY(stk_named_unchanged(p->name, m->file, err));
+        else if (m->dev && is_rewritten(m, p->name, &size))
+            return rewritten(p->name, size, m->len, err);
+    }
+    return 0;
 }

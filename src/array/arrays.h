@@ -81,6 +81,9 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, uint64_t *rows,
                    stk_error *err);
 
+/* STK_ESTALE: a file of it that was touched was written to or replaced since. */
+int stk_array_unchanged(const stk_array *a, stk_error *err);
+
 /* Say that rows will be wanted soon: starts reads where files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 

@@ -158,6 +158,9 @@ typedef struct stk_data_ops {
     /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it
      * has not; STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
     int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
+    /* When an epoch begins: STK_ESTALE where a file that is open was written to or replaced since,
+     * with its name.  NULL: no file stays open. */
+    int (*unchanged)(const stk_dataset *d, stk_error *err);
     const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
     void (*close)(stk_dataset *d);                               /* frees it; no one holds it */
 } stk_data_ops;
@@ -201,6 +204,9 @@ int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
  * `root` (NULL: the shard's folder) is where the name is relative to. */
 int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
                    uint64_t *len, stk_error *err);
+
+/* STK_ESTALE: an open file was written to, or is not the one of this name any more. */
+int stk_named_unchanged(const char *name, stk_file *f, stk_error *err);
 
 /* STK_ENOTSUP for a data set without an index: `what` is done with shards and their index. */
 static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)

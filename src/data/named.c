@@ -130,3 +130,18 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
     }
     return rc;
 }
+
+int stk_named_unchanged(const char *name, stk_file *f, stk_error *err)
+{
+    stk_file_info is;
+    int rc = stk_file_unchanged(f, 0, err);
+
+    /* One that is gone lives on in what is open. */
+    if (rc == 0 && f->source == &stk_source_local && stk_file_stat(f, &is, NULL) == 0 &&
+        stk_local_renamed(name, is.id))
+        rc = stk_fail(err, STK_ESTALE,
+                      "another file has this name now than when it was opened: open it again");
+    if (rc < 0)
+        stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}

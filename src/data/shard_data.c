@@ -281,6 +281,7 @@ static const stk_data_ops ops = {
     .locate = data_locate,
     .acquire = stk_shard_data_acquire,
     .release = stk_shard_data_release,
+    .unchanged = stk_shard_data_unchanged,
     .unpack = data_unpack,
     .pick = data_pick,
     .hint = data_hint,

@@ -65,6 +65,7 @@ void stk_shard_data_init(stk_shard_data *s, const stk_format *format);
 /* Of the table: in shards.c, because they are called for every row. */
 int stk_shard_data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 void stk_shard_data_release(const stk_dataset *d, uint64_t shard);
+int stk_shard_data_unchanged(const stk_dataset *d, stk_error *err);
 
 /* The seek points are others now. */
 void stk_shard_data_seek(stk_shard_data *s);

@@ -305,6 +305,35 @@ void stk_shards_release(stk_shards *s, uint64_t shard)
         release_lru(s, shard);
 }
 
+static int lru_unchanged(stk_shards *s, lru *l, stk_error *err)
+{
+    int rc = 0;
+
+    if (!l || l->pid != getpid())
+        return 0;
+    stk_mutex_lock(&l->lock);
+    for (uint64_t i = 0; rc == 0 && i < s->n; i++)
+        if (l->e[i].file)
+            rc = stk_named_unchanged(s->names.name[i], l->e[i].file, err);
+    stk_mutex_unlock(&l->lock);
+    return rc;
+}
+
+int stk_shard_data_unchanged(const stk_dataset *d, stk_error *err)
+{
+    stk_shards *s = ((const stk_shard_data *)d)->shards;
+    int rc = 0;
+
+    if (!s->files)
+        return lru_unchanged(s, atomic_load_explicit(&s->lru, memory_order_acquire), err);
+    for (uint64_t i = 0; rc == 0 && i < s->n; i++) {
+        stk_file *f = atomic_load_explicit(&s->files[i], memory_order_acquire);
+
+        rc = f ? stk_named_unchanged(s->names.name[i], f, err) : 0;
+    }
+    return rc;
+}
+
 int stk_shard_data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
 {
     stk_shards *s = ((const stk_shard_data *)d)->shards;

@@ -364,7 +364,7 @@ static int raw_check(stk_block *b)
     if (b->io.got < b->io.len)
         return stk_fail(&b->err, STK_ESTALE,
                         "the shard ends inside this block: it was cut after it was indexed");
-    return 0;
+    return b->io.file ? stk_file_unchanged(b->io.file, 0, &b->err) : 0;
 }
 
 /* Set the state and tell those who wait for it. */

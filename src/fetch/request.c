@@ -716,7 +716,7 @@ int stk_request_finish(stk_request *r, stk_error *err)
             return rc;
         }
     }
-    return 0;
+    return r->n_io && r->file ? stk_file_unchanged(r->file, 1, err) : 0;
 }
 
 /* ---- waiting ---- */

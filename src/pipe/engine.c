@@ -362,6 +362,20 @@ static void note_consumer(stk_engine *e)
     atomic_store_explicit(&e->figures.consumer_tid, (uint32_t)gettid(), memory_order_relaxed);
 }
 
+/* Are the files of an epoch that begins, or of one that is gone on with, those that were opened? */
+static int look_at_files(stk_engine *e, stk_error *err)
+{
+    const stk_plan_data *data = &e->plan->data;
+
+    if (e->looked == e->epoch + 1)
+        return 0;
+    for (uint32_t i = 0; i < data->n; i++)
+        if (data->set[i]->ops->unchanged)
+            STK_TRY(data->set[i]->ops->unchanged(data->set[i], err));
+    e->looked = e->epoch + 1;
+    return 0;
+}
+
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
     uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
@@ -373,6 +387,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         return 0;
     from = stk_now_ns();
     note_consumer(e);
+    STK_TRY(look_at_files(e, err));
     STK_TRY(stk_engine_start(e, err));
     stk_tune_look(e, from);
     if (e->plan->io.inline_mode)

@@ -112,6 +112,7 @@ struct stk_engine {
     int wanted;                        /* lock: the consumer has asked for the slot at the tail */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
+    uint64_t looked;                   /* epochs at whose beginning files were looked at */
     stk_held held;                     /* the consumer's; what next() hands out */
     stk_worker *repair_worker;         /* the consumer's; NULL: nothing had to be repaired so far */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */

@@ -22,7 +22,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/hash.h"
 
 #if __has_include(<linux/openat2.h>)
 #include <linux/openat2.h>
@@ -32,6 +35,9 @@ typedef struct local_file {
     stk_file base;
     int fd;
     _Atomic int plain; /* RWF_NOWAIT was refused once */
+    int watched;       /* it is a file of the user's, which no one is to write to */
+    stk_file_info was; /* when it was opened */
+    _Atomic uint64_t looked;
 } local_file;
 
 static const char *local_path(const char *url)
@@ -94,10 +100,9 @@ static int look_at(int fd, struct stat *st, int *sys)
 }
 
 /* For reads of any kind, which may wait. */
-static int make_regular(int opened, int *sys)
+static int make_regular(int opened, struct stat *st, int *sys)
 {
-    struct stat st;
-    int fd = look_at(opened, &st, sys);
+    int fd = look_at(opened, st, sys);
 
     if (fd < 0 || fcntl(fd, F_SETFL, 0) == 0)
         return fd;
@@ -123,10 +128,19 @@ int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err)
     return 0;
 }
 
+static stk_file_info info_of(const struct stat *st)
+{
+    return (stk_file_info){ .size = (uint64_t)st->st_size,
+                            .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 +
+                                        st->st_mtim.tv_nsec,
+                            .id = stk_mix64(stk_mix64((uint64_t)st->st_dev) ^ st->st_ino) | 1 };
+}
+
 static int file_new(int opened, const char *path, stk_file **out, stk_error *err)
 {
+    struct stat st;
     local_file *f;
-    int sys = 0, fd = make_regular(opened, &sys);
+    int sys = 0, fd = make_regular(opened, &st, &sys);
 
     if (fd < 0)
         return open_failed(path, sys, err);
@@ -137,6 +151,8 @@ static int file_new(int opened, const char *path, stk_file **out, stk_error *err
     }
     f->base.source = &stk_source_local;
     f->fd = fd;
+    f->watched = S_ISREG(st.st_mode) != 0;
+    f->was = info_of(&st);
     atomic_init(&f->plain, 0);
     *out = &f->base;
     return 0;
@@ -145,7 +161,9 @@ static int file_new(int opened, const char *path, stk_file **out, stk_error *err
 int stk_local_take(int fd, stk_file **out, stk_error *err)
 {
     *out = NULL;
-    return file_new(fd, "a file of the cache", out, err);
+    STK_TRY(file_new(fd, "a file of the cache", out, err));
+    ((local_file *)*out)->watched = 0; /* it is filled while it is read */
+    return 0;
 }
 
 static int local_open(const stk_open_info *o, stk_file **out, stk_error *err)
@@ -248,10 +266,10 @@ static int local_ready(stk_file *file, int wait, stk_file_info *out, stk_error *
     off_t end;
     char text[96];
 
-    memset(out, 0, sizeof *out);
     if (fstat(f->fd, &st))
         return stk_fail(err, STK_EIO, "can't stat the file: %s",
                         strerror_r(errno, text, sizeof text));
+    *out = info_of(&st);
     end = st.st_size;
     if (S_ISBLK(st.st_mode)) { /* a device's size is where it ends */
         end = lseek(f->fd, 0, SEEK_END);
@@ -260,7 +278,46 @@ static int local_ready(stk_file *file, int wait, stk_file_info *out, stk_error *
                             strerror_r(errno, text, sizeof text));
     }
     out->size = (uint64_t)end;
-    out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return 0;
+}
+
+static uint64_t coarse_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int stk_local_renamed(const char *url, uint64_t id)
+{
+    struct stat st;
+
+    return stat(local_path(url), &st) == 0 && info_of(&st).id != id;
+}
+
+static int local_unchanged(stk_file *file, int recent, stk_error *err)
+{
+    local_file *f = (local_file *)file;
+    uint64_t now;
+    struct stat st;
+    stk_file_info is;
+
+    if (!f->watched)
+        return 0;
+    now = coarse_ns();
+    if (recent && now - atomic_load_explicit(&f->looked, memory_order_relaxed) < STK_LOOK_NS)
+        return 0;
+    if (fstat(f->fd, &st) < 0) /* reads say what is wrong */
+        return 0;
+    is = info_of(&st);
+    if (is.size != f->was.size || is.mtime_ns != f->was.mtime_ns)
+        return stk_fail(err, STK_ESTALE,
+                        "the file was written to after it was opened (it has %" PRIu64
+                        " bytes and had %" PRIu64 "): open it again, and replace files instead of "
+                        "writing into them",
+                        is.size, f->was.size);
+    atomic_store_explicit(&f->looked, now, memory_order_relaxed);
     return 0;
 }
 
@@ -353,4 +410,5 @@ const stk_source stk_source_local = {
     .try_read = local_try_read,
     .close = local_close,
     .fd = local_fd,
+    .unchanged = local_unchanged,
 };

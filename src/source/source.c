@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LARGE ((size_t)64 << 10) /* bytes of a read next to which a look at the file is nothing */
+
 long stk_io_pause_ns(uint32_t failed)
 {
     return 2000000L << (2 * (failed - 1)); /* 2, 8, 32 ms */
@@ -83,7 +85,13 @@ int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file *
 
 int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err)
 {
+    *out = (stk_file_info){ 0 };
     return f->source->ready(f, 1, out, err);
+}
+
+int stk_file_unchanged(stk_file *f, int recent, stk_error *err)
+{
+    return f->source->unchanged ? f->source->unchanged(f, recent, err) : 0;
 }
 
 int stk_file_fd(const stk_file *f)
@@ -108,11 +116,12 @@ int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error
     if (io.rc < 0)
         stk_fail(err, io.rc, "reading %zu bytes failed: %s", len,
                  stk_io_reason(&io, text, sizeof text));
-    else if (io.got < len)
+    else if ((io.rc = stk_file_unchanged(f, len < LARGE && io.got == len, err)) == 0 &&
+             io.got < len)
         io.rc = stk_fail(err, STK_ECORRUPT,
                          "the file ends after %zu of %zu bytes wanted here: it was cut short",
                          io.got, len);
-    else
+    if (io.rc == 0)
         return 0;
     stk_error_at(err, NULL, offset, (stk_bytes){ 0 });
     return io.rc;

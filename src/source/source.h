@@ -39,8 +39,14 @@ void stk_source_look(void);
 #define STK_REASON_MAX 128
 const char *stk_io_reason(const stk_io *io, char *text, size_t size);
 
+/* STK_ESTALE: the file was written to after it was opened, so that what was read before and after
+ * may not go together.  Asked after a read: writing tells the time first.  recent: to have looked
+ * STK_LOOK_NS ago is enough, for reads of single rows. */
+#define STK_LOOK_NS 2000000u
+int stk_file_unchanged(stk_file *f, int recent, stk_error *err);
+
 /* Exactly len bytes at offset, waiting and trying again as above; a short file is STK_ECORRUPT with
- * the offset. */
+ * the offset.  STK_ESTALE: as stk_file_unchanged() has it. */
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
@@ -52,6 +58,9 @@ int stk_file_fill(stk_file *f, stk_error *err);
 /* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is
  * the caller's to close. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
+
+/* 1: the name is another file's than the one with this id (stk_file_info). */
+int stk_local_renamed(const char *url, uint64_t id);
 
 /* The local file of an open descriptor, which is its own from then on, or closed on failure. */
 int stk_local_take(int fd, stk_file **out, stk_error *err);

@@ -52,20 +52,43 @@ static const stk_arrow_batch *batch_of(const stk_arrow_shard *s, uint64_t row)
     return &s->batch[lo];
 }
 
-/* Before each touch of the map: past the end of a file that was cut short there is a signal. */
+/* Before each touch of the map: past the end of a file that was cut short there is a signal, and
+ * what was written into it since does not go with what was read before. */
 static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
 {
     const stk_arrow_shard *s = &a->shard[shard];
+    uint64_t size = a->base.file[shard].size;
     struct stat st;
 
-    if (!s->map || (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= a->base.file[shard].size))
+    if (!s->map)
         return 0;
-    stk_fail(
-        err, STK_ESTALE,
-        "the file is shorter than when it was opened: open it again, and replace files instead of "
-        "writing into them");
+    if (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= size &&
+        (!s->mtime_ns ||
+         s->mtime_ns == (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec))
+        return 0;
+    stk_fail(err, STK_ESTALE,
+             "the file is %s when it was opened: open it again, and replace files instead of "
+             "writing into them",
+             (uint64_t)st.st_size < size ? "shorter than" : "not what it was");
     stk_error_at(err, a->base.names.name[shard], STK_NO_OFFSET, (stk_bytes){ 0 });
     return STK_ESTALE;
+}
+
+static int data_unchanged(const stk_dataset *d, stk_error *err)
+{
+    const stk_arrow *a = of(d);
+    int rc = 0;
+
+    for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++) {
+        rc = still_whole(a, i, err);
+        if (rc == 0 && a->shard[i].mtime_ns && stk_local_renamed(a->base.names.name[i],
+                                                                 a->base.file[i].id)) {
+            rc = stk_fail(err, STK_ESTALE,
+                          "another file has this name now than when it was opened: open it again");
+            stk_error_at(err, a->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+        }
+    }
+    return rc;
 }
 
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
@@ -95,7 +118,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
     STK_TRY(still_whole(of(d), job->shard, err));
-    return stk_arrow_make(of(d), job, err);
+    STK_TRY(stk_arrow_make(of(d), job, err));
+    return still_whole(of(d), job->shard, err);
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
@@ -157,5 +181,6 @@ const stk_data_ops stk_arrow_ops = {
     .unpack = data_unpack,
     .pick = data_pick,
     .span = data_span,
+    .unchanged = data_unchanged,
     .close = data_close,
 };

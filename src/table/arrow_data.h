@@ -21,6 +21,7 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     stk_arrow_ipc *ipc;
     void *map;
     int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
+    int64_t mtime_ns; /* 0: not compared, as of what a cache holds */
 } stk_arrow_shard;
 
 typedef struct stk_arrow {           /* Thread: any, once opened. */

@@ -29,6 +29,8 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
     STK_TRY(stk_file_stat(f, &info, err));
     t->size = info.size;
     t->mtime_ns = info.mtime_ns;
+    t->id = info.id;
+    s->mtime_ns = f->source == &stk_source_local ? info.mtime_ns : 0;
     rc = stk_file_fill(f, err); /* remote: into the host cache, all of it */
     if (rc < 0 && rc != STK_END)
         return rc;

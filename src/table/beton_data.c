@@ -153,6 +153,7 @@ static const stk_data_ops ops = {
     .locate = data_locate,
     .acquire = stk_table_acquire,
     .unpack = data_unpack,
+    .unchanged = stk_table_unchanged,
     .close = data_close,
 };
 
@@ -232,6 +233,7 @@ static int read_shard(stk_beton_data *b, uint64_t i, stk_error *err)
         rc = stk_file_stat(f, &info, err);
     b->base.file[i].size = info.size;
     b->base.file[i].mtime_ns = info.mtime_ns;
+    b->base.file[i].id = info.id;
     if (rc == 0)
         rc = read_open(&b->shard[i], f, info.size, err);
     stk_file_close(&f);

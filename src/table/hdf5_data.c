@@ -313,5 +313,6 @@ const stk_data_ops stk_hdf5_ops = {
     .unpack = data_unpack,
     .pick = data_pick,
     .span = data_span,
+    .unchanged = stk_table_unchanged,
     .close = data_close,
 };

@@ -60,6 +60,7 @@ void stk_hdf5_mapped(const stk_hdf5_at *at, stk_place *place)
         return;
     map = map_get(at->h, at->shard, fd);
     if (map && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= f->size &&
+        stk_file_unchanged(file, 0, NULL) == 0 && /* reading it is an error then */
         in_memory(map + place->offset, place->len))
         place->here = (stk_bytes){ map + place->offset, (size_t)place->len };
 }

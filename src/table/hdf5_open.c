@@ -103,6 +103,7 @@ static int read_sets(stk_hdf5 *h, uint64_t i, stk_error *err)
         rc = stk_file_stat(f, &info, err);
     h->base.file[i].size = info.size;
     h->base.file[i].mtime_ns = info.mtime_ns;
+    h->base.file[i].id = info.id;
     if (rc == 0)
         rc = stk_h5_file_init(&s->head, f, err);
     if (rc == 0)

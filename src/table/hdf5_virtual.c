@@ -134,6 +134,7 @@ static int read_source(stk_hdf5_source *s, const char *name, stk_error *err)
         rc = stk_fail(err, STK_ESTALE, "it changed while it was opened");
     t->size = info.size;
     t->mtime_ns = info.mtime_ns;
+    t->id = info.id;
     if (rc == 0)
         rc = stk_h5_file_init(&shard->head, f, err);
     if (rc == 0)

@@ -350,7 +350,8 @@ static void data_close(stk_dataset *d)
 #define OPS                                                                                        \
     STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint,                    \
                    .locate = data_locate, .acquire = stk_table_acquire, .unpack = data_unpack,     \
-                   .pick = data_pick, .verify = data_verify, .close = data_close
+                   .pick = data_pick, .verify = data_verify, \
+    .unchanged = stk_table_unchanged, .close = data_close
 
 const stk_data_ops stk_mds_ops = { .name = "mds", .plural = "MDS shards", OPS };
 const stk_data_ops stk_litdata_ops = { .name = "litdata", .plural = "LitData chunks", OPS };

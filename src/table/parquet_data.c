@@ -235,6 +235,7 @@ const stk_data_ops stk_parquet_ops = {
     .pick = data_pick,
     .rest = data_rest,
     .span = data_span,
+    .unchanged = stk_table_unchanged,
     .close = data_close,
 };
 

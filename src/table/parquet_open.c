@@ -29,6 +29,7 @@ static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
     STK_TRY(stk_file_stat(f, &info, err));
     t->size = info.size;
     t->mtime_ns = info.mtime_ns;
+    t->id = info.id;
     memcpy(t->etag, info.etag, sizeof t->etag);
     if (t->size < 12)
         return stk_fail(err, STK_ECORRUPT, "not a Parquet file: it has %" PRIu64 " bytes", t->size);

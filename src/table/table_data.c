@@ -229,7 +229,7 @@ static int compare(const stk_table *t, const stk_table_file *was, stk_file *f, s
         return stk_fail(err, STK_ESTALE, "the file has %" PRIu64 " bytes, and %s says %" PRIu64,
                         now.size, t->list, was->size);
     if (now.size != was->size || (was->mtime_ns && now.mtime_ns != was->mtime_ns) ||
-        (was->etag[0] && strcmp(now.etag, was->etag) != 0))
+        (was->id && now.id != was->id) || (was->etag[0] && strcmp(now.etag, was->etag) != 0))
         return stk_fail(err, STK_ESTALE,
                         "the file is another one than when the data set was opened: open it again");
     return 0;
@@ -262,6 +262,19 @@ int stk_table_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_
     }
     stk_file_close(&mine);
     *out = have;
+    return rc;
+}
+
+int stk_table_unchanged(const stk_dataset *d, stk_error *err)
+{
+    const stk_table *t = of(d);
+    int rc = 0;
+
+    for (uint64_t i = 0; rc == 0 && i < t->names.n; i++) {
+        stk_file *f = atomic_load_explicit(&t->file[i].file, memory_order_acquire);
+
+        rc = f ? stk_named_unchanged(t->names.name[i], f, err) : 0;
+    }
     return rc;
 }
 

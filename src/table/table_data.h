@@ -18,6 +18,7 @@ typedef struct stk_table_file {
     uint64_t size;            /* bytes */
     int64_t mtime_ns;         /* 0: not compared */
     char etag[64];            /* "": not compared */
+    uint64_t id;              /* 0: not compared */
     uint64_t print;           /* of its content; 0: none */
     _Atomic(stk_file *) file; /* opened at first touch, then kept */
 } stk_table_file;
@@ -70,6 +71,7 @@ int stk_table_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_
 /* In its place where nothing is read: bytes are in memory, or unpack() gets them. */
 int stk_table_no_file(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
 void stk_table_release(const stk_dataset *d, uint64_t shard);
+int stk_table_unchanged(const stk_dataset *d, stk_error *err);
 /* For kinds whose unpack() knows columns taken together. */
 int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
                      stk_error *err);
