@@ -11,11 +11,11 @@
 #include "base/cpu.h"
 #include "base/lock.h"
 
-#define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
 #define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
-#define KEPT_FIELDS 256     /* of a request that a data set keeps */
 #define ALIGN 64u           /* of what ranges unpack to */
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
+#define LARGE (64 * 1024)   /* bytes next to which a look at the file is nothing */
+#define LOOK_EVERY 16u
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
                      stk_error *err)
@@ -304,8 +304,6 @@ static int size_check(stk_request *r, int rc, stk_error *err)
     uint64_t most = r->account ? r->account->limit : r->most;
     uint64_t need, lacks = rc == STK_ELIMIT ? r->lacks : r->total;
 
-    if ((rc < 0 && rc != STK_ELIMIT) || (rc == 0 && r->account))
-        return rc;
     if (__builtin_add_overflow(held(r), lacks, &need) || need > most)
         r->lacks = 0;
     else
@@ -346,10 +344,13 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
     if (rc == 0 && r->account) {
         rc = reserve(r, r->total, err);
         place_reads(r, r->buf);
+    } else if (rc == 0) {
+        rc = size_check(r, rc, err);
     }
-    rc = size_check(r, rc, err);
-    if (rc < 0)
+    if (rc < 0) {
+        rc = rc == STK_ELIMIT ? size_check(r, rc, err) : rc;
         stk_request_end(r);
+    }
     return rc;
 }
 
@@ -690,6 +691,13 @@ static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
     return 0;
 }
 
+/* Is the file that was read still the one that was opened?  Of small rows each 16th asks: a look at
+ * the clock for every one is 4 % of what a row costs. */
+static int look(stk_request *r, stk_error *err)
+{
+    return r->n_io && r->file ? stk_file_unchanged(r->file, 1, err) : 0;
+}
+
 int stk_request_finish(stk_request *r, stk_error *err)
 {
     for (uint32_t i = 0; i < r->n; i++) {
@@ -716,7 +724,7 @@ int stk_request_finish(stk_request *r, stk_error *err)
             return rc;
         }
     }
-    return r->n_io && r->file ? stk_file_unchanged(r->file, 1, err) : 0;
+    return ++r->reads % LOOK_EVERY && r->total < LARGE ? 0 : look(r, err);
 }
 
 /* ---- waiting ---- */
@@ -760,50 +768,6 @@ static int wait_blocks(stk_request *r, stk_error *err)
     while ((rc = stk_request_finish(r, err)) == STK_PENDING)
         waiting_wait(&p);
     return rc;
-}
-
-int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err)
-{
-    stk_request *r = atomic_exchange_explicit(&ds->idle, NULL, memory_order_acq_rel);
-    stk_cache *blocks = NULL;
-    int rc = 0;
-
-    if (ds->can & STK_DATA_BLOCKS)
-        rc = stk_cache_of_process(&ds->blocks, BLOCKS_MAX, &blocks, err);
-    if (r && r->cap_want < fields)
-        stk_request_close(&r);
-    if (rc == 0 && !r)
-        rc = stk_request_open(&r, fields, NULL, NULL, err);
-    if (rc < 0) {
-        stk_request_close(&r);
-        return rc;
-    }
-    r->data = ds;
-    r->cache = blocks;
-    *out = r;
-    return 0;
-}
-
-void stk_dataset_request_done(stk_dataset *ds, stk_request **rp)
-{
-    stk_request *r = *rp;
-
-    *rp = NULL;
-    if (!r)
-        return;
-    stk_request_end(r);
-    if (r->cap_want <= KEPT_FIELDS)
-        r = atomic_exchange_explicit(&ds->idle, r, memory_order_acq_rel);
-    stk_request_close(&r);
-}
-
-void stk_dataset_rest(stk_dataset *ds)
-{
-    stk_request *r = atomic_exchange_explicit(&ds->idle, NULL, memory_order_acq_rel);
-    stk_cache *blocks = atomic_exchange_explicit(&ds->blocks, NULL, memory_order_acq_rel);
-
-    stk_request_close(&r);
-    stk_cache_close(&blocks);
 }
 
 int stk_request_wait(stk_request *r, void *dst, stk_error *err)

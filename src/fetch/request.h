@@ -80,6 +80,7 @@ struct stk_request {
     uint64_t total;      /* bytes of all reads, and of what ranges unpack to */
     uint64_t shard_size; /* without an account */
     int blocks;          /* some of its fields are in blocks */
+    uint32_t reads;      /* samples that had something read */
     int unpacks;         /* some places have something to unpack */
     uint8_t *bytes;      /* where its reads begin, and rooms are counted from */
     uint64_t lacks;      /* bytes that begin() had no room for, for now; 0: it never will */
