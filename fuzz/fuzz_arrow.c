@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     volatile unsigned all = 0;
     stk_error err;
 
-    if (stk_arrow_ipc_open(&x, (stk_bytes){ data, size }, &err) < 0)
+    if (stk_arrow_ipc_open(&x, (stk_bytes){ data, size }, -1, &err) < 0)
         return 0;
     if (stk_arrow_dictionaries_unpack(x, stk_arrow_unpack_buffer, &err) < 0)
         x->n = 0;

@@ -171,3 +171,42 @@ def test_rows_by_number_and_columns(tmp_path, kind):
         with pytest.raises(stoker.StokerError, match="written to|not what it was|another one") as e:
             use()
         assert path.name in str(e.value)
+
+
+def test_cut_while_a_packed_file_is_read(tmp_path):
+    """Packed buffers are read and not mapped: cut to nothing meanwhile, over and over, it is an error and never a signal."""
+    check_python("""
+        import os, sys, threading
+        sys.modules["torch"] = None
+        import numpy as np, pyarrow as pa, stoker
+        path, raw = sys.argv[1], None
+        table = pa.table({"x": np.arange(60000), "s": [f"text {i}" for i in range(60000)]})
+        with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as f:
+            f.write_table(table, max_chunksize=500)
+        raw = open(path, "rb").read()
+        errors = 0
+        for turn in range(40):
+            with open(path, "wb") as f:
+                f.write(raw)
+            ds = stoker.open(path)
+            read, rows = threading.Event(), 0
+            def cut():
+                read.wait(60)
+                os.truncate(path, 0)
+            thread = threading.Thread(target=cut)
+            thread.start()
+            try:
+                with stoker.Loader(ds, {"x": "from(x)", "s": "from(s)"}, batch_size=50, num_workers=2, shuffle=True, seed=turn, prefetch=2) as loader:
+                    for batch in loader:
+                        rows += len(batch["s"])
+                        assert all(s == f"text {x}" for x, s in zip(batch["x"].tolist(), batch["s"]))
+                        if rows > 50 * turn:
+                            read.set()
+                    next(iter(loader))
+            except stoker.StokerError as e:
+                assert path in str(e), e
+                errors += 1
+            read.set()
+            thread.join()
+        assert errors == 40, errors
+        """, str(tmp_path / "t.arrow"))

@@ -210,3 +210,127 @@ def test_decimals_are_rounded_once(tmp_path, kind):
         assert ds[3][name] == want[name][3]
         if name.endswith("_2"):
             assert len(stoker.open(path, where=f"{name} = -990.79")) == want[name].count(-990.79) > 0
+
+
+# ---- 17: claims and limits ----
+
+
+def zigzag(n):
+    n = (n << 1) ^ (n >> 63)
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def thrift(*fields):
+    """A struct of Thrift's compact protocol: (id, value), a value being an int (i32), ("l", int), bytes, a list of bytes or structs, a struct."""
+    out, last = b"", 0
+    for number, value in fields:
+        kind = 5 if isinstance(value, int) else 6 if value[0] == "l" else 9 if isinstance(value, list) else 8 if isinstance(value, bytes) else 12
+        out += bytes([(number - last) << 4 | kind])
+        last = number
+        out += coded(value)
+    return ("s", out + b"\0")
+
+
+def coded(value):
+    if isinstance(value, int):
+        return zigzag(value)
+    if isinstance(value, bytes):
+        return bytes(varint(len(value))) + value
+    if isinstance(value, list):
+        kind = 5 if isinstance(value[0], int) else 8 if isinstance(value[0], bytes) else 12
+        head = bytes([len(value) << 4 | kind]) if len(value) < 15 else bytes([0xF0 | kind]) + bytes(varint(len(value)))
+        return head + b"".join(map(coded, value))
+    return zigzag(value[1]) if value[0] == "l" else value[1]
+
+
+def varint(n):
+    while n > 127:
+        yield n & 127 | 128
+        n >>= 7
+    yield n
+
+
+def parquet_of(columns, rows):
+    """A file with one row group: columns of byte arrays, each one page: (name, codec, unpacked size that it claims, packed bytes)."""
+    out, chunks = b"PAR1", []
+    for name, codec, size, packed in columns:
+        page = thrift((1, 0), (2, size), (3, len(packed)), (5, thrift((1, rows), (2, 0), (3, 3), (4, 3))))[1] + packed
+        meta = thrift((1, 6), (2, [0]), (3, [name.encode()]), (4, codec), (5, ("l", rows)), (6, ("l", len(page) + size)), (7, ("l", len(page))),
+                      (9, ("l", len(out))))
+        chunks.append(thrift((2, ("l", len(out))), (3, meta)))
+        out += page
+    schema = [thrift((4, b"root"), (5, len(columns)))] + [thrift((1, 6), (3, 0), (4, name.encode())) for name, *_ in columns]
+    group = thrift((1, chunks), (2, ("l", len(out))), (3, ("l", rows)))
+    footer = thrift((1, 1), (2, schema), (3, ("l", rows)), (4, [group]))[1]
+    return out + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
+def plain(values):
+    return b"".join(struct.pack("<I", len(v)) + v for v in values)
+
+
+@pytest.mark.asan
+def test_a_page_over_the_limit(tmp_path):
+    """A value of 1.2 GB, as it is claimed: an error of ds[i] and check, and a bad sample of a loader."""
+    path = tmp_path / "t.parquet"
+    good = plain([b"aa", b"bb"])
+    path.write_bytes(parquet_of([("a", 0, len(good), good)], 2))
+    assert [r["a"] for r in stoker.open(str(path))[:2]] == [b"aa", b"bb"] == pq.read_table(path)["a"].to_pylist()
+    path.write_bytes(parquet_of([("a", 0, len(good), good), ("big", 6, 1_200_000_000, bytes(100))], 2))
+    ds = stoker.open(str(path))
+    with pytest.raises(stoker.StokerError, match="decodes to 12000000.. bytes, at most"):
+        ds[0]
+    assert ds.column("a", read=True).tolist() == ["aa", "bb"]
+    with stoker.Loader(str(path), {"big": "from(big) | bytes"}, batch_size=1) as loader, \
+            pytest.raises(stoker.StokerError, match="decodes to 12000000.. bytes") as e:
+        next(iter(loader))
+    assert not isinstance(e.value, MemoryError)
+    small = tmp_path / "u.parquet"
+    small.write_bytes(parquet_of([("a", 0, len(good), good), ("big", 0, len(good), good)], 2))
+    with stoker.Loader([str(path), str(small)], {"big": "from(big) | bytes"}, batch_size=2, shuffle=True, on_error="skip") as loader:
+        got = [bytes(v) for b in loader for v in b["big"]]
+        assert len(got) == 4 and set(got) <= {b"aa", b"bb"} and len(loader.stats()["bad_samples"]) > 0
+
+
+def test_a_sample_larger_than_memory_limit(tmp_path):
+    """Larger than all that reads may take: never an OutOfMemoryError that on_error="skip" does not skip."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": [b"x" * 10, bytes(60_000_000), b"y" * 10, b"z" * 10]}), path, use_dictionary=False, compression="none", row_group_size=1)
+    fields = {"a": "from(a) | bytes"}
+    with stoker.Loader(str(path), fields, batch_size=1, memory_limit="100MB", on_error="skip") as loader:
+        assert sorted({len(b["a"][0]) for b in loader}) == [10]
+    with stoker.Loader(str(path), fields, batch_size=1, memory_limit="100MB") as loader, pytest.raises(stoker.StokerError, match="memory_limit"):
+        list(loader)
+
+
+def claim(raw, rows):
+    """All record batches claim so many rows, and so do their columns."""
+    for root, kind in tables_of(raw):
+        if kind == 3:
+            header = field(raw, root, 2)
+            batch = header + struct.unpack_from("<I", raw, header)[0]
+            struct.pack_into("<q", raw, field(raw, batch, 0), rows)
+            at = field(raw, batch, 1)
+            nodes = at + struct.unpack_from("<I", raw, at)[0]
+            for i in range(struct.unpack_from("<I", raw, nodes)[0]):
+                struct.pack_into("<q", raw, nodes + 4 + 16 * i, rows)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+def test_rows_that_an_arrow_batch_claims(tmp_path, codec):
+    tables = {"numbers": pa.table({"x": list(range(50)), "s": [str(i) for i in range(50)]}), "nulls": pa.table({"n": pa.nulls(50)}),
+              "lists": pa.table({"v": pa.array([[1.0, 2.0]] * 50, pa.list_(pa.float32(), 2))}), "flags": pa.table({"b": [True, False] * 25}),
+              "words": pa.table({"w": pa.array(["a", "b"] * 25).dictionary_encode()}), "deep": pa.table({"d": [{"a": 1, "b": "x"}] * 50})}
+    for name, table in tables.items():
+        path = tmp_path / f"{name}.arrow"
+        write_arrow(path, table, compression=codec)
+        assert len(stoker.open(str(path))) == 50
+        raw = bytearray(path.read_bytes())
+        claim(raw, 4 * 10**18)
+        path.write_bytes(raw)
+        with pytest.raises(stoker.StokerError, match=r"claims 4000000000000000000 rows"):
+            stoker.open(str(path))

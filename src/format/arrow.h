@@ -113,6 +113,7 @@ typedef struct stk_arrow_batch {
     /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
     int packed;
     const char *refused;
+    void *own; /* IPC: node, buffer and variadic, so that a file's map is not needed for them */
 } stk_arrow_batch;
 
 enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD }; /* of stk_arrow_batch.packed */
@@ -139,6 +140,10 @@ typedef struct stk_arrow_dictionary {
 } stk_arrow_dictionary;
 
 typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
+    /* The bytes, and the file that they are the map of: packed buffers are read from it, since a
+     * map of a file that is cut short raises a signal.  -1: there is none. */
+    stk_bytes file;
+    int fd;
     stk_arrow_schema schema;
     uint64_t rows;
     uint64_t n, n_dictionaries, cap, cap_dictionaries;
@@ -146,7 +151,7 @@ typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
     stk_arrow_dictionary *dictionary;
 } stk_arrow_ipc;
 
-int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err);
+int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, int fd, stk_error *err);
 void stk_arrow_ipc_close(stk_arrow_ipc **x);
 
 /* Buffers of views that a batch has before this field's own; data buffers of this field, which

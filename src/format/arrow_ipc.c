@@ -430,6 +430,30 @@ typedef struct message {
     uint32_t order;
 } message;
 
+static const uint8_t *put_table(uint8_t **to, const uint8_t *from, size_t n)
+{
+    uint8_t *at = *to;
+
+    if (n)
+        memcpy(at, from, n);
+    *to += n;
+    return at;
+}
+
+static int own_tables(stk_arrow_batch *b, stk_error *err)
+{
+    size_t nodes = 16 * (size_t)b->n_nodes, buffers = 16 * (size_t)b->n_buffers,
+           variadic = 8 * (size_t)b->n_variadic;
+    uint8_t *to = b->own = stk_alloc(nodes + buffers + variadic + 1);
+
+    if (!to)
+        return stk_fail_nomem(err, nodes + buffers + variadic);
+    b->node = put_table(&to, b->node, nodes);
+    b->buffer = put_table(&to, b->buffer, buffers);
+    b->variadic = put_table(&to, b->variadic, variadic);
+    return 0;
+}
+
 static int read_batch(const table *t, const message *m, stk_arrow_batch *out, stk_error *err)
 {
     table packed;
@@ -447,53 +471,54 @@ static int read_batch(const table *t, const message *m, stk_arrow_batch *out, st
         read_packing(&packed, out);
     else if (read_old_packing(&m->head, out) < 0)
         return bad(err);
-    return 0;
+    return own_tables(out, err);
 }
 
 static int add_batch(stk_arrow_ipc *x, const table *t, const message *m, stk_error *err)
 {
-    stk_arrow_batch b;
+    stk_arrow_batch *b;
 
-    STK_TRY(read_batch(t, m, &b, err));
-    STK_TRY(stk_arrow_rows_check(&b, &x->schema, err));
     if (x->n == x->cap) {
         uint64_t cap = x->cap ? 2 * x->cap : 16;
-        stk_arrow_batch *grown = stk_grow(x->batch, x->n * sizeof b, cap * sizeof b);
+        stk_arrow_batch *grown = stk_grow(x->batch, x->n * sizeof *b, cap * sizeof *b);
 
         if (!grown)
-            return stk_fail_nomem(err, cap * sizeof b);
+            return stk_fail_nomem(err, cap * sizeof *b);
         x->batch = grown;
         x->cap = cap;
     }
-    b.from = x;
-    b.first = x->rows;
-    if (b.rows > ((uint64_t)1 << 62) - x->rows)
+    b = &x->batch[x->n++]; /* the file's, also when what follows fails */
+    STK_TRY(read_batch(t, m, b, err));
+    b->from = x;
+    b->first = x->rows;
+    STK_TRY(stk_arrow_rows_check(b, &x->schema, err));
+    if (b->rows > ((uint64_t)1 << 62) - x->rows)
         return stk_fail(err, STK_ECORRUPT, "more than 2^62 rows");
-    x->rows += b.rows;
-    x->batch[x->n++] = b;
+    x->rows += b->rows;
     return 0;
 }
 
 static int add_dictionary(stk_arrow_ipc *x, const table *t, const message *m, stk_error *err)
 {
-    stk_arrow_dictionary d = { .id = number_of(t, 0, 8, 0) };
+    stk_arrow_dictionary *d;
     table data;
 
     if (table_in(t, 1, &data) < 0 || !data.at)
         return bad(err);
-    STK_TRY(read_batch(&data, m, &d.batch, err));
-    d.more = number_of(t, 2, 1, 0) != 0;
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
-        stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof d,
-                                               cap * sizeof d);
+        stk_arrow_dictionary *grown = stk_grow(x->dictionary, x->n_dictionaries * sizeof *d,
+                                               cap * sizeof *d);
 
         if (!grown)
-            return stk_fail_nomem(err, cap * sizeof d);
+            return stk_fail_nomem(err, cap * sizeof *d);
         x->dictionary = grown;
         x->cap_dictionaries = cap;
     }
-    x->dictionary[x->n_dictionaries++] = d;
+    d = &x->dictionary[x->n_dictionaries++];
+    *d = (stk_arrow_dictionary){ .id = number_of(t, 0, 8, 0), .more = number_of(t, 2, 1, 0) != 0 };
+    STK_TRY(read_batch(&data, m, &d->batch, err));
+    d->batch.from = x;
     return 0;
 }
 
@@ -661,15 +686,18 @@ static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, st
     return read_blocks(x, file, footer, 3, &order, err);
 }
 
-int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, stk_error *err)
+int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, int fd, stk_error *err)
 {
     stk_arrow_ipc *x = STK_NEW(stk_arrow_ipc);
     table footer;
-    int rc = !x                         ? stk_fail_nomem(err, sizeof *x)
-             : footer_of(file, &footer) ? read_footer(x, file, &footer, err)
-                                        : walk(x, file, err);
+    int rc = 0;
 
     *out = x;
+    if (!x)
+        return stk_fail_nomem(err, sizeof *x);
+    x->file = file;
+    x->fd = fd;
+    rc = footer_of(file, &footer) ? read_footer(x, file, &footer, err) : walk(x, file, err);
     if (rc < 0)
         stk_arrow_ipc_close(out);
     return rc;
@@ -683,9 +711,13 @@ void stk_arrow_ipc_close(stk_arrow_ipc **x)
     if (!y)
         return;
     stk_arrow_schema_fini(&y->schema);
+    for (uint64_t i = 0; i < y->n; i++)
+        stk_free(y->batch[i].own);
     stk_free(y->batch);
-    for (uint64_t i = 0; i < y->n_dictionaries; i++)
+    for (uint64_t i = 0; i < y->n_dictionaries; i++) {
+        stk_free(y->dictionary[i].batch.own);
         stk_free(y->dictionary[i].unpacked);
+    }
     stk_free(y->dictionary);
     stk_free(y);
 }

@@ -3,8 +3,11 @@
  *
  * A packed buffer is a length (i64; -1: it is stored as it is) and its bytes.  The buffers of one
  * column are unpacked together into one piece of memory, which begins with a table of them as a
- * batch has: the batch with that table in place of its own is then read as any other. */
+ * batch has: the batch with that table in place of its own is then read as any other.  They are
+ * read from the file and not from its map: a file that is cut short is an error. */
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "format/arrow.h"
@@ -65,46 +68,75 @@ static uint64_t word(const uint8_t *p)
     return v;
 }
 
-/* Buffer i as it is stored, and how many bytes it makes.  A claim is held against what its codec
- * makes of so many bytes at most: lz4 repeats 255 of one, zstd a block of 128 KiB of four. */
-static int stored(const stk_arrow_batch *b, uint64_t i, stk_bytes *in, uint64_t *makes)
+/* Bytes of a batch's body: read from its file where there is one. */
+static int fetch(const stk_arrow_batch *b, uint64_t at, void *dst, size_t n)
 {
-    uint64_t most = b->packed == STK_ARROW_LZ4 ? LZ4_MOST : ZSTD_MOST, at, n;
+    const stk_arrow_ipc *x = b->from;
+    uint64_t place = (uint64_t)(b->body - x->file.data) + at;
+    size_t got = 0;
+    ssize_t k = 1;
+
+    if (x->fd < 0) {
+        memcpy(dst, b->body + at, n);
+        return 0;
+    }
+    while (got < n && k) {
+        k = pread(x->fd, (uint8_t *)dst + got, n - got, (off_t)(place + got));
+        if (k < 0 && errno != EINTR)
+            return -1;
+        got += k > 0 ? (size_t)k : 0;
+    }
+    return got == n ? 0 : -1;
+}
+
+typedef struct packed { /* a buffer as it is stored */
+    uint64_t at, n;     /* in the body */
+    uint64_t makes;     /* bytes */
+    int plain;          /* its bytes come after the length as they are */
+} packed;
+
+/* Buffer i.  A claim is held against what its codec makes of so many bytes at most: lz4 repeats 255
+ * of one, zstd a block of 128 KiB of four. */
+static int stored(const stk_arrow_batch *b, uint64_t i, packed *out)
+{
+    uint64_t most = b->packed == STK_ARROW_LZ4 ? LZ4_MOST : ZSTD_MOST;
+    uint8_t head[8];
 
     if (i >= b->n_buffers)
         return -1;
-    at = word(b->buffer + ENTRY * i);
-    n = word(b->buffer + ENTRY * i + 8);
-    if (at > b->body_len || n > b->body_len - at || (b->packed && n && n < 8))
+    *out = (packed){ .at = word(b->buffer + ENTRY * i), .n = word(b->buffer + ENTRY * i + 8) };
+    if (out->at > b->body_len || out->n > b->body_len - out->at ||
+        (b->packed && out->n && out->n < 8))
         return -1;
-    *in = (stk_bytes){ b->body + at, (size_t)n };
-    *makes = b->packed && n ? word(in->data) : n;
-    if (!b->packed)
+    out->makes = out->n;
+    if (!b->packed || !out->n)
         return 0;
-    if (*makes == UINT64_MAX)
-        *makes = n - 8;
-    return *makes > PTRDIFF_MAX || *makes / most > n ? -1 : 0;
+    if (fetch(b, out->at, head, sizeof head) < 0)
+        return -1;
+    out->plain = word(head) == UINT64_MAX;
+    out->makes = out->plain ? out->n - 8 : word(head);
+    return out->makes > PTRDIFF_MAX || out->makes / most > out->n ? -1 : 0;
 }
 
 /* Rows for which a field's buffers have bytes, at most; 0: none that say it. */
 static uint64_t field_rows(const stk_arrow_batch *b, const stk_arrow_field *f)
 {
     static const uint8_t lists[2] = { 4, 8 };
-    uint64_t first = f->buffer + (uint64_t)stk_arrow_shift(b, f), valid = 0, a = 0, rows = 0;
+    uint64_t first = f->buffer + (uint64_t)stk_arrow_shift(b, f), rows = 0;
+    packed valid = { 0 }, a = { 0 };
     uint64_t each = f->encoded                                ? stk_dtype_size(f->index)
                     : f->type == STK_ARROW_BYTES || f->type == STK_ARROW_LIST ? lists[f->wide]
                     : f->type == STK_ARROW_VIEW                               ? 16
                     : f->type >= STK_ARROW_LIST                               ? 0
                                                                               : f->width;
-    stk_bytes in;
 
-    if (f->type == STK_ARROW_NULL || stored(b, first, &in, &valid) < 0 ||
-        ((f->encoded || f->n_buffers > 1) && stored(b, first + 1, &in, &a) < 0))
+    if (f->type == STK_ARROW_NULL || stored(b, first, &valid) < 0 ||
+        ((f->encoded || f->n_buffers > 1) && stored(b, first + 1, &a) < 0))
         return 0;
     if (each)
-        rows = a / each;
+        rows = a.makes / each;
     else if (f->type == STK_ARROW_BOOL)
-        rows = 8 * a;
+        rows = 8 * a.makes;
     for (uint32_t i = 0; !f->encoded && !f->refused && i < f->n; i++) {
         uint64_t of = field_rows(b, &f->child[i]);
 
@@ -113,7 +145,7 @@ static uint64_t field_rows(const stk_arrow_batch *b, const stk_arrow_field *f)
 
         rows = of > rows ? of : rows;
     }
-    return rows > 8 * valid ? rows : 8 * valid;
+    return rows > 8 * valid.makes ? rows : 8 * valid.makes;
 }
 
 int stk_arrow_rows_check(const stk_arrow_batch *b, const stk_arrow_schema *s, stk_error *err)
@@ -145,52 +177,60 @@ static uint64_t table_len(const spans *s)
 
 static int room_of(const stk_arrow_batch *b, const spans *s, uint64_t *out, stk_error *err)
 {
-    uint64_t total = 0, makes;
-    stk_bytes in;
+    uint64_t total = 0;
+    packed p;
 
     if (s->end > b->n_buffers || s->first > s->end)
         return corrupt(err);
     for (uint32_t k = 0; k < s->n; k++)
         for (uint64_t i = s->at[k].first; i < s->at[k].first + s->at[k].n; i++) {
-            if (stored(b, i, &in, &makes) < 0 || makes > PTRDIFF_MAX - total - ALIGN)
+            if (stored(b, i, &p) < 0 || p.makes > PTRDIFF_MAX - total - ALIGN)
                 return corrupt(err);
-            total += rounded(makes);
+            total += rounded(p.makes);
         }
     *out = table_len(s) + total;
     return 0;
 }
 
-static int unpack_one(const stk_arrow_batch *b, stk_bytes in, uint8_t *dst, uint64_t makes,
+static int unpack_one(const stk_arrow_batch *b, const packed *p, uint8_t *dst,
                       stk_arrow_unpack unpack, stk_error *err)
 {
-    stk_bytes rest = { in.data + 8, in.len - 8 };
+    size_t n = (size_t)p->n - 8;
+    uint8_t *raw;
+    int rc;
 
-    if (!makes)
+    if (!p->makes)
         return 0;
-    if (word(in.data) != UINT64_MAX)
-        return unpack(b->packed, rest, dst, (size_t)makes, err);
-    memcpy(dst, rest.data, rest.len);
-    return 0;
+    if (p->plain)
+        return fetch(b, p->at + 8, dst, n) < 0 ? corrupt(err) : 0;
+    raw = stk_large_alloc(n);
+    if (!raw)
+        return stk_fail_nomem(err, n);
+    rc = fetch(b, p->at + 8, raw, n) < 0 ? corrupt(err) : 0;
+    if (rc == 0)
+        rc = unpack(b->packed, (stk_bytes){ raw, n }, dst, (size_t)p->makes, err);
+    stk_large_free(raw, n);
+    return rc;
 }
 
 static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpack unpack,
                         stk_bytes room, stk_error *err)
 {
     uint8_t *to = (uint8_t *)(uintptr_t)room.data;
-    uint64_t table = table_len(s), at = 0, makes;
-    stk_bytes in;
+    uint64_t table = table_len(s), at = 0;
+    packed p;
 
     memset(to, 0, (size_t)table);
     for (uint32_t k = 0; k < s->n; k++)
         for (uint64_t i = s->at[k].first; i < s->at[k].first + s->at[k].n; i++) {
             uint8_t *entry = to + (i - s->first) * ENTRY;
 
-            if (stored(b, i, &in, &makes) < 0 || rounded(makes) > room.len - table - at)
+            if (stored(b, i, &p) < 0 || rounded(p.makes) > room.len - table - at)
                 return corrupt(err);
             memcpy(entry, &at, 8);
-            memcpy(entry + 8, &makes, 8);
-            STK_TRY(unpack_one(b, in, to + table + at, makes, unpack, err));
-            at += rounded(makes);
+            memcpy(entry + 8, &p.makes, 8);
+            STK_TRY(unpack_one(b, &p, to + table + at, unpack, err));
+            at += rounded(p.makes);
         }
     return 0;
 }

@@ -91,6 +91,14 @@ static int data_unchanged(const stk_dataset *d, stk_error *err)
     return rc;
 }
 
+/* After a touch: what went wrong may be that the file is another one by now. */
+static int still_or(const stk_arrow *a, uint64_t shard, int rc, stk_error *err)
+{
+    int now = rc == STK_ESTALE ? rc : still_whole(a, shard, err);
+
+    return now < 0 ? now : rc;
+}
+
 static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
                        stk_place *out, stk_error *err)
 {
@@ -106,8 +114,10 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     if (out->absent)
         return 0;
     STK_TRY(still_whole(a, e->shard, err));
-    if (number >= STK_GATHER_FIRST || b->packed)
-        return stk_arrow_made_place(a, e, number, b, out, err);
+    if (number >= STK_GATHER_FIRST || b->packed) {
+        rc = stk_arrow_made_place(a, e, number, b, out, err);
+        return rc < 0 ? still_or(a, e->shard, rc, err) : 0;
+    }
     rc = stk_arrow_value(b, l, e->row - b->first, &out->here, err);
     out->absent = rc == STK_ENOTFOUND;
     if (rc == 0 && l->decimal)
@@ -117,9 +127,11 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    STK_TRY(still_whole(of(d), job->shard, err));
-    STK_TRY(stk_arrow_make(of(d), job, err));
-    return still_whole(of(d), job->shard, err);
+    int rc = still_whole(of(d), job->shard, err);
+
+    if (rc == 0)
+        rc = stk_arrow_make(of(d), job, err);
+    return still_or(of(d), job->shard, rc, err);
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
@@ -163,6 +175,7 @@ static void data_close(stk_dataset *d)
             munmap(a->shard[i].map, (size_t)a->base.file[i].size);
             close(a->shard[i].fd);
         }
+        stk_free((void *)a->shard[i].room);
     }
     stk_arrow_memory_close(&a->memory);
     stk_free(a->shard);

@@ -64,7 +64,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
         rc = map_file(s, &a->base.file[i], f, err);
     stk_file_close(&f);
     if (rc == 0)
-        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size }, err);
+        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size },
+                                s->fd, err);
     if (rc == 0)
         rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
     if (rc == 0) {
@@ -140,13 +141,21 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
     return 0;
 }
 
+/* Not all of it is in memory. */
+static int packed_open(stk_arrow *a, stk_arrow_shard *s, stk_error *err)
+{
+    a->base.data.can = STK_DATA_BLOCKS;
+    s->room = stk_zalloc(s->n_batches, (s->schema->n + 1) * sizeof *s->room);
+    return s->room ? 0 : stk_fail_nomem(err, s->n_batches * sizeof *s->room);
+}
+
 static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
 {
     if (rc == 0)
         rc = columns(a, a->shard[0].schema, err);
     for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++)
         if (is_packed(&a->shard[i]))
-            a->base.data.can = STK_DATA_BLOCKS; /* not all of it is in memory */
+            rc = packed_open(a, &a->shard[i], err);
     return stk_table_opened(&a->base, rc, out);
 }
 

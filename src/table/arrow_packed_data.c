@@ -23,13 +23,20 @@ int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, s
 /* ---- where it is ---- */
 
 /* After a packed column of decimals its rows as f64. */
-static int column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *packed,
-                       uint64_t *all, stk_error *err)
+static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                       uint64_t *packed, uint64_t *all, stk_error *err)
 {
+    _Atomic uint64_t *known = &s->room[(size_t)(b - s->batch) * s->schema->n +
+                                       (size_t)(l - s->schema->leaf)];
+
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
-    STK_TRY(stk_arrow_column_room(b, l, packed, err));
+    *packed = atomic_load_explicit(known, memory_order_relaxed) - 1;
+    if (*packed == UINT64_MAX) {
+        STK_TRY(stk_arrow_column_room(b, l, packed, err));
+        atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
+    }
     *all = *packed;
     if (l->decimal && b->rows > (PTRDIFF_MAX - *packed) / 8)
         return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
@@ -65,7 +72,7 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
     else if (g)
         STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
     else
-        STK_TRY(column_room(b, &s->schema->leaf[number], &part, &out->unpacked, err));
+        STK_TRY(column_room(s, b, &s->schema->leaf[number], &part, &out->unpacked, err));
     return 0;
 }
 
@@ -105,7 +112,7 @@ static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
     stk_arrow_batch open;
     stk_bytes room;
 
-    STK_TRY(column_room(m->b, l, &packed, &all, err));
+    STK_TRY(column_room(m->s, m->b, l, &packed, &all, err));
     if (all > job->len)
         return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
     room = (stk_bytes){ job->dst, (size_t)packed };
@@ -135,7 +142,7 @@ static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_u
     uint8_t *room;
     int rc;
 
-    STK_TRY(column_room(m->b, l, &packed, &all, err));
+    STK_TRY(column_room(m->s, m->b, l, &packed, &all, err));
     room = stk_large_alloc((size_t)packed);
     if (!room)
         return stk_fail_nomem(err, (size_t)packed);

@@ -68,7 +68,7 @@ int stk_pq_arrow_hint(stk_pq_file *f, stk_bytes text, stk_error *err)
     message = stk_alloc(text.len);
     if (!message)
         return stk_fail_nomem(err, text.len);
-    rc = stk_arrow_ipc_open(&x, (stk_bytes){ message, base64(text, message) }, &why);
+    rc = stk_arrow_ipc_open(&x, (stk_bytes){ message, base64(text, message) }, -1, &why);
     if (rc == 0)
         take_lengths(f, &x->schema);
     stk_arrow_ipc_close(&x);
