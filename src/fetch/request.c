@@ -302,9 +302,11 @@ static int reads_any(const stk_request *r, uint32_t n)
 static int size_check(stk_request *r, int rc, stk_error *err)
 {
     uint64_t most = r->account ? r->account->limit : r->most;
-    uint64_t need, lacks = rc == STK_ELIMIT ? r->lacks : r->total;
+    uint64_t need, have = held(r);
+    /* ds[i] copies its values out of blocks */
+    uint64_t lacks = rc == STK_ELIMIT ? r->lacks : r->total + (have < most ? have : most);
 
-    if (__builtin_add_overflow(held(r), lacks, &need) || need > most)
+    if (__builtin_add_overflow(have, lacks, &need) || need > most)
         r->lacks = 0;
     else
         return rc;

@@ -243,7 +243,7 @@ static int box_of(const stk_hdf5_at *at, uint64_t slab, uint32_t k, box *b)
     return whole;
 }
 
-/* Copy the box from a chunk (NULL: fill) to the slab, a run of the last dimension at a time. */
+/* Copy the box from a chunk to the slab, a run of the last dimension at a time. */
 static void put_box(const stk_h5_set *s, const box *b, const uint8_t *chunk, uint8_t *slab)
 {
     uint64_t at[STK_H5_RANK] = { 0 }, run = b->len[s->rank - 1] * s->element;
@@ -256,10 +256,7 @@ static void put_box(const stk_h5_set *s, const box *b, const uint8_t *chunk, uin
             to = to * (k ? s->dim[k] : 1) + at[k] + b->start[k];
             from = from * s->chunk[k] + at[k];
         }
-        if (chunk)
-            memcpy(slab + to * s->element, chunk + from * s->element, (size_t)run);
-        else
-            put_fill(s, slab + to * s->element, run);
+        memcpy(slab + to * s->element, chunk + from * s->element, (size_t)run);
         while (i-- > 0) {
             if (++at[i] < b->len[i])
                 break;
@@ -273,11 +270,9 @@ static void put_box(const stk_h5_set *s, const box *b, const uint8_t *chunk, uin
 const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_chunks *all,
                                         uint64_t slab)
 {
-    const stk_h5_chunk *k = NULL;
+    const stk_h5_chunk *k = stk_h5_chunk_from(all, slab * c->across);
 
-    for (uint32_t i = 0; !k && i < c->across; i++)
-        k = stk_h5_chunk_find(all, slab * c->across + i);
-    return k;
+    return k < all->chunk + all->n && k->number < (slab + 1) * c->across ? k : NULL;
 }
 
 typedef struct making { /* a slab */
@@ -310,10 +305,6 @@ static int put_chunk(making *m, const stk_h5_chunk *k, stk_bytes raw, uint32_t n
     box b;
     int whole = box_of(m->at, m->slab, number, &b);
 
-    if (!k) {
-        put_box(s, &b, NULL, m->rows);
-        return 0;
-    }
     if (whole && is_tight(s)) /* a slab is a chunk */
         return unpack_one(m, k, raw, 1, m->rows, err);
     if (!m->spare && !(m->spare = stk_large_alloc((size_t)m->chunk_bytes + 1)))
@@ -343,23 +334,28 @@ static int read_chunk(making *m, const stk_h5_chunk *k, uint32_t number, stk_err
     return rc;
 }
 
+/* A row may have more chunks than were ever written: only those that were are gone through. */
 static int make_chunked(making *m, stk_error *err)
 {
     const stk_hdf5_column *c = m->at->c;
+    uint64_t base = m->slab * c->across, n = 0;
     const stk_h5_chunks *all;
+    const stk_h5_chunk *end;
     int rc = 0;
 
     STK_TRY(stk_hdf5_chunks(m->at, &all, err));
+    end = all->chunk + all->n;
     m->first = stk_hdf5_slab_first(c, all, m->slab);
     m->chunk_bytes = stk_h5_chunk_bytes(c->set);
-    for (uint32_t i = 0; rc == 0 && i < c->across; i++) {
-        const stk_h5_chunk *k = stk_h5_chunk_find(all, m->slab * c->across + i);
-
-        if (!k || (k == m->first && m->raw.data))
-            rc = put_chunk(m, k, m->raw, i, err);
-        else
-            rc = read_chunk(m, k, i, err);
-    }
+    while (m->first && n < c->across && m->first + n < end && m->first[n].number == base + n)
+        n++;
+    if (n < c->across)
+        put_fill(c->set, m->rows, stk_hdf5_slab_len(m->at, m->slab) * c->row_bytes);
+    for (const stk_h5_chunk *k = m->first; k && rc == 0 && k < end && k->number < base + c->across;
+         k++)
+        rc = k == m->first && m->raw.data
+                 ? put_chunk(m, k, m->raw, (uint32_t)(k->number - base), err)
+                 : read_chunk(m, k, (uint32_t)(k->number - base), err);
     if (m->spare)
         stk_large_free(m->spare, (size_t)m->chunk_bytes + 1);
     return rc;

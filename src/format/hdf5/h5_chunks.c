@@ -131,7 +131,7 @@ int stk_h5_chunks_read(stk_h5_chunks *out, stk_h5_file *f, const stk_h5_set *s, 
     return rc;
 }
 
-const stk_h5_chunk *stk_h5_chunk_find(const stk_h5_chunks *c, uint64_t number)
+const stk_h5_chunk *stk_h5_chunk_from(const stk_h5_chunks *c, uint64_t number)
 {
     uint64_t lo = 0, hi = c->n;
 
@@ -141,14 +141,12 @@ const stk_h5_chunk *stk_h5_chunk_find(const stk_h5_chunks *c, uint64_t number)
     while (lo < hi) {
         uint64_t mid = lo + (hi - lo) / 2;
 
-        if (c->chunk[mid].number == number)
-            return &c->chunk[mid];
         if (c->chunk[mid].number < number)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return NULL;
+    return &c->chunk[lo];
 }
 
 void stk_h5_chunks_fini(stk_h5_chunks *c)

@@ -157,8 +157,8 @@ typedef struct stk_h5_chunks { /* those that are there, sorted by number */
 } stk_h5_chunks;
 
 int stk_h5_chunks_read(stk_h5_chunks *out, stk_h5_file *f, const stk_h5_set *s, stk_error *err);
-/* NULL: never written */
-const stk_h5_chunk *stk_h5_chunk_find(const stk_h5_chunks *c, uint64_t number);
+/* The first one of this number or a higher one; the end of the list: none was written. */
+const stk_h5_chunk *stk_h5_chunk_from(const stk_h5_chunks *c, uint64_t number);
 void stk_h5_chunks_fini(stk_h5_chunks *c);
 uint64_t stk_h5_chunk_bytes(const stk_h5_set *s); /* of each, unpacked */
 
