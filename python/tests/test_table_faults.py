@@ -338,13 +338,13 @@ def test_rows_that_an_arrow_batch_claims(tmp_path, codec):
 
 @pytest.mark.asan
 def test_rows_in_chunks_of_which_few_were_written(tmp_path):
-    """Fill values where nothing was written, and no step for each of the 100,000 chunks that a row could have."""
+    """Fill values where nothing was written, and no step for each of the 3,000 chunks that a row could have."""
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "t.h5", "w") as f:
-        x = f.create_dataset("x", (12, 100_000), "i2", chunks=(4, 1), fillvalue=7, compression="gzip")
-        for at in (0, 5, 6, 99_999):
+        x = f.create_dataset("x", (12, 3000), "i2", chunks=(4, 1), fillvalue=7, compression="gzip")
+        for at in (0, 5, 6, 2999):
             x[:, at] = np.arange(12) + at % 1000
-        x[4:8, 70_000] = 1
+        x[4:8, 1700] = 1
         want = x[:]
     ds = stoker.open(str(tmp_path / "t.h5"))
     assert all(np.array_equal(ds[i]["x"], want[i]) for i in range(12))
