@@ -367,12 +367,12 @@ static int look_at_files(stk_engine *e, stk_error *err)
 {
     const stk_plan_data *data = &e->plan->data;
 
-    if (e->looked == e->epoch + 1)
+    if (e->figures.looked == e->epoch + 1)
         return 0;
     for (uint32_t i = 0; i < data->n; i++)
         if (data->set[i]->ops->unchanged)
             STK_TRY(data->set[i]->ops->unchanged(data->set[i], err));
-    e->looked = e->epoch + 1;
+    e->figures.looked = e->epoch + 1;
     return 0;
 }
 

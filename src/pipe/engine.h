@@ -46,6 +46,7 @@ typedef struct stk_tracing {       /* trace.c */
 typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks; /* never change */
     uint64_t open_ns;                 /* that opening took; never changes */
+    uint64_t looked;                  /* the consumer's: 1 + epoch that began with a look at files */
     _Alignas(64) _Atomic uint64_t batches, first_batch_ns, first_wait_ns;
     _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
     _Atomic uint32_t consumer_tid; /* 0: none came yet */
@@ -112,7 +113,6 @@ struct stk_engine {
     int wanted;                        /* lock: the consumer has asked for the slot at the tail */
     uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
-    uint64_t looked;                   /* epochs at whose beginning files were looked at */
     stk_held held;                     /* the consumer's; what next() hands out */
     stk_worker *repair_worker;         /* the consumer's; NULL: nothing had to be repaired so far */
     stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
