@@ -46,7 +46,7 @@ typedef struct stk_tracing {       /* trace.c */
 typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks; /* never change */
     uint64_t open_ns;                 /* that opening took; never changes */
-    uint64_t looked;                  /* the consumer's: 1 + epoch that began with a look at files */
+    uint64_t looked;                  /* the consumer's: 1 + epoch whose files were looked at */
     _Alignas(64) _Atomic uint64_t batches, first_batch_ns, first_wait_ns;
     _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
     _Atomic uint32_t consumer_tid; /* 0: none came yet */
