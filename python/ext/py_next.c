@@ -98,6 +98,22 @@ PyObject *loader_give(PyObject *obj, PyObject *args)
     return PyBool_FromLong(rc == 0);
 }
 
+/* The batch that comes next is made again: what was peeked at is not what is handed out. */
+PyObject *loader_again(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_again(self->l, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
+}
+
 /* ---- the iterator ---- */
 
 typedef struct giver_object {
