@@ -8,10 +8,9 @@
 
 static int is_same(const stk_error *a, const stk_error *b)
 {
-    int named = a->shard[0] && (a->offset != STK_NO_OFFSET || a->key[0]);
-
-    return a->offset == b->offset && (named || a->sample == b->sample) &&
-           !strcmp(a->shard, b->shard) && !strcmp(a->key, b->key);
+    return a->sample == b->sample &&
+           (a->sample != UINT64_MAX ||
+            (a->offset == b->offset && !strcmp(a->shard, b->shard) && !strcmp(a->key, b->key)));
 }
 
 /* Each sample once, in however many epochs it is skipped. */
