@@ -7,6 +7,7 @@
  * of a data set that a loader reads count to its memory_limit: where that has no room for a frame,
  * it is not kept.  The format: zstd's contrib/seekable_format/zstd_seekable_compression_format.md.
  * The table is anyone's: it must add up to the file. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/account.h"
@@ -150,12 +151,13 @@ static void keep(seekable *f, uint64_t number, stk_buffer *b)
 
 /* ---- of a data set ---- */
 
-/* Of one file, those that are charged to `of`; NULL: all.  How many. */
-static unsigned take_kept_locked(seekable *f, const stk_account *of, kept out[KEPT])
-    STK_REQUIRES(f->in->lock)
+/* Of one file of s, those that are charged to `of`; NULL: all.  How many. */
+static unsigned take_kept_locked(const stk_frames *s, seekable *f, const stk_account *of,
+                                 kept out[KEPT]) STK_REQUIRES(s->lock)
 {
     unsigned n = 0;
 
+    assert(f->in == s);
     for (unsigned i = 0; i < KEPT; i++)
         if (f->kept[i].bytes && (!of || f->kept[i].of == of)) {
             out[n++] = f->kept[i];
@@ -175,7 +177,7 @@ static int drop_all(stk_frames *s, const stk_account *of)
         n = 0;
         stk_mutex_lock(&s->lock);
         for (seekable *f = s->first; f && !n; f = f->next)
-            n = take_kept_locked(f, of, gone);
+            n = take_kept_locked(s, f, of, gone);
         stk_mutex_unlock(&s->lock);
         for (unsigned i = 0; i < n; i++)
             let_go(&gone[i]);
