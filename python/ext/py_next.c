@@ -32,6 +32,7 @@ static int peek_or_end(stk_loader *l, stk_batch **b, int timeout_ms, stk_error *
 static int wait_for(loader_object *self, PyObject *epoch_number, step_fn step, stk_batch **b)
 {
     unsigned long long epoch = PyLong_AsUnsignedLongLong(epoch_number);
+    log_lines lines = { 0 };
     stk_error err = { 0 };
     uint64_t now, at;
     int rc;
@@ -42,9 +43,15 @@ static int wait_for(loader_object *self, PyObject *epoch_number, step_fn step, s
         if (PyErr_CheckSignals() < 0 || enter(self) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS stk_loader_where(self->l, &now, &at);
+        log_defer(&lines);
         rc = now == epoch ? step(self->l, b, SLICE_MS, &err) : STK_END;
+        log_defer(NULL);
         leave(self);
-        Py_END_ALLOW_THREADS
+        Py_END_ALLOW_THREADS if (log_flush(state_of((PyObject *)self)->log, &lines) < 0)
+        {
+            stk_batch_release(b);
+            return -1;
+        }
     } while (rc == STK_ETIMEOUT);
     if (rc < 0)
         raise_error(state_of((PyObject *)self), rc, &err);

@@ -40,7 +40,6 @@ FAULTS = {"store": Refused, "batch": lambda _: InBatch(), "batch interrupted": l
           "chain": lambda _: InChain(), "chain interrupted": lambda _: InChain(KeyboardInterrupt)}
 
 
-@pytest.mark.asan
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("error", FAULTS)
 def test_an_error_that_passes(shards, kind, error):
@@ -56,6 +55,17 @@ def test_an_error_that_passes(shards, kind, error):
             fault.close()
 
 
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["shuffled", "mixed stream"])
+def test_a_store_that_fails_and_comes_back(shards, kind):
+    if "curl: none" in stoker.build_info():
+        pytest.skip("this build reads no remote data")
+    fault = Refused(Path(shards[0]).parent)
+    survives(lambda f: loader(shards, f, {**KINDS[kind], "num_workers": 3, "batch_size": 4}), fault, again=4)
+    fault.close()
+
+
+@pytest.mark.asan
 @pytest.mark.parametrize("kind", [k for k in KINDS if "max" not in k])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_bad_sample(damaged, kind, workers, tmp_path):

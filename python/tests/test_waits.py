@@ -3,6 +3,7 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -85,5 +86,36 @@ def test_a_silent_server_is_named(tmp_path, monkeypatch, caplog, kind):
     assert got == list(range(SAMPLES))
     assert data.stats()["wait"]["for"] is None and data.stats()["wait"]["now_s"] == 0
     assert data.stats()["wait"]["data_s"] >= 1 and data.stats()["handed_out"] == SAMPLES
+    data.close()
+    fault.close()
+
+
+def test_signals_while_lines_are_logged(tmp_path, monkeypatch):
+    """A handler runs where next() holds no lock: it may ask the loader, and what it raises is raised by next()."""
+    class Stop(Exception):
+        pass
+
+    def handler(number, frame):
+        assert data.state_dict()["position"] == len(got)
+        raise Stop
+
+    monkeypatch.setenv("STOKER_WAIT_WARN", "0.01")      # a line in each slice
+    make_shards(tmp_path)
+    fault, got = Silent(tmp_path), []
+    data = stoker.Loader(fault.where, FIELDS, batch_size=6, num_workers=2, collate={"ragged": "list"})
+    it = iter(data)
+    for _ in range(4):
+        got += next(it)["n"].tolist()
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for wait in (0.31, 0.05, 0.2, 0.11, 0.25):
+            signal.setitimer(signal.ITIMER_REAL, wait)
+            with pytest.raises(Stop):
+                next(it)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        fault.passed()
+    got += [int(n) for batch in it for n in batch["n"]]
+    assert got == list(range(SAMPLES))
     data.close()
     fault.close()
