@@ -6,9 +6,9 @@
  * would hang: log_stop() comes before that, from atexit, when all loaders are closed.  The bridge
  * itself is never freed, since a thread may still hold it; it is a few bytes.
  *
- * Handlers of logging and of signals run while a line is emitted, and may call the loader.  So lines
- * that come up in next() are put aside (log_defer) until its lock is free, and what a signal's
- * handler raises meanwhile is raised by next(). */
+ * Handlers of logging and of signals run while a line is emitted, and may call the loader.  So
+ * lines that come up in next() are put aside (log_defer) until its lock is free, and what a
+ * signal's handler raises meanwhile is raised by next(). */
 #include "pystoker.h"
 
 #include <stdatomic.h>
