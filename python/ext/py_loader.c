@@ -660,11 +660,12 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
     stk_loader_stats(self->l, &s);
     look_away(self);
     return Py_BuildValue(
-        "{sKsKsKsIsIsNsNsdsdsdsdsKsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
-        (unsigned long long)s.samples, "batches", (unsigned long long)s.batches, "bytes",
-        (unsigned long long)s.bytes, "workers", s.workers, "slots", s.slots, "stages",
-        stages_dict(&s), "gpu", gpu_dict(&s), "wait_s", (double)s.wait_ns * 1e-9, "first_batch_s",
-        (double)s.first_batch_ns * 1e-9, "elapsed_s", (double)s.elapsed_ns * 1e-9, "open_s",
+        "{sKsKsKsKsIsIsNsNsdsdsdsdsKsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
+        (unsigned long long)s.samples, "handed_out", (unsigned long long)s.handed_out, "batches",
+        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers,
+        "slots", s.slots, "stages", stages_dict(&s), "gpu", gpu_dict(&s), "wait_s",
+        (double)s.wait_ns * 1e-9, "first_batch_s", (double)s.first_batch_ns * 1e-9, "elapsed_s",
+        (double)s.elapsed_ns * 1e-9, "open_s",
         (double)s.open_ns * 1e-9, "remote_reads", (unsigned long long)s.remote_reads, "skipped",
         (unsigned long long)s.skipped, "retried_reads", (unsigned long long)s.retried_reads,
         "cold_reads", (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
@@ -675,6 +676,27 @@ static PyObject *loader_stats(PyObject *obj, PyObject *unused)
         "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
         (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
         "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms", histograms_dict(&s));
+}
+
+/* What next() waits for, as a dict; None: it does not, or not for a second yet. */
+static PyObject *loader_waiting(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_waiting w;
+    int rc;
+
+    (void)unused;
+    if (look(self) < 0)
+        return NULL;
+    rc = stk_loader_waiting(self->l, &w);
+    look_away(self);
+    if (rc != 0)
+        Py_RETURN_NONE;
+    return Py_BuildValue("{sdsKsKsNsNsIsN}", "seconds", (double)w.ns * 1e-9, "epoch",
+                         (unsigned long long)w.epoch, "step", (unsigned long long)w.step, "shard",
+                         text_from(w.shard, strlen(w.shard)), "host",
+                         text_from(w.host, strlen(w.host)), "retries", w.retries, "text",
+                         text_from(w.text, strlen(w.text)));
 }
 
 /* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
@@ -702,6 +724,7 @@ static PyMethodDef loader_methods[] = {
       "(parts, token) of the epoch's next batch, which is not taken yet; None at its end" },
     { "give", loader_give, METH_VARARGS,
       "(token): take the batch that was peeked at; False: another thread has it" },
+    { "again", loader_again, METH_NOARGS, "make the batch that comes next once more" },
     { "resume", loader_resume, METH_VARARGS, "go on at (epoch, position)" },
     { "copies_on", loader_copies_on, METH_O, "pinned batches are copied on this CUDA stream" },
     { "where", loader_where, METH_NOARGS, "(epoch, position): what the consumer received" },
@@ -737,6 +760,7 @@ static PyMethodDef loader_methods[] = {
     { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,
       "(stage, ticket, seconds) of what the i-th worker does now, or None" },
+    { "waiting", loader_waiting, METH_NOARGS, "what next() waits for, as a dict, or None" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },
     { "ahead", loader_ahead, METH_NOARGS,

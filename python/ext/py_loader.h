@@ -101,6 +101,7 @@ PyObject *loader_set_ahead(PyObject *self, PyObject *args);
 PyObject *loader_next(PyObject *self, PyObject *epoch);
 PyObject *loader_peek(PyObject *self, PyObject *epoch);
 PyObject *loader_give(PyObject *self, PyObject *args);
+PyObject *loader_again(PyObject *self, PyObject *unused);
 
 /* py_drawn.c */
 extern const stk_draw_observer drawn_noting;

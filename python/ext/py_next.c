@@ -32,6 +32,7 @@ static int peek_or_end(stk_loader *l, stk_batch **b, int timeout_ms, stk_error *
 static int wait_for(loader_object *self, PyObject *epoch_number, step_fn step, stk_batch **b)
 {
     unsigned long long epoch = PyLong_AsUnsignedLongLong(epoch_number);
+    log_lines lines = { 0 };
     stk_error err = { 0 };
     uint64_t now, at;
     int rc;
@@ -42,9 +43,15 @@ static int wait_for(loader_object *self, PyObject *epoch_number, step_fn step, s
         if (PyErr_CheckSignals() < 0 || enter(self) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS stk_loader_where(self->l, &now, &at);
+        log_defer(&lines);
         rc = now == epoch ? step(self->l, b, SLICE_MS, &err) : STK_END;
+        log_defer(NULL);
         leave(self);
-        Py_END_ALLOW_THREADS
+        Py_END_ALLOW_THREADS if (log_flush(state_of((PyObject *)self)->log, &lines) < 0)
+        {
+            stk_batch_release(b);
+            return -1;
+        }
     } while (rc == STK_ETIMEOUT);
     if (rc < 0)
         raise_error(state_of((PyObject *)self), rc, &err);
@@ -96,6 +103,22 @@ PyObject *loader_give(PyObject *obj, PyObject *args)
     Py_END_ALLOW_THREADS if (rc < 0 && rc != STK_ETIMEOUT) return raise_error(state_of(obj), rc,
                                                                               &err);
     return PyBool_FromLong(rc == 0);
+}
+
+/* The batch that comes next is made again: what was peeked at is not what is handed out. */
+PyObject *loader_again(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    stk_error err = { 0 };
+    int rc;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS rc = stk_loader_again(self->l, &err);
+    leave(self);
+    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_RETURN_NONE;
 }
 
 /* ---- the iterator ---- */

@@ -26,6 +26,17 @@ static int later(void *unused)
     return signals_raise();
 }
 
+/* What is raised now is raised by the call in hand, or soon. */
+void signals_keep(void)
+{
+    if (raised[0]) {
+        PyErr_Clear();
+        return;
+    }
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    (void)Py_AddPendingCall(later, NULL);
+}
+
 static int asked(void *unused)
 {
     PyGILState_STATE gil;
@@ -37,9 +48,8 @@ static int asked(void *unused)
     gil = PyGILState_Ensure();
     stop = raised[0] || PyErr_Occurred();
     if (!stop && PyErr_CheckSignals() < 0) {
-        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+        signals_keep();
         stop = 1;
-        (void)Py_AddPendingCall(later, NULL);
     }
     PyGILState_Release(gil);
     return stop;

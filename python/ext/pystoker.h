@@ -49,11 +49,21 @@ PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 /* py_signals.c */
 void signals_ask(void);  /* this thread looks at signals while it waits in the library */
 int signals_raise(void); /* -1: one of their handlers had raised, and that is set now */
+void signals_keep(void); /* one of them has raised just now: for signals_raise() */
 
 /* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */
 log_bridge *log_start(PyObject *emit); /* NULL: no memory */
 void log_stop(log_bridge *b);
 void log_line(void *cookie, stk_log_level level, const char *line); /* a stk_log_fn */
+#define LOG_LINES 16
+typedef struct log_lines {
+    uint32_t n;
+    stk_log_level level[LOG_LINES];
+    char *line[LOG_LINES];
+} log_lines;
+void log_defer(log_lines *to); /* lines of the calling thread go there from now on; NULL: no more */
+/* Emit and forget them, with the GIL.  -1: a signal's handler raised. */
+int log_flush(log_bridge *b, log_lines *lines);
 
 /* A C string that may be no UTF-8 (shard names, keys); round-trips by surrogateescape. */
 PyObject *text_from(const char *s, size_t len);

@@ -15,9 +15,10 @@ from typing import Any
 from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
                preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
+from ._tuples import Tuples, as_tuple
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import ClosedError, StokerError, Whole, invalid, nearest, printable, shown
+from .errors import ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
 from .mixing import Mix
 from .store import Store
 
@@ -66,9 +67,19 @@ class _Epoch(_stoker.Giver):
         self._names = names                     # batches come as tuples of these outputs; None: as they are
         self._epoch = epoch
         self._over = False
+        self.failed = False                     # next() raised an error; nothing was handed out since
 
     @seeing.profiled
     def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
+        try:
+            made = self._made()
+        except Exception as e:
+            self.failed = not isinstance(e, StopIteration) and not by_handler(e)
+            raise
+        self.failed = False
+        return made
+
+    def _made(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         if self._loader._running is not self:
             if self._over:
                 raise StopIteration
@@ -80,6 +91,9 @@ class _Epoch(_stoker.Giver):
         core = self._loader._core
         try:
             found = core.peek(self._epoch)
+            if found is not None and found[2] == self._loader._touched:
+                core.again()                    # a function began to change it, and it was not handed out
+                found = core.peek(self._epoch)
         except StokerError as e:
             error, cause = self._loader._explained(e)
             raise error from cause
@@ -92,7 +106,7 @@ class _Epoch(_stoker.Giver):
         if self._loader._expected is not None:
             self._loader._expected.note(token, parts[1])
         batch = self._loader._made(parts, token, serial)
-        return batch if self._names is None else _as_tuple(batch, self._names), core.give, token
+        return batch if self._names is None else as_tuple(batch, self._names), core.give, token
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -188,6 +202,7 @@ class Loader(Whole):
     _server: seeing.Server | None = None
     _trace: seeing.Trace | None = None
     _expected: expecting.Expectation | None = None
+    _touched: int | None = None                 # the batch that functions of batch_ops began to change in the loop's thread
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
                  fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
@@ -308,7 +323,10 @@ class Loader(Whole):
         if self._ahead is not None:
             return self._ahead.take(serial)
         batch = from_parts(parts, self._data, self._numbered)
-        return _batch_ops.apply(self._functions, batch, *place) if self._functions else batch
+        if not self._functions:
+            return batch
+        self._touched = serial
+        return _batch_ops.apply(self._functions, batch, *place)
 
     def _explained(self, error: StokerError) -> tuple[BaseException, BaseException | None]:
         """What is raised for an error of the library, and its cause."""
@@ -390,7 +408,8 @@ class Loader(Whole):
         epoch, position = self._core.where()
         if self._next is not None:
             return self._next
-        if self._running is not None and self._running.given and self._running._epoch == epoch:
+        run = self._running
+        if run is not None and run.given and run._epoch == epoch and not run.failed:
             return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 
@@ -480,7 +499,7 @@ class Loader(Whole):
         """Where the consumer stands, in a small dict that JSON can keep: the same on every rank, but
         for what is under "local".
 
-        It counts the batches received, not those made ahead.
+        It counts the batches received, not those made ahead, and none for which next() raised.
         """
         epoch, position = self._where()
         order = self._identity["order"]
@@ -621,14 +640,17 @@ class Loader(Whole):
     def stats(self) -> dict[str, Any]:
         """Figures since the loader was opened; times in seconds, stages summed over workers; padding: the
         share of packed rows, or of max_tokens' batches, that is no token of theirs, in this epoch; else None;
-        memory: bytes that memory_limit counts, memory_of: who has them.
+        memory: bytes that memory_limit counts, memory_of: who has them; samples: rows made, ahead and again too,
+        handed_out: those of batches that were handed out.
 
         wait: where the consumer's time in next() went: data_s (no batch was ready; also wait_s), repair_s (rows
-        that the GPU could not make), ledger_s, rest_s, and now_s: it waits at this moment, for so long.  ring:
+        that the GPU could not make), ledger_s, rest_s, and now_s: it waits at this moment, for so long; for: what it waits
+        for then, after a second (seconds, epoch, step, shard, host, retries, text), else None.  ring:
         slots, and of them ahead (may be open), open (begun) and ready.  histograms: of each stage (seconds, how many rows
         took that or more, but less than twice that), of rows that are timed; a batch is timed each time.  doing:
         of each worker its stage now, the ticket (row) it is at, and for how many seconds.  Any thread may call it; it never waits for next()."""
         stats = self._core.stats()
+        stats["wait"]["for"] = self._core.waiting()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
         stats["doing"] = doing = []
@@ -731,47 +753,6 @@ class Loader(Whole):
 
 _seen = inspect.signature(Loader.__init__)
 Loader.__signature__ = _seen.replace(parameters=list(_seen.parameters.values())[1:])    # type: ignore[attr-defined]
-
-
-class Tuples(Whole):
-    """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
-
-    def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:
-        if not loader._functions:               # they may add outputs
-            _check_names(names, loader.fields)
-        self._loader = loader
-        self._names = names
-
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._loader._begin(self._names)
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __getattr__(self, name: str) -> Any:
-        whole = not name.startswith("__") and "_loader" in self.__dict__
-        return getattr(self._loader, name) if whole else super().__getattr__(name)
-
-    def __enter__(self) -> Tuples:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._loader.close()
-
-    def __repr__(self) -> str:
-        return f"{self._loader!r}.as_tuples({', '.join(map(repr, self._names))})"
-
-
-def _check_names(names: tuple[str, ...], there: Iterable[str]) -> None:
-    for name in names:
-        if name not in there:
-            invalid(f"as_tuples: there is no output {shown(name)}: the outputs are {', '.join(there)}"
-                    f"{nearest(name, there) if isinstance(name, str) else ''}")
-
-
-def _as_tuple(batch: Batch, names: tuple[str, ...]) -> tuple[Any, ...]:
-    _check_names(names, batch.keys())
-    return tuple(batch[name] for name in names)
 
 
 def describe(data: Any) -> str:

@@ -105,7 +105,7 @@ def report(s: dict[str, Any], found: Diagnosis) -> str:
     spent = {**s["stages"], "idle": max(s["stages"]["idle"] - wait["reads_s"], 0.0), "waiting for reads": wait["reads_s"]}
     total = sum(spent.values()) or 1.0
     lines = [
-        f"{s['samples']:,} samples in {s['batches']:,} batches, {s['samples'] / wall:,.0f} samples/s, "
+        f"{s['handed_out']:,} samples in {s['batches']:,} batches, {s['handed_out'] / wall:,.0f} samples/s, "
         f"{_size(s['bytes'] / wall)}/s, {wall:,.1f} s since open (first batch after {s['first_batch_s']:.2f} s)",
         f"loop: waited {wait['data_s']:.2f} s for data ({100 * wait['data_s'] / wall:.1f} %), {wait['ledger_s']:.2f} s ledger, "
         f"{wait['repair_s']:.2f} s repairs" + (f"; waits now, for {wait['now_s']:.1f} s" if wait["now_s"] else ""),
@@ -116,13 +116,14 @@ def report(s: dict[str, Any], found: Diagnosis) -> str:
         f"reads: {_size(s['bytes'])}, {s['cold_reads']:,} waited for ({s['remote_reads']:,} remote, "
         f"by {s['cold_by'] or 'no one yet'}), {s['retried_reads']:,} retried; {s['skipped']:,} samples skipped",
     ]
+    lines += [f"now: {wait['for']['text']}"] if wait["for"] else []
     lines += [f"worker {i}: {d['stage']} for {d['seconds']:.3f} s" for i, d in enumerate(s["doing"][:8])]
     return "\n".join([*lines, found.table(), found.sentence])
 
 
 # ---- OpenMetrics --------------------------------------------------------------------------------
 
-_COUNTERS = (("samples", "Rows made"), ("batches", "Batches handed out"), ("bytes", "Bytes read from shards"),
+_COUNTERS = (("samples", "Rows made"), ("handed_out", "Rows of batches handed out"), ("batches", "Batches handed out"), ("bytes", "Bytes read from shards"),
              ("skipped", "Bad samples left out"), ("retried_reads", "Reads that failed and were tried again"),
              ("cold_reads", "Reads that had to be waited for"), ("remote_reads", "Of them, from far away"),
              ("jpeg_seek", "JPEGs decoded from seek points"), ("jpeg_fallback", "JPEGs that libjpeg-turbo decoded"))
@@ -146,7 +147,7 @@ def metrics(s: dict[str, Any], path: str | os.PathLike[Any] | None = None) -> st
     lines += _family("stage_seconds", "counter", "Time of all workers by stage",
                      [(f'{{stage="{k}"}}', v) for k, v in s["stages"].items()])
     lines += _family("wait_seconds", "counter", "Time of the consumer in next(), and of workers until reads came",
-                     [(f'{{for="{k.removesuffix("_s")}"}}', v) for k, v in s["wait"].items() if k != "now_s"])
+                     [(f'{{for="{k.removesuffix("_s")}"}}', v) for k, v in s["wait"].items() if k not in ("now_s", "for")])
     lines += _family("ring", "gauge", "Batches", [(f'{{state="{k}"}}', v) for k, v in s["ring"].items()])
     lines += _family("memory_of", "gauge", "Bytes by owner",
                      [(f'{{owner="{k}"}}', v) for k, v in s["memory_of"].items()])

@@ -73,10 +73,11 @@ class _Pass(_stoker.Giver):
         self._fill(inner)
         number, first = next(iter(self._queue.items()))
         if first.error is not None:
-            del self._queue[number]
-            if isinstance(first.error, StopIteration):
+            error, first.error = first.error, None  # its place stays, and next() again tries again
+            if isinstance(error, StopIteration):
+                del self._queue[number]
                 self._end()
-            raise first.error
+            raise error
         return self._mover.receive(first.sent), self._queue.pop, (number, None)
 
     def _fill(self, inner: Iterator[Any]) -> None:

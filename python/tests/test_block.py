@@ -167,3 +167,18 @@ def test_ranks_of_a_node_take_turns(urls, world, local):
     assert nodes[1] == nodes[local]
     with pytest.raises(stoker.StokerError, match="does not divide"):
         stoker.Loader(urls, LABEL, shuffle="block", rank=0, world_size=world, ranks_per_node=5)
+
+
+def test_a_repeat_of_millions_opens_at_once(urls):
+    """What is planned does not grow with repeat=; the order is resumed anywhere."""
+    with stoker.Loader(urls, {"label": "from(cls) | int"}, batch_size=10, shuffle="block", repeat=10_000_000) as loader:
+        assert len(loader) == 10_000_000 * 100 // 10
+        assert loader.stats()["open_s"] < 30        # it took minutes and gigabytes; a busy machine is slow
+        it = iter(loader)
+        next(it)
+        state = loader.state_dict()
+        then = next(it).sample_ids.tolist()
+        loader.load_state_dict({**state, "position": 999_999_990})
+        assert len(next(iter(loader)).sample_ids) == 10 and loader.state_dict()["position"] == 1_000_000_000
+        loader.load_state_dict(state)
+        assert next(iter(loader)).sample_ids.tolist() == then

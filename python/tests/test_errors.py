@@ -343,11 +343,14 @@ def test_keys_that_are_no_utf8(tmp_path):
 
 
 def test_errors_after_an_error(damaged):
-    """A loop may be taken up again behind a bad batch; the loader is not broken by it."""
+    """A loop that failed begins again where it failed, so that no sample is left out; the loader is not broken by it."""
     with stoker.Loader(damaged, IMAGE, batch_size=5) as loader:
-        with pytest.raises(stoker.StokerError):
-            ids_of(loader)
+        for _ in range(3):
+            with pytest.raises(stoker.StokerError) as caught:
+                ids_of(loader)
+            assert caught.value.key == "0007" and loader.epoch == 0 and loader.state_dict()["position"] == 5
         assert loader.stats()["held"] == 0
+        loader.set_epoch(1)                     # or another epoch, when that is said
         with pytest.raises(stoker.StokerError) as caught:
             ids_of(loader)
         assert caught.value.key == "0007" and loader.epoch == 1

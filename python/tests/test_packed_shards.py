@@ -142,6 +142,22 @@ def test_seekable_zstd_is_read_in_place(folder, seekable, tmp_path):
     assert any((tmp_path / "cache").rglob("*.obj"))
 
 
+def test_frames_that_are_kept_count(folder, seekable, tmp_path):
+    """Frames of a data set that stay unpacked are a part of memory_limit, and go with the loader."""
+    shards, fields = str(tmp_path / "out" / "*.tar.zst"), {"cls": "int"}
+    ds = stoker.open(shards)
+    size = min(path.stat().st_size for path in folder.glob("t[01].tar"))
+    with stoker.Loader(ds, fields, batch_size=8, num_workers=2) as loader:
+        got = [batch["cls"].tolist() for batch in loader]
+        kept = loader.stats()["memory_of"]["reads"]
+        with stoker.Loader(str(folder / "t{0,1}.tar"), fields, batch_size=8, num_workers=2) as plain:
+            assert got == [batch["cls"].tolist() for batch in plain]
+            assert plain.stats()["memory_of"]["reads"] + 500_000 < kept <= loader.stats()["memory"]
+    with stoker.Loader(ds, fields, batch_size=8, num_workers=0, memory_limit=max(size * 2, 1 << 20)) as loader:
+        assert got == [batch["cls"].tolist() for batch in loader]
+        assert loader.stats()["memory_peak"] <= loader.stats()["memory_limit"]
+
+
 def test_seek_tables_that_lie(seekable):
     path = seekable[0]
     good = path.read_bytes()

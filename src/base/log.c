@@ -8,7 +8,7 @@
 
 void stk_log_line(const stk_log *log, stk_log_level level, const char *fmt, ...)
 {
-    char raw[512], line[640];
+    char raw[1024], line[1280];
     va_list ap;
 
     if (!log->fn)

@@ -127,6 +127,11 @@ typedef struct stk_data_ops {
     /* Every acquire has its release. */
     int (*acquire)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
     void (*release)(const stk_dataset *d, uint64_t shard);
+    /* A loader begins again at this sample: failures that are kept are forgotten.  NULL: none
+     * are. */
+    void (*retry)(const stk_dataset *d, uint64_t sample);
+    /* The file that acquire() of this shard waits for; NULL: not known.  NULL: the shard itself. */
+    const char *(*awaited)(const stk_dataset *d, uint64_t shard);
     /* For places with `unpacked`, in a block or not. */
     int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
     /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as

@@ -3,11 +3,14 @@
  * unpack them into.
  *
  * At the end of such a file is a table with the sizes of its frames.  A read unpacks the frames
- * that it touches; the last few are kept, because samples of a frame are asked for together.  The
- * format: zstd's contrib/seekable_format/zstd_seekable_compression_format.md.  The table is
- * anyone's: it must add up to the file. */
+ * that it touches; the last few are kept, because samples of a frame are asked for together.  Those
+ * of a data set that a loader reads count to its memory_limit: where that has no room for a frame,
+ * it is not kept.  The format: zstd's contrib/seekable_format/zstd_seekable_compression_format.md.
+ * The table is anyone's: it must add up to the file. */
+#include <assert.h>
 #include <string.h>
 
+#include "base/account.h"
 #include "base/buf.h"
 #include "base/lock.h"
 #include "base/mem.h"
@@ -26,17 +29,21 @@ typedef struct frame { /* where it begins */
     uint64_t at, packed;
 } frame;
 
+typedef struct kept {
+    uint64_t number, len;
+    stk_buffer *bytes; /* NULL: none */
+    stk_account *of;   /* that len is taken of; NULL: of none */
+} kept;
+
 typedef struct seekable {
     stk_file base;
     stk_file *from;
     stk_file_info info;
     uint64_t n;
-    frame *frame; /* n + 1 */
-    stk_mutex lock;
-    struct {
-        uint64_t number;
-        stk_buffer *bytes;
-    } kept[KEPT]; /* lock: the newest first */
+    frame *frame;          /* n + 1 */
+    stk_frames alone, *in; /* the data set's, or its own */
+    struct seekable *next; /* in->lock */
+    kept kept[KEPT];       /* in->lock: the newest first */
 } seekable;
 
 static uint32_t word(const uint8_t *p)
@@ -99,35 +106,107 @@ static int find_table(seekable *f, uint64_t size, stk_error *err)
 /* The frame if it is kept, with one more holder; it is the newest then. */
 static stk_buffer *kept_frame(seekable *f, uint64_t number)
 {
-    stk_buffer *b = NULL;
+    kept k = { 0 };
 
-    stk_mutex_lock(&f->lock);
-    for (unsigned i = 0; i < KEPT && !b; i++) {
+    stk_mutex_lock(&f->in->lock);
+    for (unsigned i = 0; i < KEPT && !k.bytes; i++) {
         if (!f->kept[i].bytes || f->kept[i].number != number)
             continue;
-        b = f->kept[i].bytes;
-        memmove(&f->kept[1], &f->kept[0], i * sizeof f->kept[0]);
-        f->kept[0].number = number;
-        f->kept[0].bytes = b;
-        stk_buffer_ref(b);
+        k = f->kept[i];
+        memmove(&f->kept[1], &f->kept[0], i * sizeof k);
+        f->kept[0] = k;
+        stk_buffer_ref(k.bytes);
     }
-    stk_mutex_unlock(&f->lock);
-    return b;
+    stk_mutex_unlock(&f->in->lock);
+    return k.bytes;
 }
 
+static void let_go(const kept *k)
+{
+    if (!k->bytes)
+        return;
+    stk_buffer_unref(k->bytes);
+    stk_account_give(k->of, k->len);
+}
+
+/* A file that is no data set's is read in order: its last frame is enough. */
 static void keep(seekable *f, uint64_t number, stk_buffer *b)
 {
-    stk_buffer *oldest;
+    uint64_t len = f->frame[number + 1].at - f->frame[number].at;
+    unsigned most = f->in == &f->alone ? 1 : KEPT;
+    kept oldest = { 0 };
+    stk_account *of;
 
-    stk_buffer_ref(b);
-    stk_mutex_lock(&f->lock);
-    oldest = f->kept[KEPT - 1].bytes;
-    memmove(&f->kept[1], &f->kept[0], (KEPT - 1) * sizeof f->kept[0]);
-    f->kept[0].number = number;
-    f->kept[0].bytes = b;
-    stk_mutex_unlock(&f->lock);
-    if (oldest)
-        stk_buffer_unref(oldest);
+    stk_mutex_lock(&f->in->lock);
+    of = f->in->account;
+    if ((!of || !stk_account_waited_for(of)) && stk_account_take(of, len)) {
+        oldest = f->kept[most - 1];
+        memmove(&f->kept[1], &f->kept[0], (most - 1) * sizeof oldest);
+        f->kept[0] = (kept){ .number = number, .len = len, .bytes = b, .of = of };
+        stk_buffer_ref(b);
+    }
+    stk_mutex_unlock(&f->in->lock);
+    let_go(&oldest);
+}
+
+/* ---- of a data set ---- */
+
+/* Of one file of s, those that are charged to `of`; NULL: all.  How many. */
+static unsigned take_kept_locked(const stk_frames *s, seekable *f, const stk_account *of,
+                                 kept out[KEPT]) STK_REQUIRES(s->lock)
+{
+    unsigned n = 0;
+
+    assert(f->in == s);
+    for (unsigned i = 0; i < KEPT; i++)
+        if (f->kept[i].bytes && (!of || f->kept[i].of == of)) {
+            out[n++] = f->kept[i];
+            f->kept[i] = (kept){ 0 };
+        }
+    return n;
+}
+
+static int drop_all(stk_frames *s, const stk_account *of)
+{
+    unsigned n = 1;
+    int any = 0;
+
+    while (n) {
+        kept gone[KEPT];
+
+        n = 0;
+        stk_mutex_lock(&s->lock);
+        for (seekable *f = s->first; f && !n; f = f->next)
+            n = take_kept_locked(s, f, of, gone);
+        stk_mutex_unlock(&s->lock);
+        for (unsigned i = 0; i < n; i++)
+            let_go(&gone[i]);
+        any |= n != 0;
+    }
+    return any;
+}
+
+int stk_frames_trim(stk_frames *s)
+{
+    return drop_all(s, NULL);
+}
+
+/* Of two loaders of one data set the first has them. */
+void stk_frames_charge(stk_frames *s, stk_account *a)
+{
+    stk_mutex_lock(&s->lock);
+    if (!s->account)
+        s->account = a;
+    stk_mutex_unlock(&s->lock);
+}
+
+void stk_frames_uncharge(stk_frames *s, const stk_account *a)
+{
+    stk_mutex_lock(&s->lock);
+    if (s->account == a)
+        s->account = NULL;
+    stk_mutex_unlock(&s->lock);
+    drop_all(s, a);
 }
 
 static int unpack_frame(seekable *f, uint64_t number, stk_buffer **out, stk_error *err)
@@ -225,13 +304,18 @@ static int seekable_reason(const stk_io *io, char *text, size_t size)
 
 static void seekable_close(stk_file *file)
 {
-    seekable *f = (seekable *)file;
+    seekable *f = (seekable *)file, **at;
 
+    stk_mutex_lock(&f->in->lock);
+    for (at = &f->in->first; *at && *at != f;)
+        at = &(*at)->next;
+    if (*at)
+        *at = f->next;
+    stk_mutex_unlock(&f->in->lock);
     for (unsigned i = 0; i < KEPT; i++)
-        if (f->kept[i].bytes)
-            stk_buffer_unref(f->kept[i].bytes);
+        let_go(&f->kept[i]);
     stk_file_close(&f->from);
-    stk_mutex_destroy(&f->lock);
+    stk_mutex_destroy(&f->alone.lock);
     stk_free(f->frame);
     stk_free(f);
 }
@@ -249,6 +333,19 @@ static const stk_source source_seekable = {
     .can = STK_SOURCE_RETRIES,
 };
 
+void stk_seekable_join(stk_file *file, stk_frames *s)
+{
+    seekable *f = (seekable *)file;
+
+    if (file->source != &source_seekable)
+        return;
+    stk_mutex_lock(&s->lock);
+    f->in = s;
+    f->next = s->first;
+    s->first = f;
+    stk_mutex_unlock(&s->lock);
+}
+
 int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out,
                       stk_error *err)
 {
@@ -259,7 +356,8 @@ int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file
     if (!f)
         return stk_fail_nomem(err, sizeof *f);
     f->base.source = &source_seekable;
-    stk_mutex_init(&f->lock);
+    stk_mutex_init(&f->alone.lock);
+    f->in = &f->alone;
     f->from = *from;
     rc = find_table(f, size, err);
     if (rc != 0) {

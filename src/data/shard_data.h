@@ -22,6 +22,7 @@ const char *stk_shards_name(const stk_shards *s, uint64_t shard);
 /* The open file of a shard.  Every acquire has its release. */
 int stk_shards_acquire(stk_shards *s, uint64_t shard, stk_file **out, stk_error *err);
 void stk_shards_release(stk_shards *s, uint64_t shard);
+struct stk_frames *stk_shards_frames(stk_shards *s); /* what they keep unpacked */
 
 typedef struct stk_shard_data {
     stk_dataset base;
@@ -83,6 +84,18 @@ void stk_seek_path(const char *index_path, char *out, size_t size);
  * host cache. */
 int stk_is_packed(const char *url);
 int stk_unpacked_open(const stk_open_info *o, stk_file **out, stk_error *err);
+/* seekable.c: frames that the open files of a data set keep unpacked.  Thread: any. */
+typedef struct stk_frames {
+    stk_mutex lock;
+    struct stk_account *account; /* lock: what is kept counts there; NULL: nowhere */
+    struct seekable *first;      /* lock: files */
+} stk_frames;
+/* What is kept counts there from now on, until it does not and all of that is let go. */
+void stk_frames_charge(stk_frames *s, struct stk_account *a);
+void stk_frames_uncharge(stk_frames *s, const struct stk_account *a);
+int stk_frames_trim(stk_frames *s);                    /* let go of all.  1: there were some */
+void stk_seekable_join(stk_file *file, stk_frames *s); /* nothing, where the file is another kind */
+
 /* seekable.c: a file of `size` bytes in Zstandard's seekable format as what it unpacks to; *from is
  * taken over and nulled.  STK_END: it is not in that format. */
 int stk_seekable_take(stk_file **from, uint64_t size, const char *etag, stk_file **out,

@@ -44,7 +44,13 @@ struct stk_shards {
     uint32_t cap;
     _Atomic(stk_file *) *files; /* n <= cap */
     _Atomic(lru *) lru;         /* n > cap; made at first use */
+    stk_frames frames;
 };
+
+stk_frames *stk_shards_frames(stk_shards *s)
+{
+    return &s->frames;
+}
 
 int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err)
 {
@@ -80,6 +86,7 @@ int stk_shards_open(stk_shards **out, const stk_index *ix, const stk_format *for
         stk_names_fini(names);
         return stk_fail_nomem(err, sizeof *s);
     }
+    stk_mutex_init(&s->frames.lock);
     s->index = ix;
     s->format = format;
     s->names = *names;
@@ -131,6 +138,7 @@ static int open_checked(stk_shards *s, uint64_t shard, stk_file **out, int64_t *
         return rc;
     }
     *mtime_ns = info.mtime_ns;
+    stk_seekable_join(*out, &s->frames);
     return 0;
 }
 
@@ -380,5 +388,6 @@ void stk_shards_close(stk_shards **s)
     stk_free((void *)x->files);
     lru_close(atomic_load_explicit(&x->lru, memory_order_relaxed), x->n);
     stk_names_fini(&x->names);
+    stk_mutex_destroy(&x->frames.lock);
     stk_free(x);
 }

@@ -62,6 +62,7 @@ typedef struct stk_stream_lane { /* Thread: its own. */
     uint64_t next;          /* of its samples */
     stk_stream_place at;    /* ... and where that is */
     uint64_t *order;        /* of its shards in this pass */
+    _Atomic uint64_t reads; /* the number of its shard's name.  Thread: any */
 } stk_stream_lane;
 
 typedef struct stk_stream { /* Thread: any. */
@@ -114,10 +115,14 @@ void stk_stream_leave(stk_stream_lane *l); /* a lane's last act */
 /* Sample `number` of this rank, waiting; its block stays until release. */
 int stk_stream_acquire(stk_stream *s, uint64_t number, stk_error *err);
 void stk_stream_release(stk_stream *s, uint64_t number);
+/* Lanes begin again before this sample of all ranks; what failed is forgotten. */
+void stk_stream_retry(stk_stream *s, uint64_t sample);
 /* For an acquired one: the field, or .data NULL. */
 stk_bytes stk_stream_bytes(stk_stream *s, uint64_t number, uint32_t field);
 /* The shard of a sample, while it is there; UINT64_MAX: it is not. */
 uint64_t stk_stream_shard(stk_stream *s, uint64_t number);
+/* The shard that is read for a sample which is not there; UINT64_MAX: not known. */
+uint64_t stk_stream_awaited(stk_stream *s, uint64_t number);
 /* A lane's next sample, waiting for room.  `part` by field.  STK_ECLOSED: the lane is to begin
  * again, or to end. */
 int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_stream_part *part,

@@ -481,6 +481,22 @@ uint64_t stk_stream_shard(stk_stream *s, uint64_t number)
     return shard;
 }
 
+/* Where lanes are not at its block yet, the one is named whose turn it would be unmixed. */
+uint64_t stk_stream_awaited(stk_stream *s, uint64_t number)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+    uint64_t at = number % s->block;
+    const stk_stream_block *b;
+
+    if (!r || r->pid != getpid())
+        return UNKNOWN;
+    stk_mutex_lock(&r->lock);
+    b = find_locked(r, number / s->block);
+    at = number - at + (b ? b->order[at] : at);
+    stk_mutex_unlock(&r->lock);
+    return atomic_load_explicit(&r->lane[at % s->lanes].reads, memory_order_relaxed);
+}
+
 /* ---- the run of a process ---- */
 
 static stk_stream_run *run_new(stk_stream *s, stk_error *err)
@@ -490,7 +506,7 @@ static stk_stream_run *run_new(stk_stream *s, stk_error *err)
     int ok = r && (r->mark = stk_zalloc(STK_STREAM_MARKS + 1, sizeof *r->mark)) != NULL;
 
     for (uint32_t i = 0; ok && i < s->lanes; i++) {
-        r->lane[i] = (stk_stream_lane){ .run = r, .number = i };
+        r->lane[i] = (stk_stream_lane){ .run = r, .number = i, .reads = UNKNOWN };
         r->lane[i].order = stk_zalloc(stk_stream_shards_of(s, i), sizeof(uint64_t));
         ok = r->lane[i].order != NULL;
     }
@@ -593,6 +609,23 @@ static uint64_t block_at(const stk_stream *s, uint64_t sample)
     return number / s->block;
 }
 
+/* After a failure a lane goes on with its next shard, so that its later samples have other numbers
+ * than they have once the shard can be read: marks past the sample do not hold any more. */
+void stk_stream_retry(stk_stream *s, uint64_t sample)
+{
+    stk_stream_run *r = atomic_load_explicit(&s->run, memory_order_acquire);
+    uint64_t block = block_at(s, sample);
+
+    if (!r || r->pid != getpid())
+        return;
+    stk_mutex_lock(&r->lock);
+    while (r->n_marks && r->mark[r->n_marks - 1].block > block)
+        stk_free(r->mark[--r->n_marks].place);
+    r->failed = (stk_error){ 0 };
+    go_to_locked(r, block * s->block);
+    stk_mutex_unlock(&r->lock);
+}
+
 int stk_stream_tell(stk_dataset *ds, uint64_t sample, uint64_t *block, stk_stream_place *out,
                     stk_error *err)
 {
@@ -641,6 +674,9 @@ int stk_stream_seek(stk_dataset *ds, uint64_t block, const stk_stream_place *fro
         memcpy(m->place, from, n * sizeof *from);
         m->known = n;
     }
+    r->failed = (stk_error){ 0 };
+    if (m && r->started) /* lanes note no more marks from where they are */
+        go_to_locked(r, block * s->block);
     stk_mutex_unlock(&r->lock);
     return m ? 0 : stk_fail_nomem(err, n * sizeof *from);
 }

@@ -171,6 +171,20 @@ static void data_release(const stk_dataset *d, uint64_t shard)
     stk_stream_release(of(d), shard - of(d)->names.n);
 }
 
+static void data_retry(const stk_dataset *d, uint64_t sample)
+{
+    stk_stream_retry(of(d), sample);
+}
+
+static const char *data_awaited(const stk_dataset *d, uint64_t shard)
+{
+    const stk_stream *s = of(d);
+
+    if (shard >= s->names.n)
+        shard = stk_stream_awaited(of(d), shard - s->names.n);
+    return shard < s->names.n ? s->names.name[shard] : NULL;
+}
+
 void stk_stream_free(stk_stream *s)
 {
     stk_names_fini(&s->fields);
@@ -201,6 +215,8 @@ static const stk_data_ops stream_ops = {
     .locate = data_locate,
     .acquire = data_acquire,
     .release = data_release,
+    .retry = data_retry,
+    .awaited = data_awaited,
     .close = data_close,
 };
 

@@ -295,6 +295,7 @@ static void run_lane(stk_stream_lane *l, walk *w)
         int rc;
 
         w->shard = l->order[l->at.shard];
+        atomic_store_explicit(&l->reads, w->shard, memory_order_relaxed);
         w->seen = 0;
         rc = walk_shard(w, l->at.offset, &why);
         if (rc == STK_ECLOSED && stk_stream_is_over(l))
@@ -330,11 +331,13 @@ void *stk_stream_lane_main(void *lane)
     walk w = { .scan = { .sample = put_sample, .progress = progress }, .s = s, .lane = l };
 
     stk_halt_enter(&l->run->halt);
-    w.part = stk_zalloc(s->fields.n, sizeof *w.part);
-    if (!w.part)
-        stk_stream_give_up(l);
-    while (w.part && stk_stream_begin(l) == 0) {
-        run_lane(l, &w);
+    while (stk_stream_begin(l) == 0) {
+        if (!w.part)
+            w.part = stk_zalloc(s->fields.n, sizeof *w.part);
+        if (w.part)
+            run_lane(l, &w);
+        else
+            stk_stream_give_up(l);
         wait_for_turn(l);
     }
     stk_free(w.part);

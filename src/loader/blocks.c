@@ -11,6 +11,8 @@
 
 #define TABLE_RUN 1024 /* of a table without runs */
 #define SHORT_RUN 16   /* runs of less, on average, are none */
+#define MANY_TIMES 1024
+#define MANY_SHARDS (1u << 20)
 
 typedef struct starts {
     uint64_t *at, n, room;
@@ -80,14 +82,19 @@ static int add_table(const stk_schedule *s, const stk_plan_data *data, uint64_t 
     return 0;
 }
 
+/* *passes: how often that comes.  A list of a million shards and more takes long to plan, so with a
+ * large repeat they are listed once; with others all of them are in one order, as they always
+ * were. */
 static int find_starts(const stk_schedule *s, const stk_plan_data *data, starts *list,
-                       stk_error *err)
+                       uint64_t *passes, stk_error *err)
 {
     uint32_t times = s->set.repeat ? s->set.repeat : 1;
     uint64_t n = stk_sample_set_len(&s->set) / times, once;
 
     STK_TRY(s->set.select ? add_table(s, data, n, list, err) : add_shards(s, data, list, err));
     once = list->n;
+    *passes = times > MANY_TIMES && once > MANY_SHARDS / times ? times : 1;
+    times = *passes > 1 ? 1 : times;
     for (uint32_t k = 1; k < times; k++)
         for (uint64_t i = 0; i < once; i++)
             STK_TRY(add(list, list->at[i] + k * n, err));
@@ -102,7 +109,7 @@ int stk_blocks_replan(stk_schedule *s, const stk_plan_data *data, uint64_t strea
                          .window = window };
     starts list = { 0 };
     stk_order fresh;
-    int rc = find_starts(s, data, &list, err);
+    int rc = find_starts(s, data, &list, &p.passes, err);
 
     p.shards = list.at;
     p.n_shards = list.n;

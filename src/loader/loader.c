@@ -89,6 +89,12 @@ int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
     return rc;
 }
 
+int stk_loader_again(stk_loader *l, stk_error *err)
+{
+    STK_TRY(check_process(l, err));
+    return stk_engine_again(&l->e, err);
+}
+
 void stk_loader_copies_on(stk_loader *l, void *stream)
 {
     if (l->plan->memory.pins)
@@ -359,6 +365,11 @@ uint64_t stk_loader_spans(const stk_loader *l, stk_trace_span *out, uint64_t cap
 int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)
 {
     return stk_engine_doing(&l->e, i, out);
+}
+
+int stk_loader_waiting(const stk_loader *l, stk_waiting *out)
+{
+    return stk_engine_waiting(&((stk_loader *)(uintptr_t)l)->e, out);
 }
 
 int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out)

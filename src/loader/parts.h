@@ -64,7 +64,8 @@ void stk_plan_batching_fini(stk_plan_batching *p);
 /* plan_memory.c */
 int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err);
-void stk_plan_memory_fini(stk_plan_memory *p); /* all but the pool */
+/* all but the pool */
+void stk_plan_memory_fini(stk_plan_memory *p, const stk_plan_data *data);
 
 /* plan_cache.c */
 int stk_plan_cache_make(stk_plan_cache *out, const stk_plan_input *in, const stk_plan *so_far,

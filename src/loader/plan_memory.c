@@ -4,7 +4,7 @@
  * Batches have five eighths of it, reads a quarter, blocks that samples share an eighth. */
 #include "base/cpu.h"
 #include "base/size.h"
-#include "data/data.h"
+#include "data/shard_data.h"
 #include "loader/parts.h"
 
 #define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
@@ -188,15 +188,24 @@ int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const s
     stk_account_init_part(out->reads, out->limit / 4, stk_pool_account(out->pool));
     if (so_far->data.remote)
         out->flight = out->limit / 8 < FLIGHT ? out->limit / 8 : FLIGHT;
-    for (uint32_t i = 0; i < so_far->data.n; i++) /* what reads and blocks would have */
-        stk_stream_limit(so_far->data.set[i], out->limit / 8 * 3);
+    for (uint32_t i = 0; i < so_far->data.n; i++) {
+        const stk_shard_data *shards = stk_shard_data_of(so_far->data.set[i]);
+
+        stk_stream_limit(so_far->data.set[i], out->limit / 8 * 3); /* as reads and blocks have */
+        if (shards)
+            stk_frames_charge(stk_shards_frames(shards->shards), out->reads);
+    }
     stk_account_init_part(&out->ration->account, out->limit, stk_pool_account(out->pool));
     out->ration->most = (size_t)(out->limit / 2);
     return stk_cache_open(&out->blocks, out->limit / 8, out->reads, err);
 }
 
-void stk_plan_memory_fini(stk_plan_memory *p)
+void stk_plan_memory_fini(stk_plan_memory *p, const stk_plan_data *data)
 {
+    for (uint32_t i = 0; i < data->n && p->reads; i++)
+        if (stk_shard_data_of(data->set[i]))
+            stk_frames_uncharge(stk_shards_frames(stk_shard_data_of(data->set[i])->shards),
+                                p->reads);
     stk_cache_close(&p->blocks);
     stk_free(p->reads);
     stk_free(p->ration);

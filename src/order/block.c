@@ -27,13 +27,14 @@ typedef struct run { /* a shard in its place in the sequence */
 
 typedef struct stream {
     uint64_t start; /* in the sequence */
-    uint32_t first; /* the run in which that is */
-    uint32_t inner; /* how many more begin before the stream ends */
+    uint64_t first; /* the run in which that is, of all passes */
+    uint64_t inner; /* how many more begin before the stream ends */
 } stream;
 
 typedef struct block {
     const stk_sample_set *set;
     uint64_t seed, n, n_runs;
+    uint64_t passes, pass; /* how often the runs come; samples of one pass */
     uint64_t window; /* of one stream */
     unsigned bits;   /* V = 2^bits */
     stk_perm full;   /* the shape of a whole window */
@@ -64,6 +65,12 @@ static uint64_t stream_key(uint64_t epoch, uint32_t s)
     return stk_mix64(epoch ^ (uint64_t)(s + 1) * 0x9E3779B97F4A7C15u);
 }
 
+/* Where run i of all passes begins. */
+static uint64_t run_start(const block *x, uint64_t i)
+{
+    return x->passes == 1 ? x->run[i].at : i / x->n_runs * x->pass + x->run[i % x->n_runs].at;
+}
+
 /* How a stream goes round in an epoch: from a shard's begin on, or from there backwards, so that
  * epochs differ in streams of few shards too.  One that is in a single shard begins anywhere, as
  * that is open all the time.  */
@@ -78,7 +85,7 @@ static turn turn_of(const block *x, uint64_t key, const stream *m)
              j = (uint64_t)((unsigned __int128)h * of >> 64);
 
     if (m->inner) /* what it begins in began before it */
-        j = j ? x->run[m->first + j].at - m->start : 0;
+        j = j ? run_start(x, m->first + j) - m->start : 0;
     return (turn){ j, len, (int)(h & 1) };
 }
 
@@ -146,15 +153,17 @@ static uint64_t leave(const block *x, const lane *l, uint64_t in)
 /* The number of what is at q, in a stream: without a branch that hangs on q. */
 static uint64_t number_at(const block *x, const stream *m, uint64_t q)
 {
-    const run *r = &x->run[m->first];
+    uint64_t before = x->passes == 1 ? 0 : q / x->pass * x->pass;
+    const run *r = x->passes == 1 ? &x->run[m->first] : x->run;
 
-    for (uint32_t n = m->inner + 1; n > 1;) { /* r->at <= q < r[n].at */
-        uint32_t half = n / 2;
+    q -= before;
+    for (uint64_t n = x->passes > 1 ? x->n_runs : m->inner + 1; n > 1;) {
+        uint64_t half = n / 2; /* r->at <= q < r[n].at */
 
         r += r[half].at <= q ? half : 0;
         n -= half;
     }
-    return r->number + (q - r->at);
+    return before + r->number + (q - r->at);
 }
 
 static uint64_t block_len(const void *state)
@@ -202,15 +211,16 @@ static uint64_t last_below(const void *at, size_t stride, uint64_t n, uint64_t v
 static uint64_t block_find(const void *state, uint64_t epoch, const stk_where *where)
 {
     const block *x = state;
-    uint64_t number = stk_sample_set_find(x->set, where), key, shard, q, t, from;
+    uint64_t number = stk_sample_set_find(x->set, where), key, shard, q, t, from, in;
     stk_perm perm;
     uint32_t s;
     turn r;
 
     if (number == UINT64_MAX)
         return number;
-    shard = last_below(x->first, sizeof *x->first, x->n_runs, number);
-    q = x->run[stk_perm_inverse(&x->shards, shard)].at + number - x->first[shard];
+    in = number % x->pass;
+    shard = last_below(x->first, sizeof *x->first, x->n_runs, in);
+    q = number - in + x->run[stk_perm_inverse(&x->shards, shard)].at + in - x->first[shard];
     s = (uint32_t)last_below(&x->stream->start, sizeof *x->stream, (uint64_t)1 << x->bits, q);
     key = stream_key(epoch_key(x, epoch), s);
     r = turn_of(x, key, &x->stream[s]);
@@ -272,8 +282,9 @@ static void block_close(void *state)
     stk_free(x);
 }
 
-static int check_plan(const stk_block_plan *p, uint64_t n, stk_error *err)
+static int check_plan(const stk_block_plan *p, uint64_t all, stk_error *err)
 {
+    uint64_t passes = p->passes ? p->passes : 1, n = all / passes;
     uint32_t below = p->streams;
 
     while (below & (below - 1))
@@ -285,7 +296,7 @@ static int check_plan(const stk_block_plan *p, uint64_t n, stk_error *err)
                         STK_BLOCK_STREAMS, p->streams,
                         below < STK_BLOCK_STREAMS ? (below ? below : 1) : STK_BLOCK_STREAMS / 2,
                         below < STK_BLOCK_STREAMS ? (below ? below * 2 : 2) : STK_BLOCK_STREAMS);
-    if (!p->n_shards != !n || p->n_shards > UINT32_MAX || (n && p->shards[0]))
+    if (!p->n_shards != !n || p->n_shards > UINT32_MAX || (n && p->shards[0]) || all % passes)
         return stk_fail(err, STK_EINVAL, "the list of shards is not of these samples");
     for (uint64_t i = 1; i < p->n_shards; i++)
         if (p->shards[i] <= p->shards[i - 1] || p->shards[i] >= n)
@@ -302,27 +313,33 @@ static void plan_runs(block *x)
         uint64_t k = stk_perm_at(&x->shards, i);
 
         x->run[i] = (run){ at, x->first[k] };
-        at += (k + 1 < x->n_runs ? x->first[k + 1] : x->n) - x->first[k];
+        at += (k + 1 < x->n_runs ? x->first[k + 1] : x->pass) - x->first[k];
     }
     x->run[x->n_runs] = (run){ at, 0 };
 }
 
+/* The run in which this place of the sequence is; after the end the last one. */
+static uint64_t run_of(const block *x, uint64_t at)
+{
+    at = at < x->n ? at : x->n - 1;
+    return at / x->pass * x->n_runs +
+           last_below(&x->run->at, sizeof *x->run, x->n_runs, at % x->pass);
+}
+
 static void plan_streams(block *x)
 {
-    uint32_t n = 1u << x->bits, first = 0;
+    uint32_t n = 1u << x->bits;
     uint64_t start = 0, each = x->n >> x->bits, extra = x->n & (n - 1);
 
     for (uint32_t s = 0; s <= n; s++) {
-        while (first + 1 < x->n_runs && x->run[first + 1].at <= start)
-            first++;
-        x->stream[s] = (stream){ .start = start, .first = first };
+        x->stream[s] = (stream){ .start = start, .first = x->n ? run_of(x, start) : 0 };
         start += each + (s < n && reversed(x, s) < extra);
     }
     for (uint32_t s = 0; s < n; s++) {
         const stream *m = &x->stream[s];
-        uint32_t last = m[1].first; /* the run in which the next begins, or it ends there */
+        uint64_t last = m[1].first; /* the run in which the next begins, or it ends there */
 
-        last -= last > m->first && x->run[last].at == m[1].start;
+        last -= last > m->first && run_start(x, last) == m[1].start;
         x->stream[s].inner = last - m->first;
     }
 }
@@ -338,6 +355,8 @@ int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block
     if (!x)
         return stk_fail_nomem(err, sizeof *x);
     *x = (block){ .set = set, .seed = plan->seed, .n = n, .n_runs = plan->n_shards };
+    x->passes = plan->passes ? plan->passes : 1;
+    x->pass = n / x->passes;
     x->bits = (unsigned)__builtin_ctz(plan->streams);
     x->window = plan->window >> x->bits ? plan->window >> x->bits : 1;
     stk_perm_shape(&x->full, x->window);

@@ -99,6 +99,50 @@ static void larger_epochs(void **state)
     }
 }
 
+/* With a large repeat the shards are listed once, and come in passes: every sample as often. */
+static void passes(void **state)
+{
+    static uint64_t start[MOST];
+    static stk_sample_set r;
+    stk_order o, plain;
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        uint64_t n = 1 + draw(60), times = 1 + draw(40), k = 0;
+        stk_block_plan p = { .seed = SEED + (uint64_t)i,
+                             .streams = 1u << draw(8),
+                             .window = 1 + draw(2 * MOST),
+                             .shards = start,
+                             .passes = times };
+        uint8_t seen[64] = { 0 };
+
+        for (uint64_t at = 0; at < n; at += 1 + draw(9))
+            start[k++] = at;
+        p.n_shards = k;
+        assert_int_equal(stk_sample_set_init(&r, &n, 1, NULL), 0);
+        r.repeat = (uint32_t)times;
+        assert_int_equal(stk_order_block(&o, &r, &p, NULL), 0);
+        p.passes = 0;
+        if (times == 1)
+            assert_int_equal(stk_order_block(&plain, &r, &p, NULL), 0);
+        for (uint64_t at = 0; at < n * times; at++) {
+            stk_where w, same;
+
+            o.at(o.state, 7, &at, 1, &w);
+            seen[w.sample]++;
+            if (times == 1) {
+                plain.at(plain.state, 7, &at, 1, &same);
+                assert_true(w.sample == same.sample && o.find(o.state, 7, &w) == at);
+            }
+        }
+        for (uint64_t k2 = 0; k2 < n; k2++)
+            assert_int_equal(seen[k2], times);
+        if (times == 1)
+            plain.close(plain.state);
+        o.close(o.state);
+    }
+}
+
 /* ---- dealing ---- */
 
 typedef struct dealt {
@@ -306,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_small_epoch),
         cmocka_unit_test(larger_epochs),
+        cmocka_unit_test(passes),
         cmocka_unit_test(dealing_is_sorting),
         cmocka_unit_test(ranks_are_disjoint_and_complete),
         cmocka_unit_test(ranks_keep_their_shards),

@@ -126,6 +126,8 @@ typedef struct stk_block_plan {
     uint64_t window;        /* samples of all streams together; at least one of each */
     const uint64_t *shards; /* numbers of the sample set at which shards begin: 0 < ... ; copied */
     uint64_t n_shards;
+    /* the shards come so often, one time after another, each time in the same order; 0: once */
+    uint64_t passes;
 } stk_block_plan;
 
 #define STK_BLOCK_WINDOW 65536

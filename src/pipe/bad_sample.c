@@ -2,15 +2,27 @@
 /* bad_sample.c - on_error="skip": what becomes of a row whose sample is bad.  Another sample stands
  * in for it; or, where a tool makes every sample once, the row stays empty.  Either way other rows
  * do not move. */
+#include <string.h>
+
 #include "pipe/engine.h"
 
+static int is_same(const stk_error *a, const stk_error *b)
+{
+    return a->sample == b->sample &&
+           (a->sample != UINT64_MAX ||
+            (a->offset == b->offset && !strcmp(a->shard, b->shard) && !strcmp(a->key, b->key)));
+}
+
+/* Each sample once, in however many epochs it is skipped. */
 static void record_skip(stk_engine *e, const stk_error *err)
 {
-    uint32_t n;
+    uint32_t n, i = 0;
 
     stk_mutex_lock(&e->lock);
     n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
-    if (n < STK_KEPT_SKIPS) {
+    while (i < n && !is_same(&e->bad.list[i], err))
+        i++;
+    if (i == n && n < STK_KEPT_SKIPS) {
         e->bad.list[n] = *err;
         atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
     }

@@ -159,11 +159,6 @@ static int passed(const struct timespec *t)
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
-static uint64_t since(const stk_engine *e)
-{
-    return atomic_load_explicit(&e->figures.waiting_since, memory_order_relaxed);
-}
-
 int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
 {
     const stk_halt *was;
@@ -205,7 +200,6 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_R
 {
     stk_slot *s = stk_tail_slot(e);
     struct timespec until = stk_in_ms(timeout_ms > 0 ? timeout_ms : 0);
-    uint64_t told = 1;
     int rc, timed_out = 0;
 
     for (;;) {
@@ -216,18 +210,14 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_R
             return 0;
         e->wanted = 1;
         e->waits_from = stk_now_ns();
-        if (!since(e))
-            atomic_store_explicit(&e->figures.waiting_since, e->waits_from, memory_order_relaxed);
+        stk_wait_begin(e, e->waits_from);
         if (e->plan->io.inline_mode)
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         else
             timed_out = sleep_locked(e, timeout_ms < 0 ? NULL : &until);
         e->waits_from = 0;
-        if (s->state != STK_SLOT_READY &&
-            stk_now_ns() - since(e) >= told * e->plan->policy.wait_ns) {
-            told++;
-            stk_held_up_locked(e);
-        }
+        if (s->state != STK_SLOT_READY)
+            stk_wait_look_locked(e, stk_now_ns());
         if (timed_out && s->state != STK_SLOT_READY)
             return stk_fail(err, STK_ETIMEOUT, "no batch within %d ms", timeout_ms);
     }
@@ -237,41 +227,42 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_R
 static int wait_ready_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_REQUIRES(e->lock)
 {
     int rc = wait_slot_locked(e, timeout_ms, err);
-    uint64_t from = since(e);
 
-    if (from) {
-        stk_count(&e->figures.data_wait_ns, stk_now_ns() - from);
-        atomic_store_explicit(&e->figures.waiting_since, 0, memory_order_relaxed);
-    }
+    if (rc == STK_ETIMEOUT)
+        stk_wait_pause(e);
+    else
+        stk_wait_end(e);
     return rc;
 }
 
-/* The slot at the tail falls free; its batch is held.  A failure is told once: its step is over. */
+/* The slot at the tail falls free and its batch is held.  If it failed, it stays where it is, and
+ * the call after this one makes it again: the consumer's place counts what was handed out. */
 static int hold_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
-    int rc = s->rc;
 
-    if (rc < 0) {
+    if (s->rc < 0) {
         if (err)
             *err = s->err;
-        stk_batch_release(&s->batch);
-        e->taken++;
-        stk_count(&e->figures.batches, 1);
-    } else {
-        e->held = (stk_held){
-            s->batch,       s->epoch,       s->step,
-            s->share.start, s->share.count, atomic_load_explicit(&s->skipped, memory_order_relaxed)
-        };
-        s->batch = NULL;
+        e->wanted = 0;
+        e->held.failed = 1;
+        return s->rc;
     }
+    e->held = (stk_held){ .batch = s->batch,
+                          .epoch = s->epoch,
+                          .step = s->step,
+                          .start = s->share.start,
+                          .count = s->share.count,
+                          .samples = stk_slot_tickets(s),
+                          .skipped = atomic_load_explicit(&s->skipped, memory_order_relaxed) };
+    s->batch = NULL;
     s->state = STK_SLOT_FREE;
     e->wanted = 0;
     stk_ready_locked(e, -1);
     stk_count(&e->figures.tail, 1);
     stk_ring_open_locked(
         e, NULL); /* the place that fell free is worked on while the consumer trains */
-    return rc;
+    return 0;
 }
 
 /* Write down the batch that is held, before it is handed out.  When that fails it stays held. */
@@ -376,6 +367,42 @@ static int look_at_files(stk_engine *e, stk_error *err)
     return 0;
 }
 
+/* Drop what is in the ring and the batch that is held, and begin at the cursor.  After a failure
+ * data that keeps failures of its own forgets them. */
+static void start_at(stk_engine *e, const stk_cursor *c)
+{
+    const stk_dataset *d = e->plan->data.n ? e->plan->data.set[0] : NULL;
+    uint64_t position = c->steps ? c->from : 0;
+    int failed = e->held.failed;
+    stk_where where;
+
+    stk_ring_drain(e);
+    stk_wait_end(e);
+    e->base = e->ahead = *c;
+    e->held.failed = 0;
+    if (!failed || !d || !d->ops->retry)
+        return;
+    stk_schedule_at(e->schedule, c->epoch + !c->steps, &position, 1, &where);
+    d->ops->retry(d, where.sample);
+}
+
+/* The batch that comes next and all that were made ahead are made again.  Reads that are in flight
+ * end early: no one waits for them any more. */
+int stk_engine_again(stk_engine *e, stk_error *err)
+{
+    stk_cursor c;
+
+    STK_TRY(stk_schedule_enter(e->schedule, e->epoch, stk_engine_position(e), &c, err));
+    stk_halt_set(&e->io.halt, 1);
+    stk_source_look();
+    start_at(e, &c);
+    stk_halt_set(&e->io.halt, 0);
+    atomic_store_explicit(&e->bad.of_epoch[e->epoch % STK_EPOCHS], e->bad.of_this,
+                          memory_order_relaxed);
+    assert(!c.steps || c.first == e->taken);
+    return 0;
+}
+
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
     uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
@@ -386,6 +413,8 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     if (e->held.batch)
         return 0;
     from = stk_now_ns();
+    if (e->held.failed)
+        STK_TRY(stk_engine_again(e, err));
     note_consumer(e);
     STK_TRY(look_at_files(e, err));
     STK_TRY(stk_engine_start(e, err));
@@ -417,6 +446,7 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     *out = NULL;
     if (rc == STK_END) {
         e->taken = 0;
+        e->bad.of_this = 0;
         e->epoch++;
         stk_engine_note_fill(e);
         stk_learn_save(e, 0);
@@ -428,7 +458,9 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
     e->held.batch = NULL;
     e->taken++;
     stk_count(&e->figures.batches, 1);
+    stk_count(&e->figures.handed_out, e->held.samples);
     stk_count(&e->bad.skipped, e->held.skipped);
+    e->bad.of_this += e->held.skipped;
     if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed)) {
         stk_count(&e->figures.first_wait_ns,
                   atomic_load_explicit(&e->figures.data_wait_ns, memory_order_relaxed));
@@ -470,8 +502,8 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
     STK_TRY(stk_schedule_enter(e->schedule, epoch, position, &c, err));
     tail_place(e, &tail_epoch, &tail_at);
     if (tail_epoch != epoch + !c.steps || tail_at != (c.steps ? position : 0)) {
-        stk_ring_drain(e);
-        e->base = e->ahead = c;
+        start_at(e, &c);
+        e->bad.of_this = 0;
     } /* else that is what comes next anyway */
     e->epoch = epoch;
     e->taken = c.steps ? c.first : epoch_steps(e);
@@ -545,6 +577,7 @@ static void init_locks(stk_engine *e)
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     stk_mutex_init(&e->lock);
     stk_mutex_init(&e->io.lock);
+    stk_mutex_init(&e->figures.wait.lock);
     pthread_cond_init(&e->work, &mono);
     pthread_cond_init(&e->parked, NULL);
     pthread_cond_init(&e->io.work, NULL);
@@ -597,6 +630,7 @@ void stk_engine_close(stk_engine *e)
     stk_ledger_writer_close(&e->ledger);
     stk_mutex_destroy(&e->lock);
     stk_mutex_destroy(&e->io.lock);
+    stk_mutex_destroy(&e->figures.wait.lock);
     pthread_cond_destroy(&e->work);
     pthread_cond_destroy(&e->parked);
     pthread_cond_destroy(&e->io.work);

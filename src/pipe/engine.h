@@ -22,9 +22,11 @@
 #define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
 
 typedef struct stk_held { /* a batch that left the ring and is not handed out yet */
+    int failed;           /* it did not leave: the slot at the tail failed, as the consumer knows */
     stk_batch *batch;     /* NULL: none */
     uint64_t epoch, step;
     uint64_t start, count; /* of its global batch */
+    uint32_t samples;      /* rows, or documents where rows are packed */
     uint32_t skipped;      /* bad samples that others stand in for */
 } stk_held;
 
@@ -41,13 +43,22 @@ typedef struct stk_tracing {       /* trace.c */
     _Atomic(stk_spans *) consumer; /* what next() took */
 } stk_tracing;
 
+typedef struct stk_wait_note { /* held_up.c: a wait for one batch, in one call or in several */
+    uint64_t from;             /* the consumer's: since when, in this call; 0: it does not */
+    uint64_t ns;               /* the consumer's: of the calls before, not counted yet */
+    uint64_t looked;           /* the consumer's: when `is` was written */
+    uint64_t told;             /* the consumer's: lines of the log */
+    stk_mutex lock;
+    stk_waiting is; /* lock; ns 0: nothing is known */
+} stk_wait_note;
+
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
  * The second part changes under the lock, in a cache line that the others do not share. */
 typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks; /* never change */
     uint64_t open_ns;                 /* that opening took; never changes */
     uint64_t looked;                  /* the consumer's: 1 + epoch whose files were looked at */
-    _Alignas(64) _Atomic uint64_t batches, first_batch_ns, first_wait_ns;
+    _Alignas(64) _Atomic uint64_t batches, handed_out, first_batch_ns, first_wait_ns;
     _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
     _Atomic uint32_t consumer_tid; /* 0: none came yet */
     _Atomic uint64_t consumer_ns;  /* that it had run, or could have, when it came */
@@ -55,12 +66,15 @@ typedef struct stk_engine_figures {
     _Atomic uint64_t data_wait_ns; /* no batch was ready */
     _Atomic uint64_t repair_ns;    /* rows that the GPU could not make */
     _Atomic uint64_t ledger_ns;
-    _Atomic uint64_t waiting_since; /* on stk_now_ns(); 0: it does not wait for data now */
+    /* on stk_now_ns(): since when the consumer waits for its batch, over calls that timed out; 0:
+     * it does not.  And when the last of these calls ended; 0: one is running. */
+    _Atomic uint64_t waiting_since, paused_at;
     _Atomic uint64_t packed_tokens, packed_room; /* of the consumer's epoch */
     _Alignas(64) _Atomic uint64_t head, tail;    /* lock: sequence numbers opened, taken */
     _Atomic uint32_t ready;                      /* lock: slots that are READY */
     _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
     stk_tracing trace;
+    stk_wait_note wait;
 } stk_engine_figures;
 
 typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's waiting */
@@ -83,6 +97,7 @@ typedef struct stk_tune {   /* tune.c; the consumer's */
 typedef struct stk_bad_samples { /* on_error="skip" */
     _Atomic uint64_t skipped;    /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
+    uint32_t of_this;   /* the consumer's: in batches of its epoch that were handed out */
     stk_error *list;    /* the first STK_KEPT_SKIPS */
     _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
 } stk_bad_samples;
@@ -111,7 +126,7 @@ struct stk_engine {
     stk_cursor base;                   /* lock: where sequence number 0 is */
     stk_cursor ahead;                  /* lock: where the slot at the head will be */
     int wanted;                        /* lock: the consumer has asked for the slot at the tail */
-    uint64_t waits_from;               /* lock: since when the consumer waits; 0: it does not */
+    uint64_t waits_from;               /* lock: since when the consumer sleeps; 0: it does not */
     uint64_t epoch, taken;             /* where the consumer stands */
     stk_held held;                     /* the consumer's; what next() hands out */
     stk_worker *repair_worker;         /* the consumer's; NULL: nothing had to be repaired so far */
@@ -140,6 +155,8 @@ void stk_engine_close(stk_engine *e); /* ends all threads */
 int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err); /* 0: e->held has a batch */
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
+/* What comes next is made once more, and nothing that was made before is handed out. */
+int stk_engine_again(stk_engine *e, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
 uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
@@ -163,8 +180,14 @@ int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err); /* as set_wor
 void stk_tune_open(stk_engine *e);
 void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer's, before it takes a batch */
 
-/* held_up.c: what the consumer waits for, as a line of the log; lets the lock go meanwhile */
-void stk_held_up_locked(stk_engine *e) STK_REQUIRES(e->lock);
+/* held_up.c: one clock for a wait, also where it is cut into calls that time out */
+void stk_wait_begin(stk_engine *e, uint64_t now); /* the call begins to wait */
+void stk_wait_pause(stk_engine *e);               /* it timed out */
+void stk_wait_end(stk_engine *e);                 /* the batch is there, or will not come */
+/* Find out what is waited for, and log it when it is time; lets the lock go meanwhile. */
+void stk_wait_look_locked(stk_engine *e, uint64_t now) STK_REQUIRES(e->lock);
+uint64_t stk_wait_ns(const stk_engine *e, uint64_t now); /* Thread: any; 0: it does not wait */
+int stk_engine_waiting(stk_engine *e, stk_waiting *out); /* Thread: any */
 
 /* ring.c: open what can be opened; the last failure */
 int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock);

@@ -6,6 +6,7 @@
  * it waits at the first, and no scratch at the second, so those who have some can end their rows.
  * The ring ends at the row that is waited for, so sooner or later all others are made, and idle:
  * when even then there is no room, there never will be. */
+#include "data/shard_data.h"
 #include "pipe/engine.h"
 
 #define LOOK_MS 50
@@ -51,6 +52,10 @@ static int trim(stk_engine *e)
 {
     int any = stk_cache_trim(e->plan->memory.blocks) | stk_pool_trim(e->plan->outputs.common->pool);
 
+    for (uint32_t i = 0; i < e->plan->data.n; i++)
+        if (stk_shard_data_of(e->plan->data.set[i]))
+            any |= stk_frames_trim(
+                stk_shards_frames(stk_shard_data_of(e->plan->data.set[i])->shards));
     stk_mutex_lock(&e->lock);
     for (stk_request *r = e->idle; r; r = r->next)
         any |= stk_request_trim(r);

@@ -143,9 +143,9 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
 static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
 {
     const stk_engine_figures *f = &e->figures;
-    uint64_t since = get(&f->waiting_since);
 
     s->batches = get(&f->batches);
+    s->handed_out = get(&f->handed_out);
     s->first_batch_ns = get(&f->first_batch_ns);
     s->first_wait_ns = get(&f->first_wait_ns);
     s->elapsed_ns = now - f->opened_ns;
@@ -154,7 +154,7 @@ static void ring_figures(const stk_engine *e, uint64_t now, stk_stats *s)
     s->repair_ns = get(&f->repair_ns);
     s->ledger_ns = get(&f->ledger_ns);
     s->next_ns = get(&f->next_ns);
-    s->waiting_ns = since && now > since ? now - since : 0;
+    s->waiting_ns = stk_wait_ns(e, now);
     s->packed_tokens = get(&f->packed_tokens);
     s->packed_room = get(&f->packed_room);
     s->ring_open = stk_open_slots(e);

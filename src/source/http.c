@@ -347,6 +347,7 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
         return;
     }
     t->tries++;
+    s->host = stk_client_asks(c, s->url.s);
     set_method(s, t);
     curl_easy_setopt(s->easy, CURLOPT_URL, s->url.s);
     curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->lines);
@@ -366,6 +367,7 @@ void stk_client_cut(stk_client *c, stk_slot *s)
 {
     c->running--;
     c->bytes -= weight(s->t);
+    stk_client_asked(c, s, STK_KEYS, NULL);
     curl_multi_remove_handle(c->multi, s->easy);
     stk_slot_give(c, s);
 }
@@ -455,6 +457,7 @@ static void completed(client *c, slot *s, CURLcode code)
         code = CURLE_OK;
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
     stk_client_pace(c, t, now, roll(c));
+    stk_client_asked(c, s, v, code == CURLE_OK ? NULL : network_text(s, code));
     curl_multi_remove_handle(c->multi, s->easy);
     started = s->started_ns;
     stk_slot_give(c, s);
@@ -741,6 +744,16 @@ void stk_http_look(void)
         wake(the);
     }
     stk_mutex_unlock(&lock);
+}
+
+int stk_source_owing(const char *url, stk_owing *out)
+{
+    int owes;
+
+    stk_mutex_lock(&lock);
+    owes = the && stk_client_owes(the, url, out);
+    stk_mutex_unlock(&lock);
+    return owes;
 }
 
 void stk_http_start(stk_transfer *t)

@@ -6,8 +6,17 @@
 #include <pthread.h>
 
 #include "source/http.h"
+#include "source/source.h"
 
 #define STK_SLOTS 256u
+#define STK_HOSTS 16u /* whose answers are counted */
+
+typedef struct stk_host { /* the client's lock */
+    char name[128];       /* "host:port"; "": free */
+    uint32_t running, retries;
+    uint64_t since_ns; /* that it owes an answer */
+    char why[STK_WHY_MAX];
+} stk_host;
 
 typedef struct stk_slot {
     void *easy;      /* a CURL */
@@ -15,6 +24,7 @@ typedef struct stk_slot {
     struct stk_slot *next;
     struct curl_slist *lines;
     uint64_t started_ns;
+    stk_host *host; /* that is asked; NULL: there are too many to count */
     stk_text url;
     char failure[256]; /* CURL_ERROR_SIZE */
 } stk_slot;
@@ -43,6 +53,7 @@ typedef struct stk_client {
     stk_transfer *in, **in_end; /* lock */
     stk_key_look *found;        /* lock */
     int stop, look;             /* lock; look: a halt was set */
+    stk_host host[STK_HOSTS];   /* lock */
     /* of the client's thread */
     stk_transfer *waiting, **waiting_end, *later;
     stk_key_look *looks;
@@ -62,6 +73,13 @@ void stk_client_cut(stk_client *c, stk_slot *s);
 void stk_client_finish(stk_transfer *t);
 void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
 void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
+
+/* hosts.c.  Thread: the client's. */
+stk_host *stk_client_asks(stk_client *c, const char *url); /* a request begins */
+/* It is over.  STK_KEYS: it was cut.  `network`: as for stk_transfer_judge(). */
+void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const char *network);
+/* Of the hosts that owe an answer: the one that is waited for longest.  Thread: any. */
+int stk_client_owes(stk_client *c, const char *url, stk_owing *out);
 
 /* halted.c.  Thread: the client's. */
 void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */

@@ -619,6 +619,12 @@ void stk_source_look(void)
 {
 }
 
+int stk_source_owing(const char *url, stk_owing *out)
+{
+    (void)url, (void)out;
+    return 0;
+}
+
 #define stk_remote_list never_list
 #define stk_hub_list never_list
 #define stk_remote_put never_put

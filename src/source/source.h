@@ -34,6 +34,16 @@ void stk_io_read(stk_io *io, uint64_t *retried);
 /* A halt was set: reads that have it end at once, with STK_ECLOSED. */
 void stk_source_look(void);
 
+typedef struct stk_owing { /* a host that was asked and has not answered */
+    char host[128];
+    uint32_t running, retries; /* requests in flight; sent again since its last answer */
+    uint64_t since_ns;         /* on stk_now_ns() */
+    char why[160];             /* of the last that was sent again; "": none was */
+} stk_owing;
+/* Of all hosts the one that `url` names, else the one that is waited for longest.  0: there is
+ * none. */
+int stk_source_owing(const char *url, stk_owing *out);
+
 /* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
  * `text` or a constant. */
 #define STK_REASON_MAX 128

@@ -263,17 +263,15 @@ static int run_by_content(void *cookie, uint64_t job, stk_error *err)
 }
 
 /* The sample's batch, of which nothing is kept. */
-static int next_of(stk_loader *l, uint64_t position, stk_error *err)
+static int next_of(stk_loader *l, stk_error *err)
 {
     stk_batch *b = NULL;
     uint32_t tries = 0;
-    int rc, moved = 0;
+    int rc;
 
-    do {
-        rc = moved < 0 ? moved : stk_loader_next(l, &b, -1, err);
+    do { /* a failure moves nothing: the same batch again */
+        rc = stk_loader_next(l, &b, -1, err);
         stk_batch_release(&b);
-        if (check_is_machine(rc))
-            moved = stk_loader_seek(l, 0, position, NULL);
     } while (check_again(rc, &tries));
     return rc;
 }
@@ -300,7 +298,7 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
     for (; rc == 0 && at < end; at++) {
         uint64_t id = sample_at(c, at);
 
-        step = next_of(l, at, err);
+        step = next_of(l, err);
         rc = judge(c, id, step, err);
         if (rc == 0)
             rc = read_points(c, id, err);

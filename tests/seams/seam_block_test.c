@@ -302,6 +302,8 @@ static void a_bad_block_is_a_bad_sample_each(void **state)
                 assert_non_null(strstr(err.shard, "bad-0.pak"));
                 assert_true(err.offset != STK_NO_OFFSET && err.offset > 0);
                 raised++;
+                assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_ECORRUPT); /* again */
+                seam_ok(stk_loader_seek(l, 0, 21 + raised, &err), &err);
                 continue;
             }
             check(b, 0, 0, stk_batch_ids(b)[0]);
