@@ -32,6 +32,7 @@
 #define SLOTS STK_SLOTS
 #define IN_FLIGHT ((uint64_t)64 << 20) /* bytes */
 #define ERROR_MAX 16384u
+#define HEAD_MAX 131072u /* bytes of headers; libcurl calls more than 300 KB out of memory */
 #define TEXT_MAX ((size_t)256 << 20)
 #define CONNECT_MS 5000
 #define SLOW_BYTES 1024 /* a second; less than that for SLOW_SECONDS is a stall */
@@ -52,9 +53,13 @@ static uint64_t clients STK_GUARDED(lock); /* so far */
 
 static size_t on_header(char *line, size_t one, size_t len, void *arg)
 {
-    stk_transfer *t = ((slot *)arg)->t;
+    slot *s = arg;
+    stk_transfer *t = s->t;
 
     (void)one;
+    s->head += len;
+    if (s->head > HEAD_MAX)
+        return 0;
     if (len > 5 && !memcmp(line, "HTTP/", 5)) { /* a new head: after 100 Continue, or a proxy's */
         char linked[sizeof t->answer.linked_etag];
         uint64_t size = t->answer.linked_size;
@@ -112,7 +117,7 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
         return take_slice(t, p, len);
     if (!t->len)
         return t->text ? put_text(t->text, TEXT_MAX, p, len) : len;
-    if (len > t->len - t->got) {
+    if (len > t->due - t->got) { /* none of it is taken */
         t->bad_body = 1;
         return 0;
     }
@@ -268,7 +273,8 @@ static int prepare(client *c, slot *s, stk_transfer *t)
 {
     s->t = t;
     t->status = 0;
-    t->whole = t->bad_body = 0;
+    t->kept = t->got;
+    t->whole = t->looked = t->bad_body = 0;
     t->code[0] = 0;
     t->error.len = 0;
     if (t->text)
@@ -353,6 +359,7 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
     curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      (long)(t->connect_ms ? t->connect_ms : CONNECT_MS));
     s->failure[0] = 0;
+    s->head = 0;
     s->started_ns = stk_now_ns();
     curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, strict_ms(t, s->started_ns));
     stk_hedge_watch(c, t, s->started_ns);
@@ -412,6 +419,7 @@ static int is_final(CURLcode code, const stk_transfer *t)
 static const char *network_text(const slot *s, CURLcode code)
 {
     return code == CURLE_OPERATION_TIMEDOUT ? "the server went silent or is too slow"
+           : s->head > HEAD_MAX             ? "the answer has more than 128 KB of headers"
            : s->failure[0]                  ? s->failure
                                             : curl_easy_strerror(code);
 }
@@ -438,6 +446,16 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
     stk_client_finish(t);
 }
 
+/* Location, which can be relative to the address that answered, as a whole address. */
+static void resolve_location(slot *s, stk_transfer *t)
+{
+    char *whole = NULL, *to = t->answer.location;
+
+    curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &whole);
+    if (to[0] && whole && strlen(whole) < sizeof t->answer.location)
+        memcpy(to, whole, strlen(whole) + 1);
+}
+
 static void completed(client *c, slot *s, CURLcode code)
 {
     stk_transfer *t = s->t;
@@ -453,6 +471,7 @@ static void completed(client *c, slot *s, CURLcode code)
     enough = t->whole && t->got == t->len; /* the rest of the file was not wanted */
     if (code == CURLE_WRITE_ERROR && (enough || t->bad_body))
         code = CURLE_OK;
+    resolve_location(s, t);
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
     stk_client_pace(c, t, now, roll(c));
     curl_multi_remove_handle(c->multi, s->easy);

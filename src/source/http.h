@@ -38,10 +38,11 @@ typedef struct stk_target { /* an address; read-only once made */
 } stk_target;
 
 typedef struct stk_answer { /* what headers said */
-    char etag[160], region[64], location[2048], content_type[64];
+    char etag[160], region[64], location[2048], content_type[64], encoding[32];
     uint64_t first, last, total; /* content-range; UINT64_MAX: not said */
     uint64_t length;             /* content-length; UINT64_MAX: not said */
-    int64_t date;                /* seconds since 1970; 0: not said */
+    int64_t date, modified;      /* seconds since 1970; 0: not said */
+    int unclear;                 /* a range or length was said twice, and differs */
     uint32_t retry_after;        /* seconds; 0: not said */
     uint64_t linked_size;
     char linked_etag[160];
@@ -53,6 +54,8 @@ void stk_answer_clear(stk_answer *a);
 void stk_answer_header(stk_answer *a, const char *line, size_t len); /* hostile text */
 /* An etag as the index keeps it: without quotes, long ones as a hash. */
 void stk_etag_short(const char *etag, char out[64]);
+/* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
+void stk_answer_version(const stk_answer *a, int linked, char out[64]);
 
 typedef struct stk_transfer stk_transfer;
 struct stk_transfer {
@@ -65,7 +68,7 @@ struct stk_transfer {
     uint64_t offset;
     size_t len;       /* of a range; 0: all of it */
     uint64_t size;    /* of the whole file; 0: not known */
-    const char *etag; /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
+    const char *etag; /* as stk_answer_version() has it: another one is STK_ESTALE; NULL or "" */
     const void *body;
     size_t body_len;
     uint8_t *dst; /* of a range: `len` bytes */
@@ -85,6 +88,8 @@ struct stk_transfer {
     int rc;
     int status; /* HTTP's; 0: there was none */
     size_t got;
+    size_t kept; /* of `got`: what came with earlier answers, so that this one's can be dropped */
+    size_t due;  /* `got` at the end of this answer, as its headers have it */
     stk_answer answer;
     char code[64]; /* S3's word for an error */
     char why[STK_WHY_MAX];
@@ -96,7 +101,7 @@ struct stk_transfer {
     uint32_t tries, redirects;
     stk_transfer *twin; /* the second request for the same bytes; of that one the first */
     int is_twin;
-    int refreshed, skewed, whole, bad_body, keys_rc;
+    int refreshed, skewed, whole, looked, bad_body, keys_rc;
 };
 
 /* target.c */

@@ -15,6 +15,7 @@ typedef struct stk_slot {
     struct stk_slot *next;
     struct curl_slist *lines;
     uint64_t started_ns;
+    size_t head; /* bytes of headers so far */
     stk_text url;
     char failure[256]; /* CURL_ERROR_SIZE */
 } stk_slot;

@@ -268,9 +268,9 @@ static void ask_to_pay(const remote_file *f, stk_transfer *t)
         t->header[0] = "x-amz-request-payer:requester";
 }
 
-/* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of
- * a file in answer, or a page that says what failed. */
-static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *err)
+/* One byte is asked for, since HEAD says nothing of why it failed.  `unsure`: the server sent all
+ * of a file in answer, or a page that says what failed; or it says that the file is empty. */
+static int ask_once(remote_file *f, stk_file_info *out, int *unsure, stk_error *err)
 {
     uint8_t byte;
     stk_transfer t = {
@@ -281,11 +281,11 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
 
     ask_to_pay(f, &t);
     rc = stk_http_run(&t, err);
-    *whole = t.whole;
+    *unsure = t.whole || t.status == 416;
     if (rc == 0) {
         memset(out, 0, sizeof *out);
         out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
-        stk_etag_short(f->to->linked && a->linked_etag[0] ? a->linked_etag : a->etag, out->etag);
+        stk_answer_version(a, f->to->linked, out->etag);
         if (out->size == UINT64_MAX)
             rc = stk_fail(err, STK_ENOTSUP,
                           "the server does not say how large the file is (no Content-Range)");
@@ -299,11 +299,11 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
 static int ask(remote_file *f, stk_file_info *out, stk_error *err)
 {
     stk_file_info before = { .size = UINT64_MAX };
-    int whole = 0;
+    int unsure = 0;
 
     for (int i = 0; i < ASK_TRIES; i++) {
-        STK_TRY(ask_once(f, out, &whole, err));
-        if (!whole || (out->size == before.size && !strcmp(out->etag, before.etag)))
+        STK_TRY(ask_once(f, out, &unsure, err));
+        if (!unsure || (out->size == before.size && !strcmp(out->etag, before.etag)))
             return 0;
         before = *out;
     }
