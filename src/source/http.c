@@ -193,8 +193,6 @@ static void slot_set(slot *s)
     curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->failure);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
-                     (long)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS));
 #if LIBCURL_VERSION_NUM >= 0x075700
     /* a name that is being looked up is not waited for */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
@@ -330,6 +328,23 @@ static long strict_ms(const stk_transfer *t, uint64_t now)
                                   : 1;
 }
 
+/* A try that stalls is cut, since its connection may be dead.  Each is given twice the time of the
+ * one before: a server that is slow is not asked again and again for what it is about to say. */
+static void set_patience(slot *s, const stk_transfer *t)
+{
+    uint64_t now = s->started_ns, left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000u
+                                                              : 0;
+    uint64_t stall = (uint64_t)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS)
+                     << (t->tries < 8 ? t->tries - 1 : 7);
+    uint64_t connect = t->connect_ms ? t->connect_ms : CONNECT_MS;
+
+    if (left < 1000 || t->is_twin)
+        left = 1000;
+    curl_easy_setopt(s->easy, CURLOPT_LOW_SPEED_TIME,
+                     (long)(stall * 1000 < left ? stall : (left + 999) / 1000));
+    curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect < left ? connect : left));
+}
+
 void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
 {
     int rc;
@@ -352,16 +367,17 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
         stk_client_finish(t);
         return;
     }
+    if (!t->tries && !t->strict && !t->is_twin) /* the time in which it waited does not count */
+        t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     t->tries++;
     set_method(s, t);
     curl_easy_setopt(s->easy, CURLOPT_URL, s->url.s);
     curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->lines);
-    curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS,
-                     (long)(t->connect_ms ? t->connect_ms : CONNECT_MS));
     s->failure[0] = 0;
     s->head = 0;
     s->started_ns = stk_now_ns();
     curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, strict_ms(t, s->started_ns));
+    set_patience(s, t);
     stk_hedge_watch(c, t, s->started_ns);
     c->running++;
     c->bytes += weight(t);
@@ -379,11 +395,14 @@ void stk_client_cut(stk_client *c, stk_slot *s)
 
 static void start_waiting(client *c, uint64_t now)
 {
-    while (c->later && c->later->due_ns <= now) {
+    while (c->later && c->later->due_ns <= now) { /* before those that were not tried yet */
         stk_transfer *t = c->later;
 
         c->later = t->next;
-        append(&c->waiting_end, t);
+        t->next = c->waiting;
+        if (!c->waiting)
+            c->waiting_end = &t->next;
+        c->waiting = t;
     }
     while (c->waiting) {
         slot *s;
@@ -437,12 +456,16 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
         stk_client_keys(c, t);
         return;
     }
+    if (v == STK_AGAIN && !t->strict && stk_transfer_progressed(t))
+        t->deadline_ns = now + (uint64_t)t->budget_ms * 1000000u;
     pause = v == STK_AGAIN ? stk_retry_pause_ns(t, roll(c)) : 0;
     if (v == STK_AGAIN && now + pause < t->deadline_ns) {
         t->due_ns = now + pause;
         put_later(c, t);
         return;
     }
+    if (v == STK_AGAIN)
+        stk_transfer_gave_up(t);
     stk_client_finish(t);
 }
 
@@ -460,12 +483,15 @@ static void completed(client *c, slot *s, CURLcode code)
 {
     stk_transfer *t = s->t;
     uint64_t now = stk_now_ns(), started;
+    curl_off_t first = 0, sent = 0;
     long status = 0;
     stk_verdict v;
-    int enough;
+    int enough, silent = code == CURLE_OPERATION_TIMEDOUT;
 
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
     t->status = (int)status;
+    curl_easy_getinfo(s->easy, CURLINFO_STARTTRANSFER_TIME_T, &first);
+    curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &sent);
     c->running--;
     c->bytes -= weight(t);
     enough = t->whole && t->got == t->len; /* the rest of the file was not wanted */
@@ -473,7 +499,13 @@ static void completed(client *c, slot *s, CURLcode code)
         code = CURLE_OK;
     resolve_location(s, t);
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
-    stk_client_pace(c, t, now, roll(c));
+    stk_client_pace(c, t,
+                    &(stk_timing){ .now = now,
+                                   .started = s->started_ns,
+                                   .waited_us = first > sent ? (uint64_t)(first - sent)
+                                                : silent     ? (now - s->started_ns) / 1000u
+                                                             : 0 },
+                    roll(c));
     curl_multi_remove_handle(c->multi, s->easy);
     started = s->started_ns;
     stk_slot_give(c, s);
@@ -768,6 +800,8 @@ void stk_http_start(stk_transfer *t)
     client *c;
     int rc;
 
+    if (!t->budget_ms)
+        t->budget_ms = stk_store_patience(t->to->store, 0);
     t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     if (!t->halt)
         t->halt = stk_halt_mine();

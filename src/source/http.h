@@ -15,7 +15,7 @@
 #include "source/sign.h"
 #include "source/store.h"
 
-#define STK_WHY_MAX 160
+#define STK_WHY_MAX 176
 
 typedef enum stk_auth {
     STK_AUTH_NONE,
@@ -75,7 +75,8 @@ struct stk_transfer {
     /* in place of dst: the bytes from `got` on */
     void (*put)(stk_transfer *t, const void *p, size_t len);
     stk_text *text;       /* else where the body goes */
-    uint32_t budget_ms;   /* for all tries together */
+    /* all tries end when so long nothing came; 0: the store's limit */
+    uint32_t budget_ms;
     int strict;           /* ... and cuts off the try in which it ends */
     uint32_t connect_ms;  /* 0: the usual */
     const stk_keys *keys; /* sign by these; NULL: by the store's */
@@ -98,7 +99,8 @@ struct stk_transfer {
     stk_text error; /* the body of an answer that is none */
     char *moved;    /* a redirect leads here; NULL: nowhere */
     uint64_t due_ns, deadline_ns, body_at, keys_turn;
-    uint32_t tries, redirects;
+    size_t counted; /* of `got`: what moved the deadline */
+    uint32_t tries, redirects, past_end;
     stk_transfer *twin; /* the second request for the same bytes; of that one the first */
     int is_twin;
     int refreshed, skewed, whole, looked, bad_body, keys_rc;
@@ -147,6 +149,9 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
 /* Before the first byte of a body: 1: it is the wanted one. */
 int stk_transfer_accepts(stk_transfer *t);
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
+/* A try is over: were there enough bytes since the last time that the deadline moves? */
+int stk_transfer_progressed(stk_transfer *t);
+void stk_transfer_gave_up(stk_transfer *t); /* no time is left: `why` says so */
 
 /* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
 #define STK_HEDGE_KEPT 128u

@@ -50,6 +50,8 @@ typedef struct stk_client {
     stk_slot *idle, *all[STK_SLOTS];
     uint32_t n_slots, running, allowed;
     uint64_t bytes, timer_ns, slow_until, random, fine;
+    uint64_t fell_ns;              /* when fewer were allowed last, since answers were slow */
+    uint64_t waits, wait_us, calm_us; /* answers since; how long they took to begin; if few run */
     stk_day_key day_key;
     stk_hedge hedge;
     uint64_t hedge_look_ns; /* not before; 0: nothing is asked for twice */
@@ -81,8 +83,13 @@ int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t too
 void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
 
 /* pace.c.  Thread: the client's. */
-/* it has an answer */
-void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random);
+typedef struct stk_timing { /* of a request */
+    uint64_t now, started; /* ns */
+    uint64_t waited_us;    /* for the first byte of the answer, or in vain */
+} stk_timing;
+/* it has an answer, or failed */
+void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
+                     uint64_t random);
 /* Before a request begins: was another process of the host told to slow down? */
 void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
 

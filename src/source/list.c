@@ -77,7 +77,7 @@ static int list_page(const stk_target *to, const char *prefix, stk_xml_list *x, 
     stk_transfer t = { .to = to,
                        .method = "GET",
                        .text = body,
-                       .budget_ms = STK_ASK_BUDGET_MS * (x->token[0] ? 3 : 1) };
+                       .budget_ms = stk_store_patience(to->store, !x->token[0]) };
     int rc = query_of(&q, prefix, x->token, err);
 
     t.query = q.s;
@@ -223,7 +223,7 @@ static int tree_all(tree *r, const stk_target *to, stk_error *err)
         stk_transfer t = { .to = to,
                            .method = "GET",
                            .text = &body,
-                           .budget_ms = STK_ASK_BUDGET_MS * (page ? 3 : 1),
+                           .budget_ms = stk_store_patience(to->store, !page),
                            .query = query };
 
         rc = stk_http_run(&t, err);

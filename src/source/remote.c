@@ -268,20 +268,24 @@ static void ask_to_pay(const remote_file *f, stk_transfer *t)
         t->header[0] = "x-amz-request-payer:requester";
 }
 
-/* One byte is asked for, since HEAD says nothing of why it failed.  `unsure`: the server sent all
- * of a file in answer, or a page that says what failed; or it says that the file is empty. */
-static int ask_once(remote_file *f, stk_file_info *out, int *unsure, stk_error *err)
+/* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of
+ * a file in answer, or a page that says what failed. */
+static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *err)
 {
     uint8_t byte;
     stk_transfer t = {
-        .to = f->to, .method = "GET", .len = 1, .dst = &byte, .budget_ms = STK_ASK_BUDGET_MS
+        .to = f->to,
+        .method = "GET",
+        .len = 1,
+        .dst = &byte,
+        .budget_ms = stk_store_patience(f->to->store, 1),
     };
     const stk_answer *a = &t.answer;
     int rc;
 
     ask_to_pay(f, &t);
     rc = stk_http_run(&t, err);
-    *unsure = t.whole || t.status == 416;
+    *whole = t.whole;
     if (rc == 0) {
         memset(out, 0, sizeof *out);
         out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
@@ -299,11 +303,11 @@ static int ask_once(remote_file *f, stk_file_info *out, int *unsure, stk_error *
 static int ask(remote_file *f, stk_file_info *out, stk_error *err)
 {
     stk_file_info before = { .size = UINT64_MAX };
-    int unsure = 0;
+    int whole = 0;
 
     for (int i = 0; i < ASK_TRIES; i++) {
-        STK_TRY(ask_once(f, out, &unsure, err));
-        if (!unsure || (out->size == before.size && !strcmp(out->etag, before.etag)))
+        STK_TRY(ask_once(f, out, &whole, err));
+        if (!whole || (out->size == before.size && !strcmp(out->etag, before.etag)))
             return 0;
         before = *out;
     }
@@ -368,8 +372,7 @@ static void read_set(remote_read *r, remote_file *f, stk_io *io)
                                .method = "GET",
                                .offset = io->offset,
                                .len = io->len,
-                               .dst = io->dst,
-                               .budget_ms = STK_READ_BUDGET_MS },
+                               .dst = io->dst },
                         .f = f,
                         .io = io };
     stk_mutex_lock(&stk_store_lock);

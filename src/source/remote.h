@@ -9,9 +9,6 @@
 /* An http[s] URL without its query and password, which are kept for when it is opened. */
 int stk_url_hide(const char *url, stk_text *out, stk_error *err);
 
-#define STK_READ_BUDGET_MS 120000u /* for one read, all tries together */
-#define STK_ASK_BUDGET_MS 20000u   /* for a first question */
-
 /* xml.c */
 typedef struct stk_xml_list { /* a page of a listing */
     /* of uploads: their id in place of the etag */

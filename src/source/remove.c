@@ -13,7 +13,7 @@ static int request(const stk_target *to, const char *method, const char *query, 
                    stk_error *err)
 {
     stk_transfer t = {
-        .to = to, .method = method, .query = query, .text = body, .budget_ms = STK_ASK_BUDGET_MS
+        .to = to, .method = method, .query = query, .text = body, .budget_ms = stk_store_patience(to->store, 1)
     };
     int rc;
 

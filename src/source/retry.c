@@ -17,6 +17,7 @@
 #define FIRST_PAUSE_NS 50000000u
 #define LAST_PAUSE_NS 5000000000u
 #define MAX_REDIRECTS 5
+#define SLOW_BYTES 1024u /* a second; less is no progress */
 
 static int failed(stk_transfer *t, int rc, const char *why)
 {
@@ -29,7 +30,7 @@ static int failed(stk_transfer *t, int rc, const char *why)
 static int again(stk_transfer *t, const char *why)
 {
     t->rc = STK_EIO;
-    snprintf(t->why, sizeof t->why, "%.100s, after %u tries", why, t->tries);
+    snprintf(t->why, sizeof t->why, "%.90s", why);
     return STK_AGAIN;
 }
 
@@ -276,12 +277,17 @@ static int judge_denied(stk_transfer *t)
     return STK_DONE;
 }
 
-/* 416: nothing is there.  Of a file that is known to go on, that is a fault. */
+/* 416: nothing is there.  Of a file that is known to go on, that is a fault; where its size is not
+ * known, two such answers are believed. */
 static int judge_past_end(stk_transfer *t)
 {
+    uint64_t total = t->answer.total;
+
     if (!same_total(t))
         return other_size(t);
-    if (t->size && t->offset + t->got < t->size)
+    if (total == UINT64_MAX)
+        total = t->size ? t->size : t->past_end++ ? 0 : UINT64_MAX;
+    if (t->offset + t->got < total)
         return again(t, "HTTP status 416, though the file goes on");
     t->rc = 0;
     return STK_DONE;
@@ -343,6 +349,23 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final)
         return is_expired(t->code) ? judge_denied(t) : again(t, text);
     }
     return judge_ok(t);
+}
+
+int stk_transfer_progressed(stk_transfer *t)
+{
+    if (t->got < t->counted || t->got - t->counted < (uint64_t)t->budget_ms * SLOW_BYTES / 1000u)
+        return 0;
+    t->counted = t->got;
+    return 1;
+}
+
+void stk_transfer_gave_up(stk_transfer *t)
+{
+    size_t n = strlen(t->why);
+
+    snprintf(t->why + n, sizeof t->why - n, ", %u tries in %u s without progress (Store timeout=%u)",
+             t->tries, (t->budget_ms + 500u) / 1000u,
+             stk_store_patience(t->to->store, 0) / 1000u);
 }
 
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random)

@@ -36,7 +36,7 @@ void stk_source_look(void);
 
 /* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
  * `text` or a constant. */
-#define STK_REASON_MAX 128
+#define STK_REASON_MAX 192
 const char *stk_io_reason(const stk_io *io, char *text, size_t size);
 
 /* Exactly len bytes at offset, waiting and trying again as above; a short file is STK_ECORRUPT with

@@ -176,7 +176,9 @@ static void means(void **state)
         { 412, NULL, 0, STK_DONE, STK_ESTALE },
         { 404, NULL, 0, STK_DONE, STK_ENOTFOUND },
         { 403, NULL, 0, STK_DONE, STK_EIO },
-        { 416, "Content-Range: bytes */40", 0, STK_DONE, 0 },
+        { 416, "Content-Range: bytes */0", 0, STK_DONE, 0 },
+        { 416, "Content-Range: bytes */40", 0, STK_AGAIN, STK_EIO }, /* 40 bytes were asked for too */
+        { 416, NULL, 0, STK_AGAIN, STK_EIO },                        /* once is not enough */
     };
 
     (void)state;
