@@ -5,8 +5,8 @@
  * The tar walk of the index is used as it is, over a file whose bytes are read in order, a large
  * piece at a time.  A piece is memory that its samples share.  What was begun in one piece is
  * copied to the next, so that a sample is in one of them.  A shard that is torn, or not there,
- * gives one bad sample; the stream then goes on with the next shard.  A store that fails is an error
- * for the rows that wait, and the lane stays where it is. */
+ * gives one bad sample; the stream then goes on with the next shard.  A store that fails is an
+ * error for the rows that wait, and the lane stays where it is. */
 #include <string.h>
 
 #include "base/hash.h"

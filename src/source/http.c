@@ -117,7 +117,7 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
         return take_slice(t, p, len);
     if (!t->len)
         return t->text ? put_text(t->text, TEXT_MAX, p, len) : len;
-    if (len > t->due - t->got) { /* none of it is taken */
+    if (len > t->at.due - t->got) { /* none of it is taken */
         t->bad_body = 1;
         return 0;
     }
@@ -151,36 +151,10 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 
 /* ---- slots ---- */
 
-/* Where distributions keep what TLS trusts; a wheel's libcurl knows only its builder's. */
-static const char *ca_bundle(void)
-{
-    static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
-                                          "/etc/pki/tls/certs/ca-bundle.crt",
-                                          "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
-    static const char *const names[] = { "AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE",
-                                         "REQUESTS_CA_BUNDLE" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]) && *getenv(names[i]))
-            return getenv(names[i]);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (access(places[i], R_OK) == 0)
-            return places[i];
-    return NULL;
-}
-
-static int seconds_of(const char *name, int usual)
-{
-    const char *text = getenv(name);
-    int n = text ? atoi(text) : 0;
-
-    return n > 0 && n < 3600 ? n : usual;
-}
-
 static void slot_set(slot *s)
 {
     CURL *e = s->easy;
-    const char *ca = ca_bundle();
+    const char *ca = stk_ca_bundle();
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, (char *)s);
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -271,7 +245,7 @@ static int prepare(client *c, slot *s, stk_transfer *t)
 {
     s->t = t;
     t->status = 0;
-    t->kept = t->got;
+    t->at.kept = t->got;
     t->whole = t->looked = t->bad_body = 0;
     t->code[0] = 0;
     t->error.len = 0;
@@ -334,7 +308,7 @@ static void set_patience(slot *s, const stk_transfer *t)
 {
     uint64_t now = s->started_ns, left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000u
                                                               : 0;
-    uint64_t stall = (uint64_t)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS)
+    uint64_t stall = (uint64_t)stk_env_seconds("STOKER_STORE_STALL", SLOW_SECONDS)
                      << (t->tries < 8 ? t->tries - 1 : 7);
     uint64_t connect = t->connect_ms ? t->connect_ms : CONNECT_MS;
 

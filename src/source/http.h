@@ -57,6 +57,13 @@ void stk_etag_short(const char *etag, char out[64]);
 /* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
 void stk_answer_version(const stk_answer *a, int linked, char out[64]);
 
+typedef struct stk_reached { /* places in what has come of a range */
+    size_t kept;             /* what came with earlier answers: this one's may be dropped */
+    size_t due;              /* the end of this answer, as its headers have it */
+    size_t counted;          /* what moved the deadline */
+    uint32_t past_end;       /* how often the server said that nothing is there */
+} stk_reached;
+
 typedef struct stk_transfer stk_transfer;
 struct stk_transfer {
     /* asked */
@@ -75,8 +82,7 @@ struct stk_transfer {
     /* in place of dst: the bytes from `got` on */
     void (*put)(stk_transfer *t, const void *p, size_t len);
     stk_text *text;       /* else where the body goes */
-    /* all tries end when so long nothing came; 0: the store's limit */
-    uint32_t budget_ms;
+    uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
     int strict;           /* ... and cuts off the try in which it ends */
     uint32_t connect_ms;  /* 0: the usual */
     const stk_keys *keys; /* sign by these; NULL: by the store's */
@@ -89,8 +95,7 @@ struct stk_transfer {
     int rc;
     int status; /* HTTP's; 0: there was none */
     size_t got;
-    size_t kept; /* of `got`: what came with earlier answers, so that this one's can be dropped */
-    size_t due;  /* `got` at the end of this answer, as its headers have it */
+    stk_reached at; /* of `got` */
     stk_answer answer;
     char code[64]; /* S3's word for an error */
     char why[STK_WHY_MAX];
@@ -99,8 +104,7 @@ struct stk_transfer {
     stk_text error; /* the body of an answer that is none */
     char *moved;    /* a redirect leads here; NULL: nowhere */
     uint64_t due_ns, deadline_ns, body_at, keys_turn;
-    size_t counted; /* of `got`: what moved the deadline */
-    uint32_t tries, redirects, past_end;
+    uint32_t tries, redirects;
     stk_transfer *twin; /* the second request for the same bytes; of that one the first */
     int is_twin;
     int refreshed, skewed, whole, looked, bad_body, keys_rc;

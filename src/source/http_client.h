@@ -66,6 +66,10 @@ void stk_client_finish(stk_transfer *t);
 void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
 void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
 
+/* http_env.c.  Thread: any. */
+const char *stk_ca_bundle(void);                       /* a file; NULL: libcurl's own */
+int stk_env_seconds(const char *name, int usual);      /* of the environment, 1 to 3,599 */
+
 /* halted.c.  Thread: the client's. */
 void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */
 void stk_transfer_halted(stk_transfer *t); /* this one */

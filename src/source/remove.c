@@ -12,9 +12,11 @@
 static int request(const stk_target *to, const char *method, const char *query, stk_text *body,
                    stk_error *err)
 {
-    stk_transfer t = {
-        .to = to, .method = method, .query = query, .text = body, .budget_ms = stk_store_patience(to->store, 1)
-    };
+    stk_transfer t = { .to = to,
+                       .method = method,
+                       .query = query,
+                       .text = body,
+                       .budget_ms = stk_store_patience(to->store, 1) };
     int rc;
 
     if (to->store->o.requester_pays == STK_YES)

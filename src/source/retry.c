@@ -115,14 +115,14 @@ int stk_transfer_accepts(stk_transfer *t)
     if (!t->len)
         return t->status >= 200 && t->status < 300;
     if (t->status == 206 && is_range(t))
-        t->due = t->got + (size_t)(a->last - a->first + 1);
+        t->at.due = t->got + (size_t)(a->last - a->first + 1);
     if (t->status == 206)
         return is_range(t);
     t->whole = may_be_whole(t);
     t->body_at = 0;
     if (t->whole) {
         a->total = a->length;
-        t->due = a->length - t->offset < t->len ? (size_t)(a->length - t->offset) : t->len;
+        t->at.due = a->length - t->offset < t->len ? (size_t)(a->length - t->offset) : t->len;
     }
     return t->whole;
 }
@@ -153,7 +153,7 @@ static int not_taken(stk_transfer *t)
 {
     sameness is = version(t);
 
-    t->got = t->kept;
+    t->got = t->at.kept;
     if (is == OTHER)
         return failed(t, STK_ESTALE,
                       "it has another version (etag) than was indexed: run: stoker index ...");
@@ -174,8 +174,8 @@ static int judge_ok(stk_transfer *t)
         t->bad_body = !stk_transfer_accepts(t);
     if (t->bad_body)
         return not_taken(t);
-    if (t->len && t->got < t->due) {
-        t->got = t->kept;
+    if (t->len && t->got < t->at.due) {
+        t->got = t->at.kept;
         return again(t, "the answer has fewer bytes than its headers say");
     }
     if (is_short(t))
@@ -286,7 +286,7 @@ static int judge_past_end(stk_transfer *t)
     if (!same_total(t))
         return other_size(t);
     if (total == UINT64_MAX)
-        total = t->size ? t->size : t->past_end++ ? 0 : UINT64_MAX;
+        total = t->size ? t->size : t->at.past_end++ ? 0 : UINT64_MAX;
     if (t->offset + t->got < total)
         return again(t, "HTTP status 416, though the file goes on");
     t->rc = 0;
@@ -353,9 +353,11 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final)
 
 int stk_transfer_progressed(stk_transfer *t)
 {
-    if (t->got < t->counted || t->got - t->counted < (uint64_t)t->budget_ms * SLOW_BYTES / 1000u)
+    uint64_t least = (uint64_t)t->budget_ms * SLOW_BYTES / 1000u;
+
+    if (t->got < t->at.counted || t->got - t->at.counted < least)
         return 0;
-    t->counted = t->got;
+    t->at.counted = t->got;
     return 1;
 }
 
@@ -363,9 +365,9 @@ void stk_transfer_gave_up(stk_transfer *t)
 {
     size_t n = strlen(t->why);
 
-    snprintf(t->why + n, sizeof t->why - n, ", %u tries in %u s without progress (Store timeout=%u)",
-             t->tries, (t->budget_ms + 500u) / 1000u,
-             stk_store_patience(t->to->store, 0) / 1000u);
+    snprintf(t->why + n, sizeof t->why - n,
+             ", %u tries in %u s without progress (Store timeout=%u)", t->tries,
+             (t->budget_ms + 500u) / 1000u, stk_store_patience(t->to->store, 0) / 1000u);
 }
 
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random)

@@ -7,8 +7,8 @@
  * dies.  Objects are found by address, size and version: another version is another file.
  *
  * A session is the time in which the folder is used without a pause, by one process or several
- * that overlap.  A chunk of an earlier session is compared with its checksum before it is used, once
- * for all processes. */
+ * that overlap.  A chunk of an earlier session is compared with its checksum before it is used,
+ * once for all processes. */
 #ifndef STOKER_SOURCE_STORE_CACHE_H
 #define STOKER_SOURCE_STORE_CACHE_H
 

@@ -177,7 +177,7 @@ static void means(void **state)
         { 404, NULL, 0, STK_DONE, STK_ENOTFOUND },
         { 403, NULL, 0, STK_DONE, STK_EIO },
         { 416, "Content-Range: bytes */0", 0, STK_DONE, 0 },
-        { 416, "Content-Range: bytes */40", 0, STK_AGAIN, STK_EIO }, /* 40 bytes were asked for too */
+        { 416, "Content-Range: bytes */40", 0, STK_AGAIN, STK_EIO }, /* there are 40 */
         { 416, NULL, 0, STK_AGAIN, STK_EIO },                        /* once is not enough */
     };
 
@@ -225,18 +225,18 @@ static void another_version(void **state)
     stk_transfer_fini(&t);
 }
 
-/* Bytes of an answer that did not end as its headers say are dropped, those of earlier ones stay. */
+/* Bytes of an answer that did not end as its headers say are dropped, earlier ones stay. */
 static void bytes_that_stay(void **state)
 {
     stk_transfer t = answer(206, "Content-Range: bytes 0-99/500", 0);
 
     (void)state;
-    t.got = t.kept = 40;
+    t.got = t.at.kept = 40;
     stk_answer_clear(&t.answer);
     take(&t.answer, "ETag: \"v1\"");
     take(&t.answer, "Content-Range: bytes 40-99/500");
     assert_true(stk_transfer_accepts(&t));
-    assert_int_equal(t.due, 100);
+    assert_int_equal(t.at.due, 100);
     t.got = 70;
     assert_int_equal(stk_transfer_judge(&t, "reset", 0), STK_AGAIN);
     assert_int_equal(t.got, 70); /* the connection broke: these are good */
