@@ -437,8 +437,9 @@ int bench_run(const bench_how *how, bench_result *out)
     }
     if (rc == 0)
         rc = keep_outputs(&b);
-    *out = b.r;
-    return free_and(&b, rc);
+    rc = free_and(&b, rc);
+    *out = b.r; /* with an error, nothing is in it */
+    return rc;
 }
 
 void bench_free(bench_result *r)

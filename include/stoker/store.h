@@ -41,6 +41,9 @@ typedef struct stk_store_options {
     uint64_t cache_limit; /* bytes in it; 0: $STOKER_STORE_CACHE_LIMIT, else most of what is free */
     /* reads that take unusually long are asked for a second time: 2 of 100 at most */
     stk_tri hedge;
+    /* seconds without progress (less than 1 KB/s) after which a request fails; a first question
+     * fails after a sixth of it, and not before 5.  0: $STOKER_STORE_TIMEOUT, else 120. */
+    uint32_t timeout;
 } stk_store_options;
 
 /* *out is the caller's, end with stk_store_unref().  Sends nothing. */

@@ -88,7 +88,7 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = { "profile",     "region",        "endpoint",    "access_key",
                              "secret_key",  "session_token", "anonymous",   "requester_pays",
                              "credentials", "cache",         "cache_limit", "hedge",
-                             NULL };
+                             "timeout",     NULL };
     stk_store_options o = { .size = sizeof o };
     int anonymous = 0, pays = 0, hedge = 0;
     unsigned long long limit = 0;
@@ -97,10 +97,10 @@ PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
     stk_store *s = NULL;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzppOzKp:store", names, &o.profile,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zzzzzzppOzKpI:store", names, &o.profile,
                                      &o.region, &o.endpoint, &o.access_key, &o.secret_key,
                                      &o.session_token, &anonymous, &pays, &function, &o.cache,
-                                     &limit, &hedge))
+                                     &limit, &hedge, &o.timeout))
         return NULL;
     o.anonymous = tri(anonymous);
     o.requester_pays = tri(pays);

@@ -34,18 +34,21 @@ class Store(Whole):
         "": none
     hedge: ask a second time for bytes that take unusually long; at most 2 % more requests
     cache_limit: how much it may hold ("500GB"); None: $STOKER_STORE_CACHE_LIMIT, else nine tenths of what is free
+    timeout: seconds without progress after which a request fails; of a first question a sixth of it, and not before 5.
+        What comes at 1 KB/s or more is progress.  None: $STOKER_STORE_TIMEOUT, else 120
     """
 
     def __init__(self, *, profile: str | None = None, region: str | None = None, endpoint: str | None = None,
                  credentials: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
                  anonymous: bool = False, requester_pays: bool = False, cache: str | os.PathLike[str] | None = None,
-                 cache_limit: int | str | None = None, hedge: bool = False) -> None:
+                 cache_limit: int | str | None = None, hedge: bool = False, timeout: int | None = None) -> None:
         self._settings: dict[str, Any] = {
             "profile": _text("profile", profile), "region": _text("region", region),
             "endpoint": _text("endpoint", endpoint), "anonymous": _options.flag("anonymous", anonymous),
             "requester_pays": _options.flag("requester_pays", requester_pays),
             "cache": _text("cache", cache), "hedge": _options.flag("hedge", hedge),
-            "cache_limit": 0 if cache_limit is None else _options.byte_count("cache_limit", cache_limit)}
+            "cache_limit": 0 if cache_limit is None else _options.byte_count("cache_limit", cache_limit),
+            "timeout": 0 if timeout is None else _options.whole("timeout", timeout, 1, 86400)}
         if isinstance(credentials, Mapping):
             for name in credentials:
                 if name not in ("access_key", "secret_key", "session_token"):
@@ -63,7 +66,7 @@ class Store(Whole):
     def __repr__(self) -> str:
         shown_ones = [f"{k}={v!r}" for k, v in self._settings.items()
                       if v and k in ("profile", "region", "endpoint", "anonymous", "requester_pays", "cache",
-                                "cache_limit", "hedge")]
+                                "cache_limit", "hedge", "timeout")]
         return f"stoker.Store({', '.join(shown_ones)})"
 
 

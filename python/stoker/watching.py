@@ -19,10 +19,8 @@ import mmap
 import os
 import platform
 import sys
-import tempfile
 import threading
 import time
-import weakref
 from typing import Any
 
 from . import _stoker, seeing
@@ -43,16 +41,17 @@ _CALLS = {"x86_64": ({0, 17, 19, 295, 257, 2, 4, 5, 6, 262, 217}, {45, 47, 42, 4
 
 
 class Board:
-    """Figures of workers in shared memory, a row each; every worker writes its own."""
+    """Figures of workers in shared memory, a row each; every worker writes its own.
+
+    The memory has no name in a folder, so that nothing is left when the process is killed; workers that are not forked
+    open it by the parent's descriptor."""
 
     def __init__(self, rows: int) -> None:
-        folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        handle, self.path = tempfile.mkstemp(prefix="stoker-watch-", dir=folder)
-        os.ftruncate(handle, rows * _ROW * 8)
-        os.close(handle)
+        self._memory = open(os.memfd_create("stoker-watch"), "r+b")
+        os.ftruncate(self._memory.fileno(), rows * _ROW * 8)
+        self.path = f"/proc/{os.getpid()}/fd/{self._memory.fileno()}"
         self.rows = rows
         self._map()
-        self._end = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def _map(self) -> None:
         with open(self.path, "r+b") as f:
@@ -67,14 +66,6 @@ class Board:
 
     def row(self, i: int) -> list[float]:
         return self.values[i * _ROW:(i + 1) * _ROW].tolist()
-
-
-def _remove(path: str, pid: int) -> None:
-    if pid == os.getpid():                      # not in a worker that was forked
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
 
 
 # ---- in a worker --------------------------------------------------------------------------------

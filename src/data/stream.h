@@ -98,6 +98,9 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     uint64_t stride; /* blocks from a mark to the next */
     stk_stream_mark begin;
     stk_error failed; /* code 0: nothing */
+    /* The store failed: rows that wait get this error, the lane tries again when a row asks. */
+    stk_error stuck;
+    uint64_t n_stuck, asked; /* how often; rows that began to wait */
     stk_stream_lane lane[];
 };
 
@@ -131,6 +134,8 @@ int stk_stream_put(stk_stream_lane *l, const stk_stream_sample *x, const stk_str
 int stk_stream_begin(stk_stream_lane *l);
 int stk_stream_is_over(stk_stream_lane *l);  /* it is to begin again, or to end */
 void stk_stream_give_up(stk_stream_lane *l); /* out of memory: rows get that error */
+/* The lane can't read on where it is.  Returns when a row asks again, or the lane is over. */
+void stk_stream_stuck(stk_stream_lane *l, const stk_error *why);
 
 /* stream_data.c */
 void stk_stream_free(stk_stream *s);

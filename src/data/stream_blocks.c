@@ -248,6 +248,21 @@ void stk_stream_give_up(stk_stream_lane *l)
     stk_mutex_unlock(&l->run->lock);
 }
 
+void stk_stream_stuck(stk_stream_lane *l, const stk_error *why)
+{
+    stk_stream_run *r = l->run;
+    uint64_t asked;
+
+    stk_mutex_lock(&r->lock);
+    r->stuck = *why;
+    r->n_stuck++;
+    asked = r->asked;
+    pthread_cond_broadcast(&r->came);
+    while (!is_over_lane_locked(r, l) && asked == r->asked)
+        stk_cond_wait(&r->room, &r->lock);
+    stk_mutex_unlock(&r->lock);
+}
+
 static uint64_t memory_of(const stk_stream *s)
 {
     return atomic_load_explicit(&s->memory, memory_order_relaxed);
@@ -362,11 +377,11 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
     STK_REQUIRES(r->lock)
 {
     const stk_stream *s = r->s;
-    uint64_t block = number / s->block;
+    uint64_t block = number / s->block, stuck = r->n_stuck;
     stk_stream_block *b;
     int back = 0, rc = 0;
 
-    for (;;) {
+    for (int first = 1;; first = 0) {
         if (block < r->low && !r->went_back && !find_locked(r, block)) {
             back = 1;
             r->went_back++;
@@ -378,9 +393,13 @@ static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **ou
         rc = r->failed.code;
         if (rc < 0 || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
             break;
-        rc = stk_halt_is(stk_halt_mine()) ? STK_ECLOSED : 0;
+        rc = stk_halt_is(stk_halt_mine()) ? STK_ECLOSED : r->n_stuck != stuck ? r->stuck.code : 0;
         if (rc < 0)
             break;
+        if (first && r->n_stuck) { /* lanes that are stuck try again */
+            r->asked++;
+            pthread_cond_broadcast(&r->room);
+        }
         stk_halt_cond_wait(&r->came, &r->lock);
     }
     if (back) {
@@ -402,6 +421,8 @@ static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_bl
     rc = wait_locked(r, number, out);
     if (r->failed.code)
         *err = r->failed;
+    else if (rc < 0 && rc == r->stuck.code)
+        *err = r->stuck;
     else if (rc < 0)
         stk_fail_halted(err);
     return rc;

@@ -5,7 +5,8 @@
  * The tar walk of the index is used as it is, over a file whose bytes are read in order, a large
  * piece at a time.  A piece is memory that its samples share.  What was begun in one piece is
  * copied to the next, so that a sample is in one of them.  A shard that is torn, or not there,
- * gives one bad sample; the stream then goes on with the next shard. */
+ * gives one bad sample; the stream then goes on with the next shard.  A store that fails is an
+ * error for the rows that wait, and the lane stays where it is. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -19,6 +20,7 @@
 #define LOOK_SAMPLES 64u /* whose fields are those of the data set */
 #define LOOK_SHARDS 8u
 #define MAX_FIELDS 1024u
+#define TAR_BLOCK 512u /* where a member can begin */
 
 typedef struct ordered { /* a shard's bytes from `origin` on; offsets count from there */
     stk_file base;
@@ -181,7 +183,7 @@ static int put_sample(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_
             .state = STK_STREAM_READY, .shard = w->shard, .len = end - offset, .bytes = f->piece },
         w->part, err));
     f->keep = end;
-    w->lane->at.offset = f->origin + end;
+    w->lane->at.offset = f->origin + (end + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
     w->seen++;
     return 0;
 }
@@ -237,6 +239,11 @@ int stk_stream_look(stk_stream *s, stk_error *err)
         stk_error why;
 
         rc = walk_shard(&w, 0, i ? &why : err);
+        if (rc == STK_EIO && !s->fields.n) {
+            if (i)
+                *err = why;
+            return rc;
+        }
     }
     if (s->fields.n)
         return 0;
@@ -300,6 +307,11 @@ static void run_lane(stk_stream_lane *l, walk *w)
         rc = walk_shard(w, l->at.offset, &why);
         if (rc == STK_ECLOSED && stk_stream_is_over(l))
             return;
+        if (rc == STK_EIO) { /* not the shard's fault: it is read on when the store answers */
+            given += w->seen;
+            stk_stream_stuck(l, &why);
+            continue;
+        }
         if (rc == 0 && !w->seen && !given && l->at.shard + 1 == n)
             rc = stk_fail(&why, STK_ECORRUPT, "no shard of this stream has a sample");
         if (rc < 0 && put_bad(l, w->shard, &why) < 0)

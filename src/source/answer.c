@@ -60,17 +60,25 @@ static void take_range(stk_answer *a, const char *s)
     }
     if (*s++ != '/')
         return;
+    a->unclear |= a->first != UINT64_MAX && (a->first != first || a->last != last);
     a->first = first;
     a->last = last;
     a->total = *s == '*' ? UINT64_MAX : number(s, &s);
 }
 
-static void take_date(stk_answer *a, const char *s)
+static void take_length(stk_answer *a, const char *s)
+{
+    uint64_t length = number(s, &s);
+
+    a->unclear |= a->length != UINT64_MAX && a->length != length;
+    a->length = length;
+}
+
+static int64_t date(const char *s)
 {
     struct tm tm = { 0 };
 
-    if (strptime(s, "%a, %d %b %Y %H:%M:%S", &tm))
-        a->date = (int64_t)timegm(&tm);
+    return strptime(s, "%a, %d %b %Y %H:%M:%S", &tm) ? (int64_t)timegm(&tm) : 0;
 }
 
 /* <https://host/path?query>; rel="next", among others.  One that does not fit is kept as "?": a
@@ -117,7 +125,9 @@ void stk_answer_header(stk_answer *a, const char *line, size_t len)
     else if (!strcasecmp(name, "x-linked-size"))
         a->linked_size = number(value, &end);
     else if (!strcasecmp(name, "content-length"))
-        a->length = number(value, &end);
+        take_length(a, value);
+    else if (!strcasecmp(name, "content-encoding"))
+        snprintf(a->encoding, sizeof a->encoding, "%.31s", value[0] ? value : "unknown");
     else if (!strcasecmp(name, "content-range"))
         take_range(a, value);
     else if (!strcasecmp(name, "content-type"))
@@ -129,7 +139,9 @@ void stk_answer_header(stk_answer *a, const char *line, size_t len)
     else if (!strcasecmp(name, "link"))
         take_link(a, value);
     else if (!strcasecmp(name, "date"))
-        take_date(a, value);
+        a->date = date(value);
+    else if (!strcasecmp(name, "last-modified"))
+        a->modified = date(value);
     else if (!strcasecmp(name, "retry-after") && number(value, &end) < 3600)
         a->retry_after = (uint32_t)number(value, &end);
 }
@@ -152,4 +164,16 @@ void stk_etag_short(const char *etag, char out[64])
     else
         snprintf(out, 64, "#%016llx%016llx", (unsigned long long)stk_hash64(1, etag, len),
                  (unsigned long long)stk_hash64(2, etag, len));
+}
+
+/* What was modified in the second of the answer may be modified again in that second: such a time
+ * is not a version. */
+void stk_answer_version(const stk_answer *a, int linked, char out[64])
+{
+    const char *etag = linked && a->linked_etag[0] ? a->linked_etag : a->etag;
+
+    if (!etag[0] && a->modified && a->date > a->modified + 1)
+        snprintf(out, 64, "@%lld", (long long)a->modified);
+    else
+        stk_etag_short(etag, out);
 }

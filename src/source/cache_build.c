@@ -62,7 +62,7 @@ static int end_chunk(stk_cache_build *b, stk_error *err)
         b->record = grown;
         b->cap = cap;
     }
-    b->record[n] = b->crc | (uint64_t)stk_cache_folder_boot(b->folder) << 32;
+    b->record[n] = b->crc | (uint64_t)stk_cache_folder_session(b->folder) << 32;
     b->crc = 0;
     return 0;
 }

@@ -39,7 +39,7 @@ typedef struct group {
 struct stk_cache_folder {
     char path[PATH_MAX_LEN + 64];
     uint64_t limit;
-    uint32_t boot;
+    uint32_t session;
     int users_fd;
     stk_pace *pace;              /* NULL: each process by itself */
     group *groups;               /* stk_store_lock */
@@ -57,9 +57,9 @@ stk_pace *stk_cache_folder_pace(const stk_cache_folder *f)
     return f->pace;
 }
 
-uint32_t stk_cache_folder_boot(const stk_cache_folder *f)
+uint32_t stk_cache_folder_session(const stk_cache_folder *f)
 {
-    return f->boot;
+    return f->session;
 }
 
 /* ---- names ---- */
@@ -319,19 +319,6 @@ void stk_cache_folder_failed(stk_cache_folder *f, int sys)
 
 /* ---- open and close ---- */
 
-static uint32_t boot_mark(void)
-{
-    char id[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id, sizeof id) : 0;
-
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0) /* every process compares for itself */
-        n = getrandom(id, sizeof id, 0);
-    return (uint32_t)stk_hash64(1, id, n > 0 ? (size_t)n : 0) | 1u;
-}
-
 static int failed(const char *path, int sys, stk_error *err)
 {
     char text[96];
@@ -356,12 +343,16 @@ void stk_cache_folder_recount(const char *path)
         close(fd);
 }
 
-/* The first of all users counts what is there, and sweeps. */
+/* The first of all users begins a session: it counts what is there, and sweeps. */
 static void join_users(stk_cache_folder *f)
 {
     char name[PATH_MAX_LEN + 128];
+    uint32_t mark = 0;
     used u;
 
+    if (getrandom(&f->session, sizeof f->session, 0) != sizeof f->session)
+        f->session = (uint32_t)stk_mix64(stk_now_ns() ^ (uint64_t)getpid() << 32);
+    f->session |= 1u;
     snprintf(name, sizeof name, "%s/users", f->path);
     f->users_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (f->users_fd < 0)
@@ -372,8 +363,12 @@ static void join_users(stk_cache_folder *f)
             stk_cache_folder_count(f->path, &u.bytes);
             used_close(&u);
         }
+        (void)!pwrite(f->users_fd, &f->session, sizeof f->session, 0);
     }
-    (void)!flock(f->users_fd, LOCK_SH | LOCK_NB);
+    while (flock(f->users_fd, LOCK_SH) < 0 && errno == EINTR)
+        ;
+    if (pread(f->users_fd, &mark, sizeof mark, 0) == sizeof mark && mark & 1u)
+        f->session = mark;
 }
 
 static uint64_t usual_limit(const char *path)
@@ -410,7 +405,6 @@ int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t lim
         stk_cache_folder_close(&f);
         return STK_EIO;
     }
-    f->boot = boot_mark();
     join_users(f);
     f->pace = stk_pace_open(f->path);
     f->limit = limit ? limit : usual_limit(f->path);

@@ -24,7 +24,7 @@ typedef struct head {
 } head;
 static_assert(sizeof(head) == HEAD, "on disk");
 
-#define STK_OBJECT_MAGIC "STKOBJ1"
+#define STK_OBJECT_MAGIC "STKOBJ2" /* 1: what was in it may have come with headers that disagreed */
 
 static inline uint64_t map_at(uint64_t size)
 {

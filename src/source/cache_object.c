@@ -3,7 +3,7 @@
  *
  * [0, size) is the object, with holes where nothing came yet.  From the next multiple of 4096 on
  * there is a head, which says whose bytes these are, then 8 bytes per chunk: CRC-32C and the mark
- * of the boot in which the chunk was written or compared; 0 and 0: it is not there.  The head is
+ * of the session in which the chunk was written or compared; 0 and 0: it is not there.  The head is
  * written before the file gets its name.  A file whose length or head is not what it must be is
  * removed.  Nothing is mapped, so that a file that others cut short is an error and no signal. */
 #include <errno.h>
@@ -245,12 +245,12 @@ size_t stk_cache_chunk_len(const stk_cache_object *o, uint64_t chunk)
 
 static uint64_t record_of(const stk_cache_object *o, uint32_t crc)
 {
-    return crc | (uint64_t)stk_cache_folder_boot(o->folder) << 32;
+    return crc | (uint64_t)stk_cache_folder_session(o->folder) << 32;
 }
 
 static int is_trusted(const stk_cache_object *o, uint64_t record)
 {
-    return (uint32_t)(record >> 32) == stk_cache_folder_boot(o->folder);
+    return (uint32_t)(record >> 32) == stk_cache_folder_session(o->folder);
 }
 
 stk_chunk_state stk_cache_object_has(stk_cache_object *o, uint64_t chunk)

@@ -23,7 +23,6 @@
 
 #define CHUNKS_AT_ONCE 24u /* in memory: on their way here and to disk */
 #define LOOK_AGAIN_NS 4000000u
-#define PATIENCE_NS 150000000000u /* with another process that fetches a chunk */
 
 typedef struct pull { /* one read.  Thread: the last one that is done with a piece ends it. */
     stk_io *io;
@@ -133,7 +132,6 @@ static void ask_for(stk_transfer *t, const stk_pull_from *from)
     t->size = from->object->size;
     t->etag = from->etag;
     t->header[0] = from->header;
-    t->budget_ms = STK_READ_BUDGET_MS;
     t->halt = from->halt;
 }
 
@@ -277,6 +275,12 @@ static void fetch(chunk *c)
     stk_http_start(&c->t);
 }
 
+/* With another process that fetches the chunk: it has the same limit, and some time to write. */
+static uint64_t patience_ns(const chunk *c)
+{
+    return (uint64_t)stk_store_patience(c->wait->of->from.to->store, 0) * 1250000u;
+}
+
 /* Begin with a chunk.  It may be gone after this. */
 static void begin(puller *p, chunk *c)
 {
@@ -288,7 +292,7 @@ static void begin(puller *p, chunk *c)
         uint64_t now = stk_now_ns();
 
         if (!c->patience_ns)
-            c->patience_ns = now + PATIENCE_NS;
+            c->patience_ns = now + patience_ns(c);
         if (now >= c->patience_ns)
             give_up(p, c);
         return;

@@ -32,6 +32,7 @@
 #define SLOTS STK_SLOTS
 #define IN_FLIGHT ((uint64_t)64 << 20) /* bytes */
 #define ERROR_MAX 16384u
+#define HEAD_MAX 131072u /* bytes of headers; libcurl calls more than 300 KB out of memory */
 #define TEXT_MAX ((size_t)256 << 20)
 #define CONNECT_MS 5000
 #define SLOW_BYTES 1024 /* a second; less than that for SLOW_SECONDS is a stall */
@@ -52,9 +53,13 @@ static uint64_t clients STK_GUARDED(lock); /* so far */
 
 static size_t on_header(char *line, size_t one, size_t len, void *arg)
 {
-    stk_transfer *t = ((slot *)arg)->t;
+    slot *s = arg;
+    stk_transfer *t = s->t;
 
     (void)one;
+    s->head += len;
+    if (s->head > HEAD_MAX)
+        return 0;
     if (len > 5 && !memcmp(line, "HTTP/", 5)) { /* a new head: after 100 Continue, or a proxy's */
         char linked[sizeof t->answer.linked_etag];
         uint64_t size = t->answer.linked_size;
@@ -112,7 +117,7 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
         return take_slice(t, p, len);
     if (!t->len)
         return t->text ? put_text(t->text, TEXT_MAX, p, len) : len;
-    if (len > t->len - t->got) {
+    if (len > t->at.due - t->got) { /* none of it is taken */
         t->bad_body = 1;
         return 0;
     }
@@ -146,36 +151,10 @@ static int on_timer(CURLM *multi, long ms, void *arg)
 
 /* ---- slots ---- */
 
-/* Where distributions keep what TLS trusts; a wheel's libcurl knows only its builder's. */
-static const char *ca_bundle(void)
-{
-    static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt",
-                                          "/etc/pki/tls/certs/ca-bundle.crt",
-                                          "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
-    static const char *const names[] = { "AWS_CA_BUNDLE", "SSL_CERT_FILE", "CURL_CA_BUNDLE",
-                                         "REQUESTS_CA_BUNDLE" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (getenv(names[i]) && *getenv(names[i]))
-            return getenv(names[i]);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (access(places[i], R_OK) == 0)
-            return places[i];
-    return NULL;
-}
-
-static int seconds_of(const char *name, int usual)
-{
-    const char *text = getenv(name);
-    int n = text ? atoi(text) : 0;
-
-    return n > 0 && n < 3600 ? n : usual;
-}
-
 static void slot_set(slot *s)
 {
     CURL *e = s->easy;
-    const char *ca = ca_bundle();
+    const char *ca = stk_ca_bundle();
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, (char *)s);
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -188,8 +167,6 @@ static void slot_set(slot *s)
     curl_easy_setopt(e, CURLOPT_HEADERDATA, s);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, s->failure);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, (long)SLOW_BYTES);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME,
-                     (long)seconds_of("STOKER_STORE_STALL", SLOW_SECONDS));
 #if LIBCURL_VERSION_NUM >= 0x075700
     /* a name that is being looked up is not waited for */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
@@ -268,7 +245,8 @@ static int prepare(client *c, slot *s, stk_transfer *t)
 {
     s->t = t;
     t->status = 0;
-    t->whole = t->bad_body = 0;
+    t->at.kept = t->got;
+    t->whole = t->looked = t->bad_body = 0;
     t->code[0] = 0;
     t->error.len = 0;
     if (t->text)
@@ -324,6 +302,23 @@ static long strict_ms(const stk_transfer *t, uint64_t now)
                                   : 1;
 }
 
+/* A try that stalls is cut, since its connection may be dead.  Each is given twice the time of the
+ * one before: a server that is slow is not asked again and again for what it is about to say. */
+static void set_patience(slot *s, const stk_transfer *t)
+{
+    uint64_t now = s->started_ns, left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000u
+                                                              : 0;
+    uint64_t stall = (uint64_t)stk_env_seconds("STOKER_STORE_STALL", SLOW_SECONDS)
+                     << (t->tries < 8 ? t->tries - 1 : 7);
+    uint64_t connect = t->connect_ms ? t->connect_ms : CONNECT_MS;
+
+    if (left < 1000 || t->is_twin)
+        left = 1000;
+    curl_easy_setopt(s->easy, CURLOPT_LOW_SPEED_TIME,
+                     (long)(stall * 1000 < left ? stall : (left + 999) / 1000));
+    curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect < left ? connect : left));
+}
+
 void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
 {
     int rc;
@@ -346,16 +341,18 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
         stk_client_finish(t);
         return;
     }
+    if (!t->tries && !t->strict && !t->is_twin) /* the time in which it waited does not count */
+        t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     t->tries++;
     s->host = stk_client_asks(c, s->url.s);
     set_method(s, t);
     curl_easy_setopt(s->easy, CURLOPT_URL, s->url.s);
     curl_easy_setopt(s->easy, CURLOPT_HTTPHEADER, s->lines);
-    curl_easy_setopt(s->easy, CURLOPT_CONNECTTIMEOUT_MS,
-                     (long)(t->connect_ms ? t->connect_ms : CONNECT_MS));
     s->failure[0] = 0;
+    s->head = 0;
     s->started_ns = stk_now_ns();
     curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, strict_ms(t, s->started_ns));
+    set_patience(s, t);
     stk_hedge_watch(c, t, s->started_ns);
     c->running++;
     c->bytes += weight(t);
@@ -374,11 +371,14 @@ void stk_client_cut(stk_client *c, stk_slot *s)
 
 static void start_waiting(client *c, uint64_t now)
 {
-    while (c->later && c->later->due_ns <= now) {
+    while (c->later && c->later->due_ns <= now) { /* before those that were not tried yet */
         stk_transfer *t = c->later;
 
         c->later = t->next;
-        append(&c->waiting_end, t);
+        t->next = c->waiting;
+        if (!c->waiting)
+            c->waiting_end = &t->next;
+        c->waiting = t;
     }
     while (c->waiting) {
         slot *s;
@@ -414,6 +414,7 @@ static int is_final(CURLcode code, const stk_transfer *t)
 static const char *network_text(const slot *s, CURLcode code)
 {
     return code == CURLE_OPERATION_TIMEDOUT ? "the server went silent or is too slow"
+           : s->head > HEAD_MAX             ? "the answer has more than 128 KB of headers"
            : s->failure[0]                  ? s->failure
                                             : curl_easy_strerror(code);
 }
@@ -431,32 +432,56 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
         stk_client_keys(c, t);
         return;
     }
+    if (v == STK_AGAIN && !t->strict && stk_transfer_progressed(t))
+        t->deadline_ns = now + (uint64_t)t->budget_ms * 1000000u;
     pause = v == STK_AGAIN ? stk_retry_pause_ns(t, roll(c)) : 0;
     if (v == STK_AGAIN && now + pause < t->deadline_ns) {
         t->due_ns = now + pause;
         put_later(c, t);
         return;
     }
+    if (v == STK_AGAIN)
+        stk_transfer_gave_up(t);
     stk_client_finish(t);
+}
+
+/* Location, which can be relative to the address that answered, as a whole address. */
+static void resolve_location(slot *s, stk_transfer *t)
+{
+    char *whole = NULL, *to = t->answer.location;
+
+    curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &whole);
+    if (to[0] && whole && strlen(whole) < sizeof t->answer.location)
+        memcpy(to, whole, strlen(whole) + 1);
 }
 
 static void completed(client *c, slot *s, CURLcode code)
 {
     stk_transfer *t = s->t;
     uint64_t now = stk_now_ns(), started;
+    curl_off_t first = 0, sent = 0;
     long status = 0;
     stk_verdict v;
-    int enough;
+    int enough, silent = code == CURLE_OPERATION_TIMEDOUT;
 
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
     t->status = (int)status;
+    curl_easy_getinfo(s->easy, CURLINFO_STARTTRANSFER_TIME_T, &first);
+    curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &sent);
     c->running--;
     c->bytes -= weight(t);
     enough = t->whole && t->got == t->len; /* the rest of the file was not wanted */
     if (code == CURLE_WRITE_ERROR && (enough || t->bad_body))
         code = CURLE_OK;
+    resolve_location(s, t);
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
-    stk_client_pace(c, t, now, roll(c));
+    stk_client_pace(c, t,
+                    &(stk_timing){ .now = now,
+                                   .started = s->started_ns,
+                                   .waited_us = first > sent ? (uint64_t)(first - sent)
+                                                : silent     ? (now - s->started_ns) / 1000u
+                                                             : 0 },
+                    roll(c));
     stk_client_asked(c, s, v, code == CURLE_OK ? NULL : network_text(s, code));
     curl_multi_remove_handle(c->multi, s->easy);
     started = s->started_ns;
@@ -762,6 +787,8 @@ void stk_http_start(stk_transfer *t)
     client *c;
     int rc;
 
+    if (!t->budget_ms)
+        t->budget_ms = stk_store_patience(t->to->store, 0);
     t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     if (!t->halt)
         t->halt = stk_halt_mine();

@@ -15,7 +15,7 @@
 #include "source/sign.h"
 #include "source/store.h"
 
-#define STK_WHY_MAX 160
+#define STK_WHY_MAX 176
 
 typedef enum stk_auth {
     STK_AUTH_NONE,
@@ -38,10 +38,11 @@ typedef struct stk_target { /* an address; read-only once made */
 } stk_target;
 
 typedef struct stk_answer { /* what headers said */
-    char etag[160], region[64], location[2048], content_type[64];
+    char etag[160], region[64], location[2048], content_type[64], encoding[32];
     uint64_t first, last, total; /* content-range; UINT64_MAX: not said */
     uint64_t length;             /* content-length; UINT64_MAX: not said */
-    int64_t date;                /* seconds since 1970; 0: not said */
+    int64_t date, modified;      /* seconds since 1970; 0: not said */
+    int unclear;                 /* a range or length was said twice, and differs */
     uint32_t retry_after;        /* seconds; 0: not said */
     uint64_t linked_size;
     char linked_etag[160];
@@ -53,6 +54,15 @@ void stk_answer_clear(stk_answer *a);
 void stk_answer_header(stk_answer *a, const char *line, size_t len); /* hostile text */
 /* An etag as the index keeps it: without quotes, long ones as a hash. */
 void stk_etag_short(const char *etag, char out[64]);
+/* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
+void stk_answer_version(const stk_answer *a, int linked, char out[64]);
+
+typedef struct stk_reached { /* places in what has come of a range */
+    size_t kept;             /* what came with earlier answers: this one's may be dropped */
+    size_t due;              /* the end of this answer, as its headers have it */
+    size_t counted;          /* what moved the deadline */
+    uint32_t past_end;       /* how often the server said that nothing is there */
+} stk_reached;
 
 typedef struct stk_transfer stk_transfer;
 struct stk_transfer {
@@ -65,14 +75,14 @@ struct stk_transfer {
     uint64_t offset;
     size_t len;       /* of a range; 0: all of it */
     uint64_t size;    /* of the whole file; 0: not known */
-    const char *etag; /* as stk_etag_short() has it: another one is STK_ESTALE; NULL or "" */
+    const char *etag; /* as stk_answer_version() has it: another one is STK_ESTALE; NULL or "" */
     const void *body;
     size_t body_len;
     uint8_t *dst; /* of a range: `len` bytes */
     /* in place of dst: the bytes from `got` on */
     void (*put)(stk_transfer *t, const void *p, size_t len);
     stk_text *text;       /* else where the body goes */
-    uint32_t budget_ms;   /* for all tries together */
+    uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
     int strict;           /* ... and cuts off the try in which it ends */
     uint32_t connect_ms;  /* 0: the usual */
     const stk_keys *keys; /* sign by these; NULL: by the store's */
@@ -85,6 +95,7 @@ struct stk_transfer {
     int rc;
     int status; /* HTTP's; 0: there was none */
     size_t got;
+    stk_reached at; /* of `got` */
     stk_answer answer;
     char code[64]; /* S3's word for an error */
     char why[STK_WHY_MAX];
@@ -96,7 +107,7 @@ struct stk_transfer {
     uint32_t tries, redirects;
     stk_transfer *twin; /* the second request for the same bytes; of that one the first */
     int is_twin;
-    int refreshed, skewed, whole, bad_body, keys_rc;
+    int refreshed, skewed, whole, looked, bad_body, keys_rc;
 };
 
 /* target.c */
@@ -142,6 +153,9 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
 /* Before the first byte of a body: 1: it is the wanted one. */
 int stk_transfer_accepts(stk_transfer *t);
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
+/* A try is over: were there enough bytes since the last time that the deadline moves? */
+int stk_transfer_progressed(stk_transfer *t);
+void stk_transfer_gave_up(stk_transfer *t); /* no time is left: `why` says so */
 
 /* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
 #define STK_HEDGE_KEPT 128u

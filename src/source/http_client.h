@@ -25,6 +25,7 @@ typedef struct stk_slot {
     struct curl_slist *lines;
     uint64_t started_ns;
     stk_host *host; /* that is asked; NULL: there are too many to count */
+    size_t head; /* bytes of headers so far */
     stk_text url;
     char failure[256]; /* CURL_ERROR_SIZE */
 } stk_slot;
@@ -60,6 +61,8 @@ typedef struct stk_client {
     stk_slot *idle, *all[STK_SLOTS];
     uint32_t n_slots, running, allowed;
     uint64_t bytes, timer_ns, slow_until, random, fine;
+    uint64_t fell_ns;              /* when fewer were allowed last, since answers were slow */
+    uint64_t waits, wait_us, calm_us; /* answers since; how long they took to begin; if few run */
     stk_day_key day_key;
     stk_hedge hedge;
     uint64_t hedge_look_ns; /* not before; 0: nothing is asked for twice */
@@ -80,6 +83,9 @@ stk_host *stk_client_asks(stk_client *c, const char *url); /* a request begins *
 void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const char *network);
 /* Of the hosts that owe an answer: the one that is waited for longest.  Thread: any. */
 int stk_client_owes(stk_client *c, const char *url, stk_owing *out);
+/* http_env.c.  Thread: any. */
+const char *stk_ca_bundle(void);                       /* a file; NULL: libcurl's own */
+int stk_env_seconds(const char *name, int usual);      /* of the environment, 1 to 3,599 */
 
 /* halted.c.  Thread: the client's. */
 void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */
@@ -98,8 +104,13 @@ int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t too
 void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
 
 /* pace.c.  Thread: the client's. */
-/* it has an answer */
-void stk_client_pace(stk_client *c, const stk_transfer *t, uint64_t now, uint64_t random);
+typedef struct stk_timing { /* of a request */
+    uint64_t now, started; /* ns */
+    uint64_t waited_us;    /* for the first byte of the answer, or in vain */
+} stk_timing;
+/* it has an answer, or failed */
+void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
+                     uint64_t random);
 /* Before a request begins: was another process of the host told to slow down? */
 void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
 

@@ -41,6 +41,7 @@ static int add_plain_lines(const stk_lines *s, const stk_transfer *t)
 
     STK_TRY(add_line(s, "Accept:"));
     STK_TRY(add_line(s, "Expect:"));
+    STK_TRY(add_line(s, "Accept-Encoding: identity")); /* offsets count stored bytes */
     for (int i = 0; i < 4; i++) {
         STK_TRY(add_line(s, t->header[i]));
         typed |= t->header[i] && !strncasecmp(t->header[i], "content-type:", 13);
@@ -52,7 +53,8 @@ static int add_plain_lines(const stk_lines *s, const stk_transfer *t)
                  t->offset + t->len - 1);
         STK_TRY(add_line(s, line));
     }
-    if (t->etag && t->etag[0] && t->etag[0] != '#' && strncmp(t->etag, "W/", 2) && !t->to->linked) {
+    if (t->etag && t->etag[0] && !strchr("#@", t->etag[0]) && strncmp(t->etag, "W/", 2) &&
+        !t->to->linked) {
         snprintf(line, sizeof line, "If-Match: \"%s\"", t->etag);
         STK_TRY(add_line(s, line));
     }

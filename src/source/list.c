@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "source/http.h"
 #include "source/remote.h"
 
-#define PAGES_MAX 100000
+#define PAGES_MAX 100000u
 
 typedef struct listing {
     const char *scheme, *bucket;
@@ -18,6 +19,26 @@ typedef struct listing {
     void *cookie;
     stk_text url;
 } listing;
+
+int stk_pages_next(stk_pages *p, const char *text, stk_error *err)
+{
+    uint64_t hash = stk_hash64(1, text, strlen(text));
+
+    if (p->n >= PAGES_MAX)
+        return stk_fail(err, STK_ELIMIT, "the server's listing has more than %u pages", PAGES_MAX);
+    if (!text[0])
+        return stk_fail(err, STK_ECORRUPT, "the server's listing goes on without saying how");
+    if (p->n && hash == p->kept)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the server's listing repeats itself: page %u asks for one that came "
+                        "before",
+                        p->n + 1);
+    if (p->n++ == p->until) { /* a circle of any length is found within three rounds */
+        p->kept = hash;
+        p->until = 2 * p->n;
+    }
+    return 0;
+}
 
 static int hand_on(listing *l, stk_listed f, stk_error *err)
 {
@@ -56,7 +77,7 @@ static int list_page(const stk_target *to, const char *prefix, stk_xml_list *x, 
     stk_transfer t = { .to = to,
                        .method = "GET",
                        .text = body,
-                       .budget_ms = STK_ASK_BUDGET_MS * (x->token[0] ? 3 : 1) };
+                       .budget_ms = stk_store_patience(to->store, !x->token[0]) };
     int rc = query_of(&q, prefix, x->token, err);
 
     t.query = q.s;
@@ -79,16 +100,16 @@ static int list_all(const stk_target *to, const char *prefix, listing *l, stk_er
 {
     stk_xml_list *x = STK_NEW(stk_xml_list);
     stk_text body = { 0 };
-    int rc = x ? 0 : stk_fail_nomem(err, sizeof *x);
+    stk_pages pages = { 0 };
+    int rc = x ? 0 : stk_fail_nomem(err, sizeof *x), more = 1;
 
-    for (int page = 0; rc == 0 && page < PAGES_MAX; page++) {
+    while (rc == 0 && more) {
         x->each = on_key;
         x->cookie = l;
         rc = list_page(to, prefix, x, &body, err);
-        if (rc == 0 && !x->more)
-            break;
-        if (rc == 0 && !x->token[0])
-            rc = stk_fail(err, STK_ECORRUPT, "the server's listing goes on without saying how");
+        more = x->more;
+        if (rc == 0 && more)
+            rc = stk_pages_next(&pages, x->token, err);
     }
     stk_free(body.s);
     stk_free(x);
@@ -146,11 +167,13 @@ static int json_text(stk_bytes doc, const char *path, char *out, size_t size)
     return len > 0;
 }
 
-static int tree_entry(tree *r, stk_bytes e, stk_error *err)
+static int tree_entry(void *cookie, stk_bytes key, stk_bytes e, stk_error *err)
 {
     char path[2048], type[32], etag[160], tag[64];
+    tree *r = cookie;
     stk_bytes size;
 
+    (void)key;
     if (!json_text(e, "type", type, sizeof type) || strcmp(type, "file") != 0 ||
         !json_text(e, "path", path, sizeof path) || stk_json_find(e, "size", &size, NULL) < 0)
         return 0;
@@ -164,23 +187,6 @@ static int tree_entry(tree *r, stk_bytes e, stk_error *err)
     STK_TRY(stk_text_put(&r->l->url, path, strlen(path), err));
     return hand_on(
         r->l, (stk_listed){ r->l->url.s, strtoull((const char *)size.data, NULL, 10), tag }, err);
-}
-
-static int tree_page(tree *r, stk_bytes doc, stk_error *err)
-{
-    char at[24];
-    stk_bytes e;
-    int rc;
-
-    STK_TRY(stk_json_find(doc, "", &e, err));
-    for (unsigned i = 0;; i++) {
-        snprintf(at, sizeof at, "%u", i);
-        if (stk_json_find(doc, at, &e, NULL) < 0)
-            return 0;
-        rc = tree_entry(r, e, err);
-        if (rc)
-            return rc;
-    }
 }
 
 /* "/datasets/o/n/resolve/main/dir" -> "/api/datasets/o/n/tree/main/dir" */
@@ -210,20 +216,22 @@ static int tree_all(tree *r, const stk_target *to, stk_error *err)
 {
     char query[sizeof(((stk_answer *)0)->next)] = "recursive=true";
     stk_text body = { 0 };
+    stk_pages pages = { 0 };
     int rc = 0;
 
-    for (int page = 0; rc == 0 && query[0] && page < PAGES_MAX; page++) {
+    for (int page = 0; rc == 0 && query[0]; page++) {
         stk_transfer t = { .to = to,
                            .method = "GET",
                            .text = &body,
-                           .budget_ms = STK_ASK_BUDGET_MS * (page ? 3 : 1),
+                           .budget_ms = stk_store_patience(to->store, !page),
                            .query = query };
 
         rc = stk_http_run(&t, err);
         if (rc == 0)
-            rc = tree_page(r, (stk_bytes){ (const uint8_t *)body.s, body.len }, err);
-        if (rc == 0 && !strcmp(t.answer.next, "?"))
-            rc = stk_fail(err, STK_ECORRUPT, "the server's listing goes on without saying how");
+            rc = stk_json_elements((stk_bytes){ (const uint8_t *)body.s, body.len }, tree_entry, r,
+                                   err);
+        if (rc == 0 && t.answer.next[0])
+            rc = stk_pages_next(&pages, strcmp(t.answer.next, "?") ? t.answer.next : "", err);
         memcpy(query, t.answer.next, sizeof query);
         stk_transfer_fini(&t);
     }

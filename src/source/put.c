@@ -34,8 +34,6 @@ static int request(remote_put *p, stk_transfer *t, stk_error *err)
     int rc;
 
     t->to = p->to;
-    if (!t->budget_ms)
-        t->budget_ms = STK_READ_BUDGET_MS;
     if (p->to->store->o.requester_pays == STK_YES)
         t->header[3] = "x-amz-request-payer:requester";
     rc = stk_http_run(t, err);

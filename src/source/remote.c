@@ -274,7 +274,11 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
 {
     uint8_t byte;
     stk_transfer t = {
-        .to = f->to, .method = "GET", .len = 1, .dst = &byte, .budget_ms = STK_ASK_BUDGET_MS
+        .to = f->to,
+        .method = "GET",
+        .len = 1,
+        .dst = &byte,
+        .budget_ms = stk_store_patience(f->to->store, 1),
     };
     const stk_answer *a = &t.answer;
     int rc;
@@ -285,7 +289,7 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
     if (rc == 0) {
         memset(out, 0, sizeof *out);
         out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
-        stk_etag_short(f->to->linked && a->linked_etag[0] ? a->linked_etag : a->etag, out->etag);
+        stk_answer_version(a, f->to->linked, out->etag);
         if (out->size == UINT64_MAX)
             rc = stk_fail(err, STK_ENOTSUP,
                           "the server does not say how large the file is (no Content-Range)");
@@ -368,8 +372,7 @@ static void read_set(remote_read *r, remote_file *f, stk_io *io)
                                .method = "GET",
                                .offset = io->offset,
                                .len = io->len,
-                               .dst = io->dst,
-                               .budget_ms = STK_READ_BUDGET_MS },
+                               .dst = io->dst },
                         .f = f,
                         .io = io };
     stk_mutex_lock(&stk_store_lock);

@@ -9,9 +9,6 @@
 /* An http[s] URL without its query and password, which are kept for when it is opened. */
 int stk_url_hide(const char *url, stk_text *out, stk_error *err);
 
-#define STK_READ_BUDGET_MS 120000u /* for one read, all tries together */
-#define STK_ASK_BUDGET_MS 20000u   /* for a first question */
-
 /* xml.c */
 typedef struct stk_xml_list { /* a page of a listing */
     /* of uploads: their id in place of the etag */
@@ -23,6 +20,14 @@ typedef struct stk_xml_list { /* a page of a listing */
     char after[2048]; /* of uploads: the upload before it */
 } stk_xml_list;
 int stk_xml_listing(stk_bytes doc, stk_xml_list *l, stk_error *err);
+
+/* Pages of a listing, by the text that asks for the next one.  Zeros to begin with. */
+typedef struct stk_pages {
+    uint64_t kept; /* hash of an earlier text; of the 1st, 2nd, 4th, 8th ... page in turn */
+    uint32_t n, until;
+} stk_pages;
+/* There is another page.  STK_ECORRUPT: the listing repeats itself, or says not how it goes on. */
+int stk_pages_next(stk_pages *p, const char *text, stk_error *err);
 
 /* list.c, put.c */
 int stk_remote_list(const char *prefix, const stk_store *s,

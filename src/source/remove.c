@@ -9,14 +9,14 @@
 #include "source/http.h"
 #include "source/remote.h"
 
-#define PAGES_MAX 100000
-
 static int request(const stk_target *to, const char *method, const char *query, stk_text *body,
                    stk_error *err)
 {
-    stk_transfer t = {
-        .to = to, .method = method, .query = query, .text = body, .budget_ms = STK_ASK_BUDGET_MS
-    };
+    stk_transfer t = { .to = to,
+                       .method = method,
+                       .query = query,
+                       .text = body,
+                       .budget_ms = stk_store_patience(to->store, 1) };
     int rc;
 
     if (to->store->o.requester_pays == STK_YES)
@@ -112,15 +112,17 @@ static int page(const stk_target *to, const sweep *w, stk_xml_list *x, stk_error
 static int sweep_all(const stk_target *to, sweep *w, stk_error *err)
 {
     stk_xml_list *x = STK_NEW(stk_xml_list);
-    int rc = x ? 0 : stk_fail_nomem(err, sizeof *x);
+    stk_pages pages = { 0 };
+    int rc = x ? 0 : stk_fail_nomem(err, sizeof *x), more = 1;
 
-    for (int i = 0; rc == 0 && i < PAGES_MAX; i++) {
+    while (rc == 0 && more) {
         x->uploads = 1;
         x->each = on_upload;
         x->cookie = w;
         rc = page(to, w, x, err);
-        if (rc == 0 && (!x->more || !x->token[0]))
-            break;
+        more = x->more && x->token[0];
+        if (rc == 0 && more)
+            rc = stk_pages_next(&pages, x->after[0] ? x->after : x->token, err);
     }
     stk_free(x);
     return rc;

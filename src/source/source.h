@@ -46,7 +46,7 @@ int stk_source_owing(const char *url, stk_owing *out);
 
 /* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
  * `text` or a constant. */
-#define STK_REASON_MAX 128
+#define STK_REASON_MAX 192
 const char *stk_io_reason(const stk_io *io, char *text, size_t size);
 
 /* STK_ESTALE: the file was written to after it was opened, so that what was read before and after
@@ -104,15 +104,23 @@ int stk_cache_home(char *buf, size_t size, const char *cache_dir);
 
 #define STK_PATH_SCHEME "path:"
 
-/* "scheme://...", and not a file's. */
-static inline int stk_is_address(const char *name)
+/* The length of "scheme" in "scheme://...", of any case; 0: it is a path. */
+static inline size_t stk_scheme_len(const char *name)
 {
     size_t n = 0;
 
-    while ((name[n] >= 'a' && name[n] <= 'z') || (n && name[n] >= '0' && name[n] <= '9'))
+    while ((name[n] >= 'a' && name[n] <= 'z') || (name[n] >= 'A' && name[n] <= 'Z') ||
+           (n && name[n] >= '0' && name[n] <= '9'))
         n++;
-    return n && name[n] == ':' && name[n + 1] == '/' && name[n + 2] == '/' &&
-           !(n == 4 && name[0] == 'f' && name[1] == 'i' && name[2] == 'l' && name[3] == 'e');
+    return n && name[n] == ':' && name[n + 1] == '/' && name[n + 2] == '/' ? n : 0;
+}
+
+/* "scheme://...", and not a file's. */
+static inline int stk_is_address(const char *name)
+{
+    size_t n = stk_scheme_len(name);
+
+    return n && !(n == 4 && name[0] == 'f' && name[1] == 'i' && name[2] == 'l' && name[3] == 'e');
 }
 
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X

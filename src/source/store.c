@@ -16,6 +16,9 @@
 #include "source/credentials.h"
 #include "source/store_cache.h"
 
+#define STK_TIMEOUT_MAX 86400 /* seconds */
+#define FIRST_MS 5000u        /* a first question has at least that, where all have */
+
 typedef struct stk_region {
     struct stk_region *next;
     char region[64];
@@ -81,6 +84,8 @@ static int check_options(const stk_store_options *o, stk_error *err)
         return stk_fail(err, STK_EINVAL, "access_key or secret_key is too long to be one");
     if (o->session_token && strlen(o->session_token) >= sizeof((stk_keys *)0)->token)
         return stk_fail(err, STK_EINVAL, "session_token is too long to be one");
+    if (o->timeout > STK_TIMEOUT_MAX)
+        return stk_fail(err, STK_EINVAL, "timeout must be 1 to %d seconds", STK_TIMEOUT_MAX);
     if (o->endpoint && strncmp(o->endpoint, "http://", 7) && strncmp(o->endpoint, "https://", 8))
         return stk_fail(err, STK_EINVAL, "endpoint \"%.100s\" must begin with http:// or https://",
                         o->endpoint);
@@ -291,6 +296,17 @@ int stk_store_note_region(stk_store *s, const char *bucket, const char *region)
         snprintf(r->region, sizeof r->region, "%s", region);
     stk_mutex_unlock(&stk_store_lock);
     return news;
+}
+
+uint32_t stk_store_patience(const stk_store *s, int first)
+{
+    const char *text = env("STOKER_STORE_TIMEOUT");
+    int given = s->o.timeout ? (int)s->o.timeout : text ? atoi(text) : 0;
+    uint32_t ms = (given > 0 && given <= STK_TIMEOUT_MAX ? (uint32_t)given : 120u) * 1000u;
+
+    if (first && ms > FIRST_MS)
+        ms = ms / 6 > FIRST_MS ? ms / 6 : FIRST_MS;
+    return ms;
 }
 
 void stk_store_note_clock(stk_store *s, int64_t server)

@@ -42,6 +42,8 @@ void stk_store_region(stk_store *s, const char *bucket, char *out, size_t size);
 void stk_store_endpoint(stk_store *s, char *out, size_t size);
 /* 1: that is news. */
 int stk_store_note_region(stk_store *s, const char *bucket, const char *region);
+/* Milliseconds without progress after which a request fails; `first`: of a first question. */
+uint32_t stk_store_patience(const stk_store *s, int first);
 void stk_store_note_clock(stk_store *s, int64_t server);
 time_t stk_store_clock(const stk_store *s);
 

@@ -6,7 +6,9 @@
  * chunk is on disk, so that what a record speaks of is there, whenever a process or the machine
  * dies.  Objects are found by address, size and version: another version is another file.
  *
- * What a record of an earlier boot speaks of is compared with its checksum before it is used. */
+ * A session is the time in which the folder is used without a pause, by one process or several
+ * that overlap.  A chunk of an earlier session is compared with its checksum before it is used,
+ * once for all processes. */
 #ifndef STOKER_SOURCE_STORE_CACHE_H
 #define STOKER_SOURCE_STORE_CACHE_H
 
@@ -27,7 +29,7 @@ typedef struct stk_cache_folder stk_cache_folder; /* Thread: any. */
 int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t limit, stk_error *err);
 void stk_cache_folder_close(stk_cache_folder **f);
 const char *stk_cache_folder_path(const stk_cache_folder *f);
-uint32_t stk_cache_folder_boot(const stk_cache_folder *f); /* this boot's mark, not 0 */
+uint32_t stk_cache_folder_session(const stk_cache_folder *f); /* its mark, not 0 */
 
 /* Room for `bytes` more, for an object of this group: 1; 0: there is none.  Other data sets that no
  * process uses, and old versions, make room. */
@@ -99,7 +101,7 @@ int stk_cache_object_find(stk_cache_object **out, stk_cache_folder *f, const stk
 void stk_cache_object_remove(const stk_cache_folder *f, const stk_cache_id *id);
 void stk_cache_object_path(const stk_cache_folder *f, const stk_cache_id *id, const char *more,
                            char *out, size_t size);
-/* 1: all of it is there and good; what was written before this boot is compared. */
+/* 1: all of it is there and good; what was written before this session is compared. */
 int stk_cache_object_check_all(stk_cache_object *o);
 
 /* A whole object, written in order, whose size is not known before.  STK_ELIMIT: there is no

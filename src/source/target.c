@@ -8,11 +8,15 @@
  *
  * A key can have any character: all of it up to the end of the URL belongs to it.  Queries and
  * passwords of an http URL can be secrets, and URLs become names in indexes and errors; so
- * stk_url_hide() cuts them off when names are expanded and keeps them here, by the rest. */
+ * stk_url_hide() cuts them off when names are expanded and keeps them here, by the rest.  A query
+ * says which file it is, but for the parameters of a signature: a hash of the others stands in the
+ * name, before the file's own, http://host/folder/?0123456789abcdef~file.tar. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "source/http.h"
 #include "source/remote.h"
@@ -28,11 +32,18 @@ typedef struct hidden {
     char url[];
 } hidden;
 
-static hidden *list STK_GUARDED(stk_store_lock);
+#define LISTS 4096u
+
+static hidden *lists[LISTS] STK_GUARDED(stk_store_lock);
+
+static hidden **list_of(const char *url)
+{
+    return &lists[stk_hash64(0, url, strlen(url)) % LISTS];
+}
 
 static hidden *find_locked(const char *url) STK_REQUIRES(stk_store_lock)
 {
-    hidden *h = list;
+    hidden *h = *list_of(url);
 
     while (h && strcmp(h->url, url) != 0)
         h = h->next;
@@ -71,8 +82,8 @@ static int keep(const char *bare, const char *url, size_t scheme, size_t user, s
         fresh->query = q;
         fresh->user = u;
     } else {
-        fresh->next = list;
-        list = fresh;
+        fresh->next = *list_of(bare);
+        *list_of(bare) = fresh;
         fresh = NULL;
     }
     stk_mutex_unlock(&stk_store_lock);
@@ -84,13 +95,121 @@ static int keep(const char *bare, const char *url, size_t scheme, size_t user, s
     return 0;
 }
 
+/* Does the query have this parameter? */
+static int has_parameter(const char *query, size_t len, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *p = query, *end = query + len; p < end;) {
+        size_t all = (size_t)(end - p), one = strcspn(p, "&");
+
+        if (one > all)
+            one = all;
+        if (one >= n && !strncasecmp(p, name, n) && (one == n || p[n] == '='))
+            return 1;
+        p += one + (one < all);
+    }
+    return 0;
+}
+
+static int in_words(const char *words, const char *name, size_t len)
+{
+    for (size_t n; *words; words += n + (words[n] == ' ')) {
+        n = strcspn(words, " ");
+        if (n == len && !strncasecmp(words, name, len))
+            return 1;
+    }
+    return 0;
+}
+
+/* Does the parameter belong to a signature?  Names that others use too do so beside their mark:
+ * CloudFront, version 2 of AWS and Google, Aliyun; Azure; Tencent. */
+static int is_signature(const char *query, size_t len, const char *name, size_t n)
+{
+    static const struct {
+        const char *mark, *names;
+    } schemes[] = {
+        { "signature", "signature expires policy key-pair-id awsaccesskeyid googleaccessid "
+                       "ossaccesskeyid security-token" },
+        { "sig", "sig sv ss srt sp se st spr sr sip si skoid sktid skt ske sks skv saoid suoid "
+                 "scid sdd" },
+        { "q-signature", "q-signature q-sign-algorithm q-ak q-sign-time q-key-time q-header-list "
+                         "q-url-param-list" },
+    };
+
+    if (n > 6 && (!strncasecmp(name, "x-amz-", 6) || !strncasecmp(name, "x-oss-", 6)))
+        return 1;
+    if (n > 7 && !strncasecmp(name, "x-goog-", 7))
+        return 1;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (in_words(schemes[i].names, name, n) && has_parameter(query, len, schemes[i].mark))
+            return 1;
+    return 0;
+}
+
+/* A hash of the parameters that say which file it is; 0: there are none. */
+static uint64_t query_identity(const char *query, size_t len)
+{
+    uint64_t hash = 0;
+
+    for (const char *p = query, *end = query + len; p < end;) {
+        size_t all = (size_t)(end - p), one = strcspn(p, "&");
+
+        if (one > all)
+            one = all;
+        if (one && !is_signature(query, len, p, strcspn(p, "=&") < one ? strcspn(p, "=&") : one))
+            hash = stk_hash64(hash + 1, p, one) | 1u;
+        p += one + (one < all);
+    }
+    return hash;
+}
+
+#define MARK_LEN 18u /* "?0123456789abcdef~" */
+
+/* Where the mark of a hidden name is; NULL: it has none. */
+static char *mark_of(const char *url)
+{
+    char *mark = strpbrk(url, "?#");
+
+    return mark && mark > url && mark[-1] == '/' && *mark == '?' &&
+                   strspn(mark + 1, "0123456789abcdef") == MARK_LEN - 2 &&
+                   mark[MARK_LEN - 1] == '~' && !strchr(mark, '/')
+               ? mark
+               : NULL;
+}
+
+/* The path, with the query's mark before the name of the file. */
+static int put_marked(stk_text *out, const char *path, size_t len, uint64_t identity,
+                      stk_error *err)
+{
+    const char *slash = memrchr(path, '/', len);
+    size_t head = slash ? (size_t)(slash + 1 - path) : 0;
+    char mark[MARK_LEN + 2];
+
+    snprintf(mark, sizeof mark, "%s?%016" PRIx64 "~", slash ? "" : "/", identity);
+    STK_TRY(stk_text_put(out, path, slash ? head : len, err));
+    STK_TRY(stk_text_put(out, mark, strlen(mark), err));
+    return slash ? stk_text_put(out, path + head, len - head, err) : 0;
+}
+
 int stk_url_hide(const char *url, stk_text *out, stk_error *err)
 {
-    size_t scheme, user, query;
+    size_t scheme, user, query, host;
+    uint64_t identity;
 
+    if (mark_of(url)) /* it is hidden already */
+        return stk_text_put(out, url, strlen(url), err);
     split(url, &scheme, &user, &query);
+    host = scheme + strcspn(url + scheme, "/?#");
+    identity = url[query] == '?'
+                   ? query_identity(url + query + 1, strcspn(url + query + 1, "#"))
+                   : 0;
     STK_TRY(stk_text_put(out, url, scheme, err));
-    STK_TRY(stk_text_put(out, url + scheme + user, query - scheme - user, err));
+    STK_TRY(stk_text_put(out, url + scheme + user, host - scheme - user, err));
+    if (identity)
+        STK_TRY(put_marked(out, url + host, query - host, identity, err));
+    else
+        STK_TRY(stk_text_put(out, url + host, query - host, err));
     if (!user && !url[query])
         return 0;
     return keep(out->s, url, scheme, user, query) < 0 ? stk_fail_nomem(err, strlen(url)) : 0;
@@ -204,8 +323,8 @@ static int open_aws(stk_target *t, const char *rest, stk_error *err)
     return open_object(t, rest, endpoint, err);
 }
 
-/* Spaces and bytes beyond ASCII are encoded, the rest is the user's. */
-static int plain_path(stk_target *t, const char *path, stk_error *err)
+/* Spaces and bytes beyond ASCII are encoded, the rest is the user's; the mark is ours. */
+static int plain_path(stk_target *t, const char *path, const char *mark, stk_error *err)
 {
     stk_text p = { 0 };
     int rc = path[0] == '/' ? 0 : stk_text_put(&p, "/", 1, err);
@@ -213,8 +332,11 @@ static int plain_path(stk_target *t, const char *path, stk_error *err)
     for (; rc == 0 && *path; path++) {
         unsigned char c = (unsigned char)*path;
 
-        rc = c <= ' ' || c >= 127 ? stk_uri_encode(&p, path, 1, 0, err)
-                                  : stk_text_put(&p, path, 1, err);
+        if (path == mark)
+            path += MARK_LEN - 1;
+        else
+            rc = c <= ' ' || c >= 127 ? stk_uri_encode(&p, path, 1, 0, err)
+                                      : stk_text_put(&p, path, 1, err);
     }
     t->path = p.s;
     return rc;
@@ -223,6 +345,7 @@ static int plain_path(stk_target *t, const char *path, stk_error *err)
 static int open_plain(stk_target *t, const char *url, stk_error *err)
 {
     size_t scheme, user, query, host;
+    char *mark = mark_of(url);
     hidden *h;
     int rc = 0;
 
@@ -244,9 +367,12 @@ static int open_plain(stk_target *t, const char *url, stk_error *err)
                      (int)(host - scheme), url + scheme);
     }
     stk_mutex_unlock(&stk_store_lock);
+    if (rc == 0 && mark && !t->query)
+        rc = stk_fail(err, STK_EINVAL,
+                      "the address is shown without its query: give it as it was given first");
     if (rc == 0 && !t->origin)
         rc = copy(&t->origin, url, host, err);
-    return rc == 0 ? plain_path(t, url + host, err) : rc;
+    return rc == 0 ? plain_path(t, url + host, mark, err) : rc;
 }
 
 /* The token of $HF_TOKEN, else the file that huggingface-cli login writes. */

@@ -272,6 +272,20 @@ static int add_listed(void *cookie, const stk_listed *f, stk_error *err)
     return name_add(m->out, f->url, len, err);
 }
 
+/* Of names in order: a server may list a key twice. */
+static void drop_twice(stk_names *out, size_t from)
+{
+    size_t n = from;
+
+    for (size_t i = from; i < out->n; i++) {
+        if (n > from && !strcmp(out->name[n - 1], out->name[i]))
+            stk_free(out->name[i]);
+        else
+            out->name[n++] = out->name[i];
+    }
+    out->n = n;
+}
+
 static int add_matching(const stk_source *s, const char *name, stk_names *out, stk_error *err)
 {
     size_t before = out->n, fixed = strcspn(name, "*?["), len = strlen(name);
@@ -288,6 +302,7 @@ static int add_matching(const stk_source *s, const char *name, stk_names *out, s
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     stk_free(prefix);
     sort_from(out, before);
+    drop_twice(out, before);
     if (rc == 0 && !taken && out->n > before)
         stk_shared_list_keep(&shared, out, before);
     stk_shared_list_close(&shared);
@@ -408,8 +423,11 @@ static int expand_braces(const stk_text *t, stk_names *out, stk_error *err)
         name.len = 0;
         if (rc == 0)
             rc = text_put(&name, (const char *)at.data, at.len, err);
-        if (rc == 0)
+        if (rc == 0) {
+            for (size_t k = 0, scheme = stk_scheme_len(name.s); k < scheme; k++)
+                name.s[k] = (char)tolower((unsigned char)name.s[k]); /* HTTP:// is http:// */
             rc = add_expanded(name.s, out, err);
+        }
     }
     stk_free(name.s);
     stk_braces_close(&b);

@@ -39,8 +39,9 @@ int stk_writer_open(stk_writer **out, const char *pattern, const stk_writer_opti
     if (!w->o.samples && !w->o.bytes)
         w->o.bytes = DEFAULT_BYTES;
     rc = stk_shard_pattern_parse(&w->pattern, pattern, "shard", err);
-    if (rc == 0 && !stk_is_address(w->pattern.dir))
-        rc = stk_shard_folder_make(w->pattern.dir, err);
+    if (rc == 0)
+        rc = stk_is_address(w->pattern.dir) ? stk_object_writable(w->pattern.dir, err)
+                                            : stk_shard_folder_make(w->pattern.dir, err);
     if (rc == 0 && !stk_is_address(w->pattern.dir))
         stk_atomic_sweep(w->pattern.dir[0] ? w->pattern.dir : ".", w->pattern.prefix);
     if (rc < 0)

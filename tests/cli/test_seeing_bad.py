@@ -66,6 +66,15 @@ def test_no_samples(stoker, photos, tmp_path, command):
     assert done.code == 3 and done.out == "" and done.err.count("\n") == 1 and "no samples" in done.err, done.err
 
 
+@pytest.mark.parametrize("command", [["bench", *FAST], ["bench", "--sweep", "--seconds", "0.05"], ["doctor", *FAST], ["plan", "--bench", "--rate", "1"]],
+                         ids=lambda c: " ".join(c[:2]))
+def test_a_bad_sample(stoker, tmp_path, command):
+    """An error of the run is one line, and nothing is freed twice."""
+    write_tar(tmp_path / "bad.tar", [(f"{i}.jpg", jpeg(i)) for i in range(6)] + [("7.jpg", b"no picture")])
+    done = stoker(*command, "bad.tar", MALLOC_CHECK_="3")
+    assert done.code in (1, 3) and done.err.count("\n") == 1 and "bad.tar" in done.err, (done.code, done.err)
+
+
 @pytest.mark.parametrize("command", [["describe", "photos"], ["drift", "photos", "photos"], ["bench", "photos", *FAST, "--json"],
                                      ["bench", "photos", "--sweep", "--seconds", "0.02", "--batch-size", "4"],
                                      ["plan", "--rate", "1"], ["doctor", "photos", *FAST]], ids=lambda c: " ".join(c[:3]))

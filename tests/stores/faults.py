@@ -23,6 +23,8 @@ class Proxy:
         self.gathers = bool         # a function of a range's size: does it wait?
         self.pending = self.peak = 0
         self.hold = None            # a function of the number of requests so far: this one gets no answer
+        self.service = 0            # seconds that an answer takes, one after another
+        self.waiting = []           # requests that the server had, each time one came
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True)
@@ -43,7 +45,7 @@ class Proxy:
         asyncio.run(self._serve())
 
     async def _serve(self):
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop, self._turn = asyncio.get_running_loop(), asyncio.Event(), asyncio.Lock()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1 << 20)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
@@ -85,6 +87,8 @@ class Proxy:
             return False
         if self.gather and self.gathers(self.sizes[-1]):
             await self._gathered()
+        if self.service:
+            await self._served()
         fault = self._choose(head)
         if self.override:
             own = self.override(method.decode(), path.decode(), head)
@@ -100,6 +104,15 @@ class Proxy:
             await asyncio.sleep(self.delay)
         answer, data = await self._ask(method, head, body)
         return await self._answer(fault, answer, data, writer)
+
+    async def _served(self):
+        self.pending += 1
+        self.waiting.append(self.pending)
+        try:
+            async with self._turn:
+                await asyncio.sleep(self.service)
+        finally:
+            self.pending -= 1
 
     async def _gathered(self):
         self.pending += 1
