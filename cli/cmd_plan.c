@@ -49,7 +49,7 @@ static int bytes_value(const cli_args *a, const char *name, double *v)
 /* What was given in place of what the data says, or where there is none. */
 static int read_need(const cli_args *a, stk_need *n)
 {
-    double step_ms = 0, load_ms = 0;
+    double step_ms = 0, load_ms = n->load_s * MS_PER_S; /* measured, where nothing is given */
     int bad = cli_number(a, "step-ms", 1e-3, 1e9, &step_ms) ||
               cli_number(a, "rate", 1e-6, 1e15, &n->rate) ||
               cli_number(a, "batch-size", 1, 1e9, &n->batch) ||
@@ -127,8 +127,9 @@ static void line_time(const sink *k, double s)
         line(k, "an epoch", s, "s");
 }
 
-static void print(const sink *k, const stk_plan_figures *f)
+static void print(const sink *k, const stk_need *n, const stk_plan_figures *f)
 {
+    line(k, "loaded here", n->loader_rate > 0 ? n->loader_rate : -1, "samples/s");
     line(k, "samples", f->samples_rate, "/s");
     line(k, "steps", f->steps_rate, "/s");
     line_bytes(k, "from storage", f->storage_rate, "/s");
@@ -151,11 +152,12 @@ static void real_or_null(cli_json *j, const char *key, double v)
         cli_json_real(j, key, v);
 }
 
-static void print_json(const stk_plan_figures *f)
+static void print_json(const stk_need *n, const stk_plan_figures *f)
 {
     cli_json j = { .to = stdout };
 
     cli_json_open(&j, NULL, '{');
+    real_or_null(&j, "loaded_per_s", n->loader_rate > 0 ? n->loader_rate : -1);
     real_or_null(&j, "samples_per_s", f->samples_rate);
     real_or_null(&j, "steps_per_s", f->steps_rate);
     real_or_null(&j, "storage_bytes_per_s", f->storage_rate);
@@ -170,7 +172,7 @@ static void print_json(const stk_plan_figures *f)
     cli_json_close(&j, '}');
 }
 
-static int tell(const cli_args *a, const stk_plan_figures *f)
+static int tell(const cli_args *a, const stk_need *n, const stk_plan_figures *f)
 {
     page p;
     sink k = { cli_value(a, "json") ? NULL : stdout, &p };
@@ -179,10 +181,10 @@ static int tell(const cli_args *a, const stk_plan_figures *f)
     if (rc)
         return rc;
     page_table(&p, "what the run needs");
-    print(&k, f);
+    print(&k, n, f);
     page_table_end(&p);
     if (!k.to)
-        print_json(f);
+        print_json(n, f);
     return page_close(&p, 1);
 }
 
@@ -202,7 +204,7 @@ static int run(const cli_args *a)
                          "(samples/s of one GPU)");
     if (rc == 0 && stk_plan_need(&n, &f, &err) < 0)
         return cli_failed(&err);
-    return rc ? rc : tell(a, &f);
+    return rc ? rc : tell(a, &n, &f);
 }
 
 static const cli_option options[] = {

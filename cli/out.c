@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -180,13 +181,20 @@ void cli_put(FILE *to, const char *fmt, ...)
 
 int cli_usage(const char *fmt, ...)
 {
+    char *line = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&line, &len);
     va_list ap;
 
-    fputs("stoker: ", stderr);
     va_start(ap, fmt);
-    put_all(stderr, fmt, &ap);
+    if (to)
+        put_all(to, fmt, &ap);
     va_end(ap);
-    fputc('\n', stderr);
+    if (to && fclose(to) == 0) {
+        stk_secrets_hide(line); /* what was typed is often a part of it */
+        fprintf(stderr, "stoker: %s\n", line);
+    }
+    free(line);
     return CLI_USAGE;
 }
 

@@ -2,6 +2,7 @@
 /* page.c - one HTML file for people.  Charts are SVG with their numbers as text, so that the page
  * says all it has without a script, on a phone and on paper. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "page.h"
@@ -57,6 +58,18 @@ static void put_escaped(FILE *to, const char *text)
     cli_put_shown(to, from, strlen(from));
 }
 
+/* A title or a sentence: addresses in it are shown without their secrets. */
+static void put_said(FILE *to, const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy) {
+        stk_secrets_hide(copy);
+        put_escaped(to, copy);
+    }
+    free(copy);
+}
+
 int page_open(page *p, const cli_args *a, const char *title)
 {
     const char *path = cli_value(a, "html");
@@ -71,7 +84,7 @@ int page_open(page *p, const cli_args *a, const char *title)
     p->on = 1;
     fputs(head, p->file.to);
     fputs("<title>", p->file.to);
-    put_escaped(p->file.to, title);
+    put_said(p->file.to, title);
     fputs("</title></head><body>\n", p->file.to);
     page_text(p, "h1", title);
     return 0;
@@ -93,7 +106,7 @@ void page_text(page *p, const char *kind, const char *text)
     if (!p->on)
         return;
     fprintf(p->file.to, "<%s%s>", say ? "p" : kind, say ? " class=\"say\"" : "");
-    put_escaped(p->file.to, text);
+    put_said(p->file.to, text);
     fprintf(p->file.to, "</%s>\n", say ? "p" : kind);
 }
 
@@ -102,7 +115,7 @@ void page_table(page *p, const char *caption)
     if (!p->on)
         return;
     fputs("<table><caption>", p->file.to);
-    put_escaped(p->file.to, caption);
+    put_said(p->file.to, caption);
     fputs("</caption>\n", p->file.to);
 }
 

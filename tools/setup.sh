@@ -7,6 +7,7 @@
 # elsewhere the set-up goes on with what is installed and names, in one line, what that leaves out.
 #
 #   TORCH=0  leaves torch out
+#   --build  only what compiling needs: no build here, nothing that tests import
 #   --bench  also valgrind, for instruction counts
 #   --tests  also the servers that tests start (SERVICES=0 leaves them out)
 set -eu
@@ -14,11 +15,13 @@ cd "$(dirname "$0")/.."
 
 with_bench=0
 with_tests=0
+only_build=0
 for arg in "$@"; do
     case $arg in
+        --build) only_build=1 ;;
         --bench) with_bench=1 ;;
         --tests) with_tests=1 ;;
-        *) echo "setup: unknown argument '$arg'; there are --bench and --tests" >&2; exit 2 ;;
+        *) echo "setup: unknown argument '$arg'; there are --build, --bench and --tests" >&2; exit 2 ;;
     esac
 done
 VENV=.venv
@@ -195,6 +198,7 @@ install_requirements() {
     echo "$sum" >"$stamp"
 }
 install_requirements build
+if [ $only_build = 1 ]; then exit 0; fi
 
 # ---- the build, beside what is installed after it ----------------------------------------------
 

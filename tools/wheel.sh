@@ -8,7 +8,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
-if [ -z "${PYTHON:-}" ]; then tools/setup.sh; fi
+if [ -z "${PYTHON:-}" ]; then tools/setup.sh --build; fi
 out=${WHEEL_DIR:-dist}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

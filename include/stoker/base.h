@@ -75,6 +75,10 @@ STK_API size_t stk_error_format(const stk_error *err, char *buf, size_t size);
  * \u202e.  Whole characters go into buf (always terminated).  Returns the full length. */
 STK_API size_t stk_text_show(const char *text, size_t len, char *buf, size_t size);
 
+/* Replace user, password and query of every address in `text` by stars and dots, in place: it does
+ * not get longer.  Errors and log lines have none; call it for what else you show. */
+STK_API void stk_secrets_hide(char *text);
+
 /* Log levels and sink.  The library never prints; without a sink it is silent.  `line` has no
  * newline, is fit to be shown and is valid during the call, which may come from any thread, also
  * from several at once; the sink must not call back into the object that logs. */

@@ -117,6 +117,28 @@ static PyObject *registry(PyObject *self, PyObject *unused)
                          "decoder", kind_list(STK_PLUGIN_DECODER), "op", kind_list(STK_PLUGIN_OP));
 }
 
+/* Text without NUL; lone surrogates stay what they are. */
+static PyObject *secrets_hidden(PyObject *self, PyObject *text)
+{
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogatepass"), *out = NULL;
+    char *copy;
+
+    (void)self;
+    if (!bytes)
+        return NULL;
+    copy = PyMem_Malloc((size_t)PyBytes_Size(bytes) + 1);
+    if (copy) {
+        strcpy(copy, PyBytes_AsString(bytes));
+        stk_secrets_hide(copy);
+        out = PyUnicode_Decode(copy, (Py_ssize_t)strlen(copy), "utf-8", "surrogatepass");
+    } else {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(copy);
+    Py_DecRef(bytes);
+    return out;
+}
+
 static PyObject *build_info(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -225,6 +247,7 @@ static PyMethodDef module_methods[] = {
       "raise what is wrong with a chain's names and arguments" },
     { "store", (PyCFunction)(void (*)(void))module_store, METH_VARARGS | METH_KEYWORDS,
       "settings of remote data" },
+    { "secrets_hidden", secrets_hidden, METH_O, "a text whose addresses show no secret" },
     { "build_info", build_info, METH_NOARGS, "one line on what this build found" },
     { NULL, NULL, 0, NULL },
 };

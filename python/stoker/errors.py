@@ -11,12 +11,16 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from . import _stoker
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format, lone surrogates, line and paragraph separators
 
 
 def printable(text: str) -> str:
-    """Text that may hold anything, fit for a terminal: what can't be printed is written as \\x1b or \\u202e."""
+    """Text that may hold anything, fit to be shown: what can't be printed is written as \\x1b or \\u202e, and addresses have no
+    password and no query."""
+    if "://" in text:
+        text = "\0".join(map(_stoker.secrets_hidden, text.split("\0")))
     return text if text.isprintable() else "".join(_escaped(c) if unicodedata.category(c) in _HIDDEN else c for c in text)
 
 
@@ -148,6 +152,7 @@ def shown(value: object) -> str:
         text = repr(value) if _plain(value) else ""
     except Exception:
         return f"{_article(type(value).__name__)} that can't be shown"
+    text = printable(text)
     if text and len(text) <= _SHORT:
         return text
     if type(value) in (list, tuple, set, dict):

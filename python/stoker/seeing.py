@@ -293,8 +293,9 @@ class Monitor:
         self._reports = reports
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            if os.stat(folder).st_uid != os.getuid():
-                raise PermissionError(13, "it belongs to another user")
+            found = os.lstat(folder)
+            if found.st_uid != os.getuid() or found.st_mode & 0o022 or not stat.S_ISDIR(found.st_mode):
+                raise PermissionError(13, "its folder is not this user's alone")
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             if os.path.exists(self.path):
                 os.unlink(self.path)            # of a process that had this number before

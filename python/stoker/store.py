@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import _options, _stoker
-from .errors import Whole, invalid, shown
+from .errors import Whole, invalid, printable, shown
 
 
 def _text(name: str, value: Any) -> str | None:
@@ -64,7 +64,7 @@ class Store(Whole):
         return _again, (self._settings,)
 
     def __repr__(self) -> str:
-        shown_ones = [f"{k}={v!r}" for k, v in self._settings.items()
+        shown_ones = [f"{k}={printable(repr(v))}" for k, v in self._settings.items()
                       if v and k in ("profile", "region", "endpoint", "anonymous", "requester_pays", "cache",
                                 "cache_limit", "hedge", "timeout")]
         return f"stoker.Store({', '.join(shown_ones)})"

@@ -16,7 +16,7 @@ from typing import Any
 from . import _options, _ranks, _stoker
 from . import store as _store
 from .dataset import Dataset, Urls
-from .errors import Whole, invalid, shown
+from .errors import Whole, invalid, printable, shown
 from .loader import Loader
 from .store import Store
 
@@ -36,7 +36,7 @@ class Stream(Whole):
         self._urls, self._store, self._core = found, store, _store.core(store)
 
     def __repr__(self) -> str:
-        return f"stoker.stream({self._urls[0]!r}{', ...' if len(self._urls) > 1 else ''})"
+        return f"stoker.stream({printable(repr(self._urls[0]))}{', ...' if len(self._urls) > 1 else ''})"
 
 
 class _Opened(Dataset):

@@ -43,6 +43,7 @@ int stk_fail(stk_error *err, int code, const char *fmt, ...)
     va_end(ap);
     stk_error_clear(err);
     err->code = code;
+    stk_secrets_hide(raw);
     stk_text_show(raw, strlen(raw), err->message, sizeof err->message);
     return code;
 }
@@ -54,11 +55,17 @@ int stk_fail_nomem(stk_error *err, size_t size)
 
 void stk_error_at(stk_error *err, const char *shard, uint64_t offset, stk_bytes key)
 {
+    char name[2048];
     size_t len;
 
     if (!err)
         return;
     if (shard && !err->shard[0]) {
+        if (strstr(shard, "://")) {
+            snprintf(name, sizeof name, "%s", shard);
+            stk_secrets_hide(name);
+            shard = name;
+        }
         len = strlen(shard);
         if (len >= sizeof err->shard)
             shard += len - (sizeof err->shard - 1);

@@ -16,6 +16,7 @@ void stk_log_line(const stk_log *log, stk_log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
+    stk_secrets_hide(raw);
     stk_text_show(raw, strlen(raw), line, sizeof line);
     log->fn(log->cookie, level, line);
 }

@@ -327,6 +327,49 @@ static int failed(const char *path, int sys, stk_error *err)
                     strerror_r(sys, text, sizeof text));
 }
 
+static int not_ours(const char *path, const char *why, stk_error *err)
+{
+    return stk_fail(err, STK_EINVAL,
+                    "the cache of remote data in %.200s is not used: %s; give cache= a folder of "
+                    "your own",
+                    path, why);
+}
+
+/* Whether nobody but root and this user can put files there, or replace the folder: what a cache
+ * holds is believed.  `above`: it is the folder above the cache's; in a sticky one, such as /tmp,
+ * others can't replace what is ours. */
+static int check_owner(const char *path, int above, stk_error *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) < 0)
+        return failed(path, errno, err);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return not_ours(path, "it belongs to another user", err);
+    if (S_ISLNK(st.st_mode) && !above)
+        return not_ours(path, "it is a symbolic link", err);
+    if (S_ISLNK(st.st_mode) && stat(path, &st) < 0)
+        return failed(path, errno, err);
+    if (!S_ISDIR(st.st_mode))
+        return failed(path, ENOTDIR, err);
+    if (st.st_mode & S_IWOTH && !(above && st.st_mode & S_ISVTX))
+        return not_ours(path, "all users may write to it", err);
+    return 0;
+}
+
+int stk_cache_folder_check(const char *path, int make, stk_error *err)
+{
+    char inner[PATH_MAX_LEN + 64];
+
+    snprintf(inner, sizeof inner, "%s/" STK_CACHE_VERSION, path);
+    if (make && mkdir(path, 0755) < 0 && errno != EEXIST)
+        return failed(path, errno, err);
+    STK_TRY(check_owner(path, 1, err));
+    if (make && mkdir(inner, 0755) < 0 && errno != EEXIST)
+        return failed(path, errno, err);
+    return check_owner(inner, 0, err);
+}
+
 void stk_cache_folder_recount(const char *path)
 {
     char name[PATH_MAX_LEN + 128];
@@ -384,6 +427,7 @@ int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t lim
 {
     stk_cache_folder *f;
     char probe[PATH_MAX_LEN + 128];
+    int rc;
 
     *out = NULL;
     if (strlen(path) > PATH_MAX_LEN)
@@ -393,17 +437,13 @@ int stk_cache_folder_open(stk_cache_folder **out, const char *path, uint64_t lim
         return stk_fail_nomem(err, sizeof *f);
     f->users_fd = -1;
     snprintf(f->path, sizeof f->path, "%s/" STK_CACHE_VERSION, path);
-    if ((mkdir(path, 0777) < 0 && errno != EEXIST) ||
-        (mkdir(f->path, 0777) < 0 && errno != EEXIST)) {
-        failed(path, errno, err);
-        stk_cache_folder_close(&f);
-        return STK_EIO;
-    }
     snprintf(probe, sizeof probe, "%s/.", f->path);
-    if (access(probe, R_OK | W_OK | X_OK) < 0) {
-        failed(path, errno, err);
+    rc = stk_cache_folder_check(path, 1, err);
+    if (rc == 0 && access(probe, R_OK | W_OK | X_OK) < 0)
+        rc = failed(path, errno, err);
+    if (rc < 0) {
         stk_cache_folder_close(&f);
-        return STK_EIO;
+        return rc;
     }
     join_users(f);
     f->pace = stk_pace_open(f->path);

@@ -26,7 +26,7 @@ static int find_folder(const char *given, char *out, size_t size, stk_error *err
                         "which cache? name its folder: --store-cache DIR, or STOKER_STORE_CACHE");
     if ((size_t)snprintf(out, size, "%s/" STK_CACHE_VERSION, path) >= size)
         return stk_fail(err, STK_EINVAL, "the cache's path is too long");
-    return 0;
+    return access(out, F_OK) < 0 ? 0 : stk_cache_folder_check(path, 0, err);
 }
 
 static int show(void *cookie, const char *file, const stk_cache_name *name)

@@ -84,6 +84,7 @@ struct stk_transfer {
     stk_text *text;       /* else where the body goes */
     uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
     int strict;           /* ... and cuts off the try in which it ends */
+    int stays;            /* a redirect is an error: the request carries a secret of this host */
     uint32_t connect_ms;  /* 0: the usual */
     const stk_keys *keys; /* sign by these; NULL: by the store's */
     const char *service;  /* "s3" where NULL */

@@ -6,6 +6,7 @@
  * own or be reached by TLS.  On a machine that has no such address the look is over in a second. */
 #include "source/key_sources.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,6 +133,7 @@ static int ask(stk_store *s, const question *q, stk_text *out, stk_error *err)
                        .connect_ms = q->connect_ms,
                        .budget_ms = q->budget_ms,
                        .strict = 1,
+                       .stays = 1,
                        .keys = q->keys,
                        .service = q->keys ? "sts" : NULL };
     int rc = stk_target_open(&to, q->url, s, err);
@@ -229,18 +232,28 @@ int stk_keys_of_role(stk_store *s, const stk_role *role, const stk_keys *base, s
 
 /* ---- containers: ECS, EKS pod identity ---- */
 
+/* Is the host of an http URL this one?  The whole name counts: 127.0.0.1.example.com is another. */
 static int may_hand_out(const char *url)
 {
-    static const char *const own[] = { "http://127.",           "http://localhost",
-                                       "http://[::1]",          "http://169.254.170.2",
-                                       "http://169.254.170.23", "http://[fd00:ec2::23]" };
+    static const char *const own[] = { "localhost", "[::1]", "169.254.170.2", "169.254.170.23",
+                                       "[fd00:ec2::23]" };
+    struct in_addr loopback;
+    char host[64];
+    size_t len;
 
     if (!strncmp(url, "https://", 8))
         return 1;
+    if (strncmp(url, "http://", 7) != 0)
+        return 0;
+    url += 7;
+    len = *url == '[' ? strcspn(url, "]") + 1 : strcspn(url, ":/?#");
+    if (len >= sizeof host || !memchr("/:?#", url[len], 5)) /* 5: or the end */
+        return 0;
+    snprintf(host, sizeof host, "%.*s", (int)len, url);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strncmp(url, own[i], strlen(own[i])))
+        if (!strcasecmp(host, own[i]))
             return 1;
-    return 0;
+    return inet_pton(AF_INET, host, &loopback) == 1 && ntohl(loopback.s_addr) >> 24 == 127;
 }
 
 int stk_keys_of_container(stk_store *s, stk_keys *out, stk_error *err)

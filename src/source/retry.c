@@ -204,6 +204,8 @@ static int take_redirect(stk_transfer *t)
     const char *to = t->answer.location;
     char *moved;
 
+    if (t->stays)
+        return failed(t, STK_EIO, "it redirects, and a service that hands out keys must not");
     if (t->redirects++ >= MAX_REDIRECTS)
         return failed(t, STK_EIO, "it redirects without end");
     if (!starts_with(to, "https://") && !(starts_with(to, "http://") && !is_tls(t)))

@@ -56,6 +56,9 @@ int stk_cache_group_used(const char *path, uint64_t group);
 /* Count what is there; *bytes. */
 int stk_cache_folder_count(const char *path, uint64_t *bytes);
 void stk_cache_folder_recount(const char *path); /* and note it, where no one else reads */
+/* Is the cache in `path` there, and can no other user put files into it?  The error says why not.
+ * make: it is made where there is none. */
+int stk_cache_folder_check(const char *path, int make, stk_error *err);
 
 /* ---- cache_pace.c: what servers said to any process of the host, in a mapped file of the folder
  * ---- */

@@ -100,6 +100,11 @@ static check_kind by_name(const char *name)
     return CHECK_NONE;
 }
 
+int check_names_picture(const char *name)
+{
+    return by_name(name) == PICTURE;
+}
+
 /* A kind of picture that is known and that no decoder of this build reads; NULL: none. */
 static const char *foreign_picture(stk_bytes in)
 {

@@ -72,6 +72,7 @@ const char *check_kind_name(size_t kind); /* NULL: no such kind here */
 /* STK_ENOTSUP: the decoder says so.  STK_EIO, STK_ENOMEM: the machine.  Else it is bad. */
 int check_field(reader *r, const char *name, stk_bytes in, stk_error *err);
 void check_reader_fini(reader *r);
+int check_names_picture(const char *name); /* does a field of this name have to be a picture? */
 
 /* check_walk.c: job i is shard i. */
 int check_walk(void *cookie, uint64_t shard, stk_error *err);

@@ -17,6 +17,7 @@
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/opts.h"
+#include "tools/check_model.h"
 #include "tools/description.h"
 #include "tools/look.h"
 
@@ -106,14 +107,17 @@ static void close_job(job *j)
 
 /* ---- one sample ---- */
 
-/* 0: the field is not a picture, or one that was looked at.  Negative: it is a bad one. */
-static int look_at_picture(hand *h, stk_bytes in, uint64_t k, double *v)
+/* 0: the field is not a picture, or one that was looked at.  Negative: it is a bad one, or its name
+ * says that it has to be one. */
+static int look_at_picture(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
 {
     uint64_t most = h->j->o.max_pixels ? h->j->o.max_pixels : STK_LOOK_PIXELS;
     stk_image_info info;
     stk_look look;
     int rc = stk_look_read(&h->decoders, &h->scratch, in, most, &info, &look);
 
+    if (rc == 0 && check_names_picture(name))
+        return STK_ECORRUPT;
     if (rc <= 0)
         return rc;
     if (!h->j->has_look[k]) {
@@ -189,7 +193,7 @@ static void describe_sample(hand *h, uint64_t k)
 
         atomic_fetch_add_explicit(&j->bytes, len, memory_order_relaxed);
         stk_same_add(&j->same[k], name, data, len);
-        bad |= look_at_picture(h, (stk_bytes){ data, len }, k, v) < 0;
+        bad |= look_at_picture(h, name, (stk_bytes){ data, len }, k, v) < 0;
         if (!f || !described)
             continue;
         v[SIZE] = (double)len;

@@ -160,10 +160,13 @@ static void facts(const speech *p, const char *doing, char *text, size_t size)
                  count(d->cores) == 1 ? "" : "s", wait);
         break;
     case STK_CAUSE_NEIGHBOUR:
-        snprintf(text, size,
-                 "workers wait for a core %.0f %% of their time, others take %.1f of %u cores",
-                 percent(d->delay_s, all), d->others_s > 0 ? d->others_s / d->at_s : 0,
-                 count(d->cores));
+        if (d->others_s < 0) /* the system does not say */
+            snprintf(text, size, "workers wait for one of %u cores %.0f %% of their time",
+                     count(d->cores), percent(d->delay_s, all));
+        else
+            snprintf(text, size,
+                     "workers wait for a core %.0f %% of their time, others take %.1f of %u cores",
+                     percent(d->delay_s, all), d->others_s / d->at_s, count(d->cores));
         break;
     case STK_CAUSE_COPY:
         snprintf(text, size, "copies to the GPU take %.0f %% of the time",
@@ -188,6 +191,7 @@ void stk_diagnosis_say(const stk_seen *s, const char *bound, const char *doing,
     char seen[240], then[300];
 
     remedy(&p);
+    stk_secrets_hide(out->remedy);
     facts(&p, doing, seen, sizeof seen);
     if (out->cause == STK_CAUSE_NONE)
         then[0] = 0;

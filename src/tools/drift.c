@@ -4,6 +4,7 @@
  * below Kolmogorov-Smirnov and chi-square.  A distance of two finite draws of the same data is not
  * 0; of categories that is taken into account, since with many of them it would alarm by itself. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/description.h"
@@ -173,6 +174,42 @@ static const stk_feature *find(const stk_description *d, const char *name)
     return NULL;
 }
 
+#define PICTURE_FIGURE ".width" /* a field with it holds pictures */
+
+/* The length of the name of the only field that holds pictures; 0: there is none, or several. */
+static size_t picture_field(const stk_description *d, const char **name)
+{
+    size_t found = 0, end = strlen(PICTURE_FIGURE);
+
+    for (uint32_t i = 0; i < d->n; i++) {
+        size_t len = strlen(d->feature[i].name);
+
+        if (len <= end || strcmp(d->feature[i].name + len - end, PICTURE_FIGURE) != 0)
+            continue;
+        if (found)
+            return 0;
+        found = len - end;
+        *name = d->feature[i].name;
+    }
+    return found;
+}
+
+/* The feature of `d` that is what `name` is in `from`.  Pictures are called "image" in a folder and
+ * "jpeg" in shards that were packed of it: where both have one field of pictures, it is the same. */
+static const stk_feature *same(const stk_description *d, const stk_description *from,
+                               const char *name)
+{
+    const char *here = NULL, *there = NULL;
+    size_t n = picture_field(from, &here), m = picture_field(d, &there);
+    const stk_feature *f = find(d, name);
+    char other[256];
+
+    if (f || !n || !m || strncmp(name, here, n) != 0 || name[n] != '.')
+        return f;
+    snprintf(other, sizeof other, "%.*s%s", (int)m, there, name + n);
+    return find(d, other);
+}
+
 static void compare(const stk_feature *a, const stk_feature *b, double p_bound, stk_drift_row *row)
 {
     *row = (stk_drift_row){ .feature = a ? a->name : b->name, .test = "missing", .drifted = 1 };
@@ -196,9 +233,9 @@ uint32_t stk_drift(const stk_description *before, const stk_description *now, st
     *n = 0;
     for (uint32_t i = 0; i < before->n + now->n; i++) {
         const stk_feature *a = i < before->n ? &before->feature[i] : NULL;
-        const stk_feature *b = a ? find(now, a->name) : &now->feature[i - before->n];
+        const stk_feature *b = a ? same(now, before, a->name) : &now->feature[i - before->n];
 
-        if (!a && find(before, b->name))
+        if (!a && same(before, now, b->name))
             continue;
         compare(a, b, p_bound, &r);
         drifted += (uint32_t)r.drifted;

@@ -33,6 +33,26 @@ static int put_check(stk_text *t, stk_error *err)
     return stk_text_put(t, text, (size_t)n, err);
 }
 
+/* A plan is read by others: passwords and signed addresses do not belong into it. */
+static int check_args(const stk_pack_plan *p, stk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_args; i++) {
+        char *shown = stk_strdup(p->args[i]);
+        int rc = shown ? 0 : stk_fail_nomem(err, strlen(p->args[i]));
+
+        if (shown)
+            stk_secrets_hide(shown);
+        if (rc == 0 && strcmp(shown, p->args[i]) != 0)
+            rc = stk_fail(err, STK_EINVAL,
+                          "a plan would show the password or query of %.120s: give an address "
+                          "without one, and credentials by the environment",
+                          shown);
+        stk_free(shown);
+        STK_TRY(rc);
+    }
+    return 0;
+}
+
 int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
 {
     char head[256];
@@ -42,8 +62,10 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
                      ", \"samples\": %" PRIu64 ",\n \"fingerprint\": \"%016" PRIx64
                      "\", \"args\": [",
                      p->shards, p->samples, p->fingerprint);
-    int rc = stk_text_put(&t, head, (size_t)n, err);
+    int rc = check_args(p, err);
 
+    if (rc == 0)
+        rc = stk_text_put(&t, head, (size_t)n, err);
     for (uint32_t i = 0; rc == 0 && i < p->n_args; i++) {
         if (i)
             rc = stk_text_put(&t, ", ", 2, err);

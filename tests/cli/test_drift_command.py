@@ -75,6 +75,22 @@ def test_the_same_data_is_quiet_and_a_shift_is_not(stoker, tmp_path):
     assert stoker("drift", "a.tar", "light.tar").code == 1
 
 
+def test_a_folder_and_the_shards_packed_of_it_are_the_same(stoker, tmp_path):
+    for i in range(30):
+        (tmp_path / f"folder/{i % 2}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"folder/{i % 2}/{i}.JPEG").write_bytes(jpeg(i))
+    assert stoker("pack", "folder", "shards").code == 0
+    done = stoker("drift", "folder", "shards/*.tar")
+    assert done.code == 0 and done.out.splitlines()[-1].startswith("0 of "), done.out
+    assert stoker("drift", "shards/*.tar", "folder").code == 0
+
+
+def test_what_a_name_calls_a_picture_is_bad_if_it_is_none(stoker, tmp_path):
+    write_tar(tmp_path / "d.tar", [("0.jpg", jpeg(0)), ("1.jpg", b""), ("2.png", b"text"), ("3.JPEG", b"\xff\xd8\xff\xe0"), ("4.txt", b"text")])
+    assert described(stoker, "d.tar")["bad"] == 3
+    assert json.loads(stoker("check", "d.tar", "--json").raw)["bad_samples"] == 3
+
+
 def test_another_schema(stoker, tmp_path):
     shard(tmp_path / "a.tar", 30)
     write_tar(tmp_path / "t.tar", [(f"{i}.txt", b"some words of text, longer than a label would be, here") for i in range(30)])

@@ -84,8 +84,11 @@ def test_plan_of_data(stoker, photos):
     assert got["samples_per_s"] == pytest.approx(160) and got["steps_per_s"] == pytest.approx(10)
     assert got["storage_bytes_per_s"] == pytest.approx(160 * got["cache_bytes"] / (got["epoch_s"] * 160))
     assert got["cores"] is None and got["idle_cost_month"] is None
-    benched = json.loads(stoker("plan", "photos", "--step-ms", "1", "--bench", "--seconds=0.1", "--json").raw or "null")
-    assert benched is None or benched["cores"] > 0
+    assert got["loaded_per_s"] is None
+    benched = json.loads(stoker("plan", "photos", "--step-ms", "1", "--bench", "--json").raw)
+    assert benched["cores"] > 0 and benched["loaded_per_s"] > 0
+    given = json.loads(stoker("plan", "photos", "--step-ms", "1", "--bench", "--load-ms", "2000", "--json").raw)
+    assert given["cores"] == pytest.approx(2 * given["samples_per_s"])
 
 
 @pytest.mark.parametrize("args, line", [

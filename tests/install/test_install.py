@@ -43,6 +43,16 @@ def tree(tmp_path_factory):
                        "LD_LIBRARY_PATH": str(lib)}
 
 
+def test_the_build_folder_serves_too(tmp_path):
+    """stoker-uninstalled.pc names the headers of the source tree."""
+    if not (BUILD / "meson-uninstalled").exists() or not shutil.which("pkg-config") or not shutil.which("cc"):
+        pytest.skip("needs a build folder, pkg-config and a C compiler")
+    env = {**os.environ, "PKG_CONFIG_PATH": str(BUILD / "meson-uninstalled")}
+    (tmp_path / "a.c").write_text("#include <stoker/stoker.h>\nint main(void) { return !stk_version(); }\n")
+    run("cc", tmp_path / "a.c", *flags(env, "--cflags", "--libs"), "-o", tmp_path / "a", env=env)
+    run(tmp_path / "a", env={**env, "LD_LIBRARY_PATH": str(BUILD / "src")})
+
+
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards")
