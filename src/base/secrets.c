@@ -46,9 +46,9 @@ static size_t user_len(const char *host, size_t len)
     if (at)
         return (size_t)(at - host);
     colon = memchr(host, ':', len);
-    if (!colon || host[len] || host[0] == '[' || strspn(colon + 1, "0123456789") == strlen(colon + 1))
+    if (!colon || host[len] || host[0] == '[')
         return 0;
-    return len;
+    return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? 0 : len; /* 0: it is a port */
 }
 
 void stk_secrets_hide(char *text)

@@ -295,13 +295,6 @@ static uint64_t weight(const stk_transfer *t)
     return t->len ? t->len : t->body_len + 65536;
 }
 
-static long strict_ms(const stk_transfer *t, uint64_t now)
-{
-    return !t->strict             ? 0
-           : t->deadline_ns > now ? (long)((t->deadline_ns - now) / 1000000u) + 1
-                                  : 1;
-}
-
 /* A try that stalls is cut, since its connection may be dead.  Each is given twice the time of the
  * one before: a server that is slow is not asked again and again for what it is about to say. */
 static void set_patience(slot *s, const stk_transfer *t)
@@ -351,7 +344,7 @@ void stk_client_begin(stk_client *c, stk_slot *s, stk_transfer *t)
     s->failure[0] = 0;
     s->head = 0;
     s->started_ns = stk_now_ns();
-    curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, strict_ms(t, s->started_ns));
+    curl_easy_setopt(s->easy, CURLOPT_TIMEOUT_MS, stk_transfer_strict_ms(t, s->started_ns));
     set_patience(s, t);
     stk_hedge_watch(c, t, s->started_ns);
     c->running++;

@@ -63,6 +63,7 @@ typedef struct stk_reached { /* places in what has come of a range */
     size_t counted;          /* what moved the deadline */
     uint32_t past_end;       /* how often the server said that nothing is there */
 } stk_reached;
+#define STK_STAYS UINT32_MAX /* stk_transfer.redirects */
 
 typedef struct stk_transfer stk_transfer;
 struct stk_transfer {
@@ -84,7 +85,6 @@ struct stk_transfer {
     stk_text *text;       /* else where the body goes */
     uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
     int strict;           /* ... and cuts off the try in which it ends */
-    int stays;            /* a redirect is an error: the request carries a secret of this host */
     uint32_t connect_ms;  /* 0: the usual */
     const stk_keys *keys; /* sign by these; NULL: by the store's */
     const char *service;  /* "s3" where NULL */
@@ -105,7 +105,8 @@ struct stk_transfer {
     stk_text error; /* the body of an answer that is none */
     char *moved;    /* a redirect leads here; NULL: nowhere */
     uint64_t due_ns, deadline_ns, body_at, keys_turn;
-    uint32_t tries, redirects;
+    uint32_t tries;
+    uint32_t redirects; /* that were followed; STK_STAYS: none is, the request has a secret */
     stk_transfer *twin; /* the second request for the same bytes; of that one the first */
     int is_twin;
     int refreshed, skewed, whole, looked, bad_body, keys_rc;

@@ -83,9 +83,11 @@ stk_host *stk_client_asks(stk_client *c, const char *url); /* a request begins *
 void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const char *network);
 /* Of the hosts that owe an answer: the one that is waited for longest.  Thread: any. */
 int stk_client_owes(stk_client *c, const char *url, stk_owing *out);
+
 /* http_env.c.  Thread: any. */
-const char *stk_ca_bundle(void);                       /* a file; NULL: libcurl's own */
-int stk_env_seconds(const char *name, int usual);      /* of the environment, 1 to 3,599 */
+const char *stk_ca_bundle(void);                  /* a file; NULL: libcurl's own */
+int stk_env_seconds(const char *name, int usual); /* of the environment, 1 to 3,599 */
+long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now); /* that it has left; 0: no limit */
 
 /* halted.c.  Thread: the client's. */
 void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */

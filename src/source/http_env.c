@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_env.c - what the surroundings say to the client: which certificates count, how long to
+/* http_env.c - what the environment says to the client: which certificates count, how long to
  * wait.  It is looked up when it is wanted, so that a change counts for requests from then on. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,4 +30,11 @@ int stk_env_seconds(const char *name, int usual)
     int n = text ? atoi(text) : 0;
 
     return n > 0 && n < 3600 ? n : usual;
+}
+
+long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now)
+{
+    return !t->strict             ? 0
+           : t->deadline_ns > now ? (long)((t->deadline_ns - now) / 1000000u) + 1
+                                  : 1;
 }

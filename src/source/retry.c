@@ -204,7 +204,7 @@ static int take_redirect(stk_transfer *t)
     const char *to = t->answer.location;
     char *moved;
 
-    if (t->stays)
+    if (t->redirects == STK_STAYS)
         return failed(t, STK_EIO, "it redirects, and a service that hands out keys must not");
     if (t->redirects++ >= MAX_REDIRECTS)
         return failed(t, STK_EIO, "it redirects without end");

@@ -195,7 +195,7 @@ static size_t picture_field(const stk_description *d, const char **name)
 }
 
 /* The feature of `d` that is what `name` is in `from`.  Pictures are called "image" in a folder and
- * "jpeg" in shards that were packed of it: where both have one field of pictures, it is the same. */
+ * "jpeg" in shards packed of it: where both have one field of pictures, it is the same. */
 static const stk_feature *same(const stk_description *d, const stk_description *from,
                                const char *name)
 {
