@@ -30,11 +30,13 @@ class Chain:
     def image(self,
             exif: bool | None = None,
             exact: bool | None = None,
-            mode: str | None = None) -> Chain:
+            mode: str | None = None,
+            bits: builtins.int | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP, PPM)
         exif: turn it upright by its EXIF orientation; default false
         exact: the only way: false is taken, and warned of; default true
-        mode: rgb; gray: one channel; index: of a palette, for masks; default rgb
+        mode: rgb; gray: one channel; gray16: one of 16 bits; index: of a palette, for masks; default rgb
+        bits: 8: gray of 16 bits becomes its high byte; absent: it is refused
         """
 
     def int(self) -> Chain:
@@ -273,9 +275,9 @@ class Chain:
             view: builtins.int | None = None) -> Chain:
         """the geometry of another output, for masks, boxes, keypoints
         output: the picture that it belongs to; of labels: the boxes
-        interpolation: of masks: as for resize; absent: nearest for indices, else bilinear
-        antialias: as for resize; default true
-        fill: 0 to 255: gray, or (red, green, blue); default 0
+        interpolation: of pictures: as for resize; absent: its leader's, of indices nearest
+        antialias: with interpolation: as for resize
+        fill: 0 to 255: gray, or (red, green, blue); absent: its leader's if both have one mode, else 0
         format: of boxes: xyxy, xywh or cxcywh; default xyxy
         normalized: coordinates are shares of width and height; default false
         min_size: boxes with a shorter side are dropped, pixels; default 1
@@ -571,7 +573,7 @@ class Chain:
         """element type and layout; comes last
         dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
-        scale: float types without normalize: 0..255 to 0..1; default true
+        scale: float types without normalize: 0..255 to 0..1; of gray16 only if it is given; default true
         """
 
     def one_hot(self,

@@ -172,7 +172,8 @@ static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
         if (o == k)
             break;
     }
-    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode || a->spec.exif != b->spec.exif)
+    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode ||
+        a->spec.high_byte != b->spec.high_byte || a->spec.exif != b->spec.exif)
         return 0;
     for (uint32_t f = 0; f < a->n_from; f++)
         if (strcmp(a->from[f], b->from[f]))
