@@ -403,3 +403,37 @@ def test_bad_annotations(tmp_path):
     shard = write_tar(tmp_path / "size.tar", [("a.pic.png", picture), ("a.mask.png", small)])
     with pytest.raises(stoker.StokerError, match="output mask is like\\(image\\), but is 19x10 where that is 20x10"):
         rows(shard, {"mask": "from(mask.png) | image(mode=index) | like(image)", "image": "from(pic.png) | image"})
+
+
+@pytest.mark.parametrize("like,scale,says", [
+    ("like(image, normalized=true)", 1, "of the first {} boxes are outside their pictures: normalized=true takes numbers for shares of the sides; leave it out if they are pixels"),
+    ("like(image)", 0, "of the first {} boxes have numbers within 0..1, and are taken for pixels: write like(..., normalized=true)"),
+    ("like(image)", 3, "of the first {} boxes are outside their pictures: check format= in like(), and whether they are of pictures of this size"),
+    ("like(image)", 1, None), ("like(image, normalized=true)", 0, None), ("like(image, format=xywh)", 1, None),
+    ("like(image, points=true)", 0, "of the first {} keypoints have numbers within 0..1"),
+    ("like(image, points=true, normalized=true)", 1, "of the first {} keypoints are outside their pictures: normalized=true"), ("like(image, points=true)", 1, None)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_numbers_that_are_taken_for_others_are_told(tmp_path, caplog, like, scale, says, workers):
+    """Once, with a count, however many outputs and lists follow; nothing is said of sound ones, of which some lie outside."""
+    rng, files = np.random.default_rng(6), []
+    for i in range(30):
+        w, h = (int(v) for v in rng.integers(40, 120, 2))
+        at = rng.uniform(0, 0.7, (4, 2))
+        boxes = np.concatenate([at, rng.uniform(0.05, 0.3, (4, 2)) + (0 if "xywh" in like else at)], 1)
+        boxes[0] = [0, 0, 0.05, 0.05] if i % 3 else [1.2, 1.2, 1.4, 1.4]
+        if "points" in like:
+            boxes = boxes[:, :2]
+        boxes = boxes * (np.resize([w, h], boxes.shape[1]) * scale if scale else 1)
+        files += [(f"{i:03d}.png", encoded(Image.new("RGB", (w, h)))), (f"{i:03d}.json", json.dumps({"b": boxes.tolist(), "l": [1, 2, 3, 4]}).encode())]
+    columns = 2 if "points" in like else 4
+    chains = {"image": "from(png) | image | hflip", "boxes": f"from(json) | json(b) | floats(shape=(-1, {columns})) | {like}"}
+    if columns == 4:
+        chains["labels"] = "from(json) | json(l) | ints | like(boxes)"
+    shard = write_tar(tmp_path / "a.tar", files)
+    with caplog.at_level("WARNING"):
+        rows(shard, chains, num_workers=workers)
+    said = [line for line in caplog.messages if line.startswith("output boxes: ")]
+    assert len(said) == (says is not None), said
+    if says:
+        count, seen = int(said[0].split()[2]), int(said[0].split()[6])
+        assert seen >= 8 and seen / 2 < count <= seen and says.format(seen) in said[0]

@@ -267,6 +267,9 @@ int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     if (so_far->gpu.device)
         out->trace = (stk_trace){ nvtx_range, so_far->gpu.device };
     STK_TRY(plan_tables(out, in, so_far, err));
+    out->fit = stk_zalloc(so_far->chains.n_out, sizeof *out->fit);
+    if (!out->fit)
+        return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->fit);
     return in->o->learn_jpeg == STK_YES ? plan_learn(out, &so_far->data, err) : 0;
 }
 
@@ -279,4 +282,5 @@ void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
     stk_free(p->op);
     stk_free(p->order);
     stk_free(p->share);
+    stk_free(p->fit);
 }
