@@ -6,7 +6,7 @@
 
 #include "kern/convert.h"
 #include "kern/deep.h"
-#include "kern/tile_code.h"
+#include "kern/pil.h"
 #include "row/row.h"
 
 /* Values as the row has them. */
@@ -49,8 +49,10 @@ int stk_deep_row(stk_row *x, const stk_draws *d, const stk_pixels *pixels, const
                             d->view[k].vis_w, d->view[k].vis_h);
         STK_TRY(stk_deep_sample(&d->view[k], &px, &t, scratch, err));
         for (uint32_t i = d->from[k]; i < end; i++) {
-            assert(d->action[i].code == STK_ACT_WARP); /* the plan lets no other op in */
-            STK_TRY(stk_deep_warp(&d->action[i], &t, scratch, err));
+            const stk_action a = stk_pil_as_warp(&d->action[i], t.width, t.height);
+
+            assert(stk_act_moves(d->action[i].code)); /* the plan lets no other op in */
+            STK_TRY(stk_deep_warp(&a, &t, scratch, err));
         }
         px = (stk_pixels){ .data = (uint8_t *)t.data,
                            .stride = (size_t)t.width * 4,

@@ -67,8 +67,11 @@ static void follow_warp(const stk_chain *c, const stk_action *drawn, stk_action 
     follow_fill(c, fill);
     *out = *drawn;
     out->v.u[9] = fill[0] | (uint32_t)fill[1] << 8 | (uint32_t)fill[2] << 16;
-    if (c->like->filter_given)
+    if (c->like->filter_given && (c->like->filter == STK_NEAREST || drawn->code == STK_ACT_WARP ||
+                                  (c->like->filter & ~STK_FILTER_SHARP) != STK_BICUBIC))
         out->v.u[8] = c->like->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
+    else if (c->like->filter_given)
+        out->v.u[8] = STK_BICUBIC;
 }
 
 /* What a follower sees of its leader's draws: views and warps, sampled as its leader's are where
@@ -87,7 +90,7 @@ static void follow(const stk_chain *c, stk_draws *d)
             follow_fill(c, d->view[k].fill);
         d->from[k] = n;
         for (; i < end; i++) {
-            if (d->action[i].code != STK_ACT_WARP)
+            if (!stk_act_moves(d->action[i].code))
                 continue;
             follow_warp(c, &d->action[i], &d->action[n++]);
         }

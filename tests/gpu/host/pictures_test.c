@@ -180,6 +180,10 @@ static const char *const pixel_chains[] = {
          "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
     CROP "rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
     CROP "trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    CROP "timm_rand_augment(9, n=4, p=0.9, mstd=0.5, increasing=true, fill=(124, 116, 104)) | "
+         "normalize(imagenet) | random_erasing(0.9, value=color, count=4) | to(f16)",
+    CROP "timm_auto_augment(v0, mstd=200) | timm_rand_augment(6, n=3, p=1, transforms=weights, "
+         "interpolation=bicubic) | to(u8)",
     CROP "rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
          "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
     /* geometry after a change of pixels: mirrored, cut, padded, resized */
