@@ -76,6 +76,7 @@ EXAMPLES = {
     "trivial_augment": "from(jpg) | image | random_resized_crop(224) | hflip | trivial_augment",
     "timm_rand_augment": "from(jpg) | image | random_resized_crop(224, interpolation=random) | hflip | timm_rand_augment(9, mstd=0.5, increasing=true, fill=(124, 116, 104))",
     "timm_auto_augment": "from(jpg) | image | random_resized_crop(224, interpolation=random) | hflip | timm_auto_augment(original, mstd=0.5)",
+    "timm_augmix": "from(jpg) | image | random_resized_crop(224) | hflip | timm_augmix(5, width=3, fill=(124, 116, 104))",
     "auto_augment": "from(jpg) | image | random_resized_crop(224) | hflip | auto_augment(imagenet)",
     "random_apply": "from(jpg) | image | resize(256) | random_apply(color_jitter(0.8, 0.8, 0.8, 0.2), p=0.8)",
     "one_of": "from(jpg) | image | resize(256) | one_of(equalize(p=1), solarize(128, p=1) | invert(p=1))",

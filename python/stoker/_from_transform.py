@@ -471,6 +471,24 @@ def _timm_auto_augment(t: Any, at: At) -> list[str]:
     return [step("timm_auto_augment", name, **_timm_shared(ops))]
 
 
+_AUGMIX = ["AutoContrast", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing", "SharpnessIncreasing", "Equalize", "Rotate",
+           "PosterizeIncreasing", "SolarizeIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel"]
+
+
+def _timm_augmix(t: Any, at: At) -> list[str]:
+    first = t.ops[0]
+    if [op.name for op in t.ops] != _AUGMIX or any((op.prob, op.magnitude) != (1.0, first.magnitude) for op in t.ops):
+        raise NoEquivalent("its ops are not timm's list")
+    refuse(t, alpha=1.0, blended=False)
+    named = {"mstd": 0.0, **{key: value for key, value in _timm_shared(t.ops).items() if value is not None}}
+    if named["mstd"] == 1000:
+        del named["mstd"]                       # what it has without
+    named["translate"] = named.get("translate", 0.45)
+    if named["translate"] == 0.3:
+        del named["translate"]
+    return [step("timm_augmix", float(first.magnitude), width=None if t.width == 3 else int(t.width), depth=int(t.depth) if t.depth > 0 else None, **named)]
+
+
 def _timm_keep_ratio(t: Any, at: At) -> list[str]:
     refuse(t, longest=0.0, random_scale_prob=0.0, random_aspect_prob=0.0)
     size = square(t.size)
@@ -481,7 +499,8 @@ def _timm_keep_ratio(t: Any, at: At) -> list[str]:
 
 
 _TIMM: dict[str, Maker] = {
-    "RandomErasing": _timm_erasing, "RandAugment": _timm_rand_augment, "AutoAugment": _timm_auto_augment, "ResizeKeepRatio": _timm_keep_ratio,
+    "RandomErasing": _timm_erasing, "RandAugment": _timm_rand_augment, "AutoAugment": _timm_auto_augment, "AugMixAugment": _timm_augmix,
+    "ResizeKeepRatio": _timm_keep_ratio,
     "RandomCropOrPad": lambda t, at: [step("random_crop", square(t.size), pad_if_needed=True, fill=_fill(t, at), padding_mode=_edge(t))],
 }
 
@@ -495,7 +514,7 @@ def _timm_center(t: Any, at: At) -> list[str]:
 _TIMM["CenterCropOrPad"] = _timm_center
 _INSTEAD = {
     "Lambda": OWN, "function": OWN, "ElasticTransform": OWN, "LinearTransformation": OWN, "AugMix": OWN,
-    "AugMixAugment": f"it mixes several versions of one picture: {OWN}", "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]",
+    "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]",
     "CutMix": "it mixes batches: batch_ops=[\"cutmix(image, label)\"]",
     "RandomIoUCrop": "write iou_crop(boxes), where boxes is the name of the output that is like() the picture",
     "RandomResize": "random_shortest_size((a, b, c)) draws one of several sizes",

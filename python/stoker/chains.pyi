@@ -584,6 +584,26 @@ class Chain:
         translate: of a side, at m = 10; default 0.45
         """
 
+    def timm_augmix(self,
+            m: builtins.float | None = None,
+            width: builtins.int | None = None,
+            depth: builtins.int | None = None,
+            mstd: builtins.float | None = None,
+            mmax: builtins.float | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            translate: builtins.float | None = None) -> Chain:
+        """timm's AugMix: several versions of a picture, mixed
+        m: how strong each op is, of 10; default 3
+        width: versions that are mixed; default 3
+        depth: ops of each version; 0: 1 to 3, drawn; default 0
+        mstd: deviation of m; above 100: m is drawn from 0 to m; default 1000
+        mmax: m is at most this; default 10
+        fill: what comes in from outside: one number or three; default 128
+        interpolation: bilinear, bicubic, or random: one of these for each op; default random
+        translate: of a side, at m = 10; default 0.3
+        """
+
     def random_apply(self,
             steps: Chain | Sequence[Chain],
             p: builtins.float | None = None) -> Chain:

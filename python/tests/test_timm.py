@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""timm_rand_augment and timm_auto_augment against timm's own functions: pixel by pixel for every op, sign, filter and strength; draws in distribution.
+"""timm_rand_augment, timm_auto_augment and timm_augmix against timm's own functions: pixel by pixel for every op, sign, filter and strength; draws in distribution.
 
 timm's file of policies is read without its package, which needs torchvision (tools/requirements/transforms.txt)."""
 
@@ -158,6 +158,51 @@ def test_strengths_have_timms_noise(mstd, cdf):
     assert apart < 1.95 / math.sqrt(len(found)) + 0.02
 
 
+def shares(before, after, out):
+    """From and to which share of `after` a blend with `before` gives `out`, each pixel cut down; empty where none does."""
+    a, b, r = (v.astype(float).ravel() for v in (before, after, out))
+    same, up, down = a == b, b > a, b < a
+    if (r[same] != a[same]).any():
+        return 1.0, 0.0
+    low = np.concatenate([(r - a)[up] / (b - a)[up], (r + 1 - a)[down] / (b - a)[down], [0.0]])
+    high = np.concatenate([(r + 1 - a)[up] / (b - a)[up], (r - a)[down] / (b - a)[down], [1.0]])
+    return low.max(), high.min()
+
+
+def test_augmix_is_timms():
+    """One version: a blend of the picture with what one of timm's ops makes of it, by a share that is uniform.  Several: between them."""
+    image = pictures(6, 32, 32)[1] // 2 + 30
+    found = {}
+    for name in TIMM._AUGMIX_TRANSFORMS:
+        for sign in (1, -1):
+            for resample in (BILINEAR, BICUBIC):
+                found.setdefault(by_timm(name, image, 6, sign, resample, (128, 128, 128), {"translate_pct": 0.3}).tobytes(), name)
+    made = {name: [np.frombuffer(data, np.uint8).reshape(image.shape) for data, by in found.items() if by == name] for name in found.values()}
+    seen, by = [], Counter()
+    for out in run("timm_augmix(6, width=1, depth=1, mstd=0)", image, 400):
+        fits = [(name, low, high) for name, versions in made.items() for low, high in [max((shares(image, v, out) for v in versions), key=lambda s: s[1] - s[0])]
+                if low <= high + 1e-6]
+        assert fits, "no version of timm's blends to this"
+        if len(fits) == 1:
+            by[fits[0][0]] += 1
+            seen.append((fits[0][1] + fits[0][2]) / 2)
+    assert set(by) == set(TIMM._AUGMIX_TRANSFORMS), by
+    seen = np.sort(seen)
+    assert np.abs(seen - np.linspace(0, 1, len(seen))).max() < 0.12
+    least, most = np.min([image, *(v for versions in made.values() for v in versions)], 0), np.max([image, *(v for versions in made.values() for v in versions)], 0)
+    for out in run("timm_augmix(6, width=3, depth=1, mstd=0)", image, 50):
+        assert (out >= np.maximum(least.astype(int) - 1, 0)).all() and (out <= most).all()
+    assert len({out.tobytes() for out in run("timm_augmix", image, 50)}) == 50
+
+
+def test_a_mask_does_not_follow_versions_that_are_mixed(tmp_path):
+    Image.fromarray(pictures(1, 24, 24)[0]).save(tmp_path / "x.png")
+    chains = {"image": "from(png) | image | timm_augmix(10, mstd=0)", "same": "from(png) | image | like(image)", "plain": "from(png) | image"}
+    with stoker.Loader(write_tar(tmp_path / "a.tar", [(f"{i}.png", (tmp_path / "x.png").read_bytes()) for i in range(20)]), chains, batch_size=1) as loader:
+        for batch in loader:
+            np.testing.assert_array_equal(as_numpy(batch["same"][0]), as_numpy(batch["plain"][0]))
+
+
 def test_followers_move_with_it(tmp_path):
     """Masks by nearest, pictures as their leader, boxes by the same map."""
     files = []
@@ -214,6 +259,7 @@ def test_erasing_counts_and_colors():
     ("timm_rand_augment(-1)", "m=-1 is not in 0..1000"), ("timm_rand_augment(9, n=17)", "n=17 is not in 0..16"), ("timm_rand_augment(9, transforms=some)", "transforms is all or weights"),
     ("timm_rand_augment(9, interpolation=nearest)", "interpolation is random, bilinear or bicubic, not nearest"), ("timm_auto_augment(v1)", "policy is v0, v0r, original or originalr, not v1"),
     ("timm_rand_augment(9, n=16, transforms=weights)", "n is at most 15"), ("timm_rand_augment(9, fill=300)", "fill=300 is not in 0..255"),
+    ("timm_augmix(3, width=4, depth=3)", "width * (depth + 1) is at most 14"),
     ("random_erasing(count=17)", "count=17 is not in 1..16"), ("random_erasing(value=blue)", "value is one number, three, `random` or `color`"),
     ("resize((8, 8), interpolation=random)", "interpolation is nearest, bilinear, bicubic or lanczos, not random")])
 def test_one_line_each(chain, says):

@@ -28,6 +28,8 @@ RECIPES = {
     "timm weights": "timm.create_transform(64, is_training=True, auto_augment='rand-m6-tweights', interpolation='bicubic', re_prob=0.1)",
     "timm v0": "timm.create_transform(64, is_training=True, auto_augment='v0', interpolation='random')",
     "timm original": "timm.create_transform(64, is_training=True, auto_augment='originalr-mstd0.5', interpolation='bicubic')",
+    "timm augmix": "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w4-d2', interpolation='bilinear')",
+    "timm augmix noise": "timm.create_transform(64, is_training=True, auto_augment='augmix-mstd0.5', interpolation='random')",
     "DINOv2 global crop": "T.Compose([T.RandomResizedCrop(224, scale=(0.32, 1.0), interpolation=CUBIC), T.RandomHorizontalFlip(p=0.5), "
     "T.RandomApply([T.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), T.RandomGrayscale(p=0.2), T.RandomApply([T.GaussianBlur(9, (0.1, 2.0))], p=0.1), "
     "T.RandomSolarize(128, p=0.2), T.ToTensor(), T.Normalize(MEAN, STD)])",
@@ -90,9 +92,12 @@ TIMM = {       # what timm's transforms are to become, after the crop and the mi
     "timm v0": ("random_resized_crop(64, interpolation=random)", "timm_auto_augment(v0, fill=(124, 116, 104))", ""),
     "timm original": ("random_resized_crop(64, interpolation=bicubic)", "timm_auto_augment(originalr, mstd=0.5, fill=(124, 116, 104), interpolation=bicubic)", ""),
 }
+TIMM["timm augmix"] = "random_resized_crop(64)", "timm_augmix(5, width=4, depth=2, fill=(124, 116, 104), interpolation=bilinear)", ""
+TIMM["timm augmix noise"] = "random_resized_crop(64, interpolation=random)", "timm_augmix(3, mstd=0.5, fill=(124, 116, 104))", ""
 # and what is refused, with a word of why
 REFUSED = {
-    "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w4-d2')": "AugMixAugment has no equivalent in a chain: it mixes several versions of one picture",
+    "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w5-d3')": "timm_augmix: width=5 and depth=3 are more than 16 ops",
+    "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-b1')": "AugMixAugment: its blended=True has no equivalent",
     "timm.create_transform(64, is_training=True, auto_augment='3a')": "its policy is none of v0, v0r, original and originalr",
     "timm.create_transform(64, is_training=True, auto_augment='rand-m6-t3a')": "its ops are none of timm's lists",
     "timm.create_transform(64, is_training=True, auto_augment='rand-m6', interpolation='lanczos')": "interpolation is random, bilinear or bicubic, not lanczos",

@@ -172,6 +172,46 @@ static int run_pil_warp(const stk_action *a, stk_tile *t, stk_tile_room *room, s
     return 0;
 }
 
+/* ---- versions that are mixed: AugMix, as timm sums and blends ---- */
+
+static int mix_begin(const stk_tile *t, stk_tile_room *room, stk_error *err)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    room->mix = stk_scratch_get(room->scratch, n * sizeof *room->mix);
+    room->sum = room->mix ? stk_scratch_get(room->scratch, 3 * n * sizeof *room->sum) : NULL;
+    if (!room->sum)
+        return stk_fail_nomem(err, n * 16);
+    memcpy(room->mix, t->data, n * sizeof *room->mix);
+    memset(room->sum, 0, 3 * n * sizeof *room->sum);
+    return 0;
+}
+
+static void mix_add(float weight, stk_tile *t, const stk_tile_room *room)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    for (size_t i = 0; i < n; i++)
+        for (int c = 0; c < 3; c++)
+            room->sum[3 * i + (size_t)c] += weight * (float)(t->data[i] >> 8 * c & 255);
+    memcpy(t->data, room->mix, n * sizeof *room->mix);
+}
+
+static void mix_end(float share, stk_tile *t, const stk_tile_room *room)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t out = 0;
+
+        for (int c = 0; c < 3; c++)
+            out |= stk_pil_blend((int32_t)(room->mix[i] >> 8 * c & 255),
+                                 (int32_t)stk_pt_cut(room->sum[3 * i + (size_t)c]), share)
+                   << 8 * c;
+        t->data[i] = out;
+    }
+}
+
 /* ---- a rectangle ---- */
 
 static void run_erase(const stk_action *a, stk_tile *t)
@@ -199,7 +239,11 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     case STK_ACT_BLUR: return run_blur(k, a, t, room, err);
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
     case STK_ACT_PIL_SHARPNESS: return run_pil_sharpness(a, t, room, err);
-    case STK_ACT_PIL_WARP: return run_pil_warp(a, t, room, err);
+    case STK_ACT_PIL_WARP:
+    case STK_ACT_MIX_WARP: return run_pil_warp(a, t, room, err);
+    case STK_ACT_MIX_BEGIN: return mix_begin(t, room, err);
+    case STK_ACT_MIX_ADD: mix_add(a->v.f[0], t, room); return 0;
+    case STK_ACT_MIX_END: mix_end(a->v.f[0], t, room); return 0;
     case STK_ACT_JPEG:
         STK_TRY(lines(room, stk_tile_jpeg_bytes(t), err));
         stk_tile_jpeg(k, t, a->v.u[0], room->lines);

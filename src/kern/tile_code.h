@@ -39,6 +39,11 @@ enum { /* codes; the numbers that each has */
        STK_ACT_ERASE = 32,
        STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
        STK_ACT_PIL_WARP,  /* an affine map in doubles: kern/pil.h */
+       /* several versions of a picture, weighed and mixed: by the host */
+       STK_ACT_MIX_BEGIN, /* the picture is remembered */
+       STK_ACT_MIX_WARP,  /* as PIL_WARP, of one version: it moves no place of the picture */
+       STK_ACT_MIX_ADD,   /* f[0]: weight of the version, which is the remembered one again then */
+       STK_ACT_MIX_END,   /* f[0]: share of the mixture in a blend with the remembered one */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
 };

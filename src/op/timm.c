@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timm_rand_augment, timm_auto_augment - the policies of timm.data.auto_augment: its ops, its
- * strengths of 0 to 10 with noise (mstd), its fill, and a filter that is drawn for each op.
+/* timm_rand_augment, timm_auto_augment, timm_augmix - the policies of timm.data.auto_augment: its
+ * ops, its strengths of 0 to 10 with noise (mstd), its fill, and a filter that is drawn for each
+ * op.
  *
  * Given the same numbers, pixels are those of timm's functions, which are Pillow's (kern/pil.h). */
 #include <math.h>
@@ -48,6 +49,7 @@ struct timm {
     int increasing; /* ops get stronger with m */
     int weighted;
     const struct part (*parts)[2];
+    uint32_t width, depth; /* AugMix: versions, and ops of each; depth 0: 1 to 3 */
 };
 
 /* ---- an op of its strength ---- */
@@ -206,7 +208,7 @@ static stk_action act_of(const drawn *d, uint32_t op, double level)
     }
 }
 
-/* ---- the two ---- */
+/* ---- the three ---- */
 
 /* timm's _RAND_WEIGHTED_0, in hundredths. */
 static const uint16_t weights[N_OPS] = {
@@ -259,6 +261,43 @@ static uint32_t auto_act(const void *state, stk_rng *rng, const stk_view *canvas
         if (stk_hits(rng, part[i].often / 10.0))
             out[n++] = act_of(&d, part[i].op, level_of(&d, part[i].level));
     return n;
+}
+
+/* One version of the picture, and its weight. */
+static uint32_t version(const drawn *d, float weight, stk_action *out)
+{
+    static const uint8_t ops[] = { AUTOCONTRAST, COLOR,       CONTRAST,   BRIGHTNESS, SHARPNESS,
+                                   EQUALIZE,     ROTATE,      POSTERIZE,  SOLARIZE,   SHEAR_X,
+                                   SHEAR_Y,      TRANSLATE_X, TRANSLATE_Y };
+    uint32_t n = d->s->depth ? d->s->depth : 1 + stk_rng_below(d->rng, 3);
+
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = act_of(d, ops[stk_rng_below(d->rng, sizeof ops)], level_of(d, d->s->m));
+        if (out[i].code == STK_ACT_PIL_WARP)
+            out[i].code = STK_ACT_MIX_WARP;
+    }
+    out[n] = (stk_action){ .code = STK_ACT_MIX_ADD, .n = 1 };
+    out[n].v.f[0] = weight;
+    return n + 1;
+}
+
+/* Dirichlet's and Beta's numbers with alpha = 1: exponential ones over their sum, and a uniform
+ * one. */
+static uint32_t mix_act(const void *state, stk_rng *rng, const stk_view *canvas, stk_action *out)
+{
+    const struct timm *s = state;
+    const drawn d = { s, rng, canvas };
+    double share[MAX_N], total = 0;
+    uint32_t n = 1;
+
+    *out = (stk_action){ .code = STK_ACT_MIX_BEGIN };
+    for (uint32_t i = 0; i < s->width; i++)
+        total += share[i] = (double)stk_minus_2ln(stk_rng_u32(rng) >> 16);
+    for (uint32_t i = 0; i < s->width; i++)
+        n += version(&d, (float)(share[i] / total), out + n);
+    out[n] = (stk_action){ .code = STK_ACT_MIX_END, .n = 1 };
+    out[n].v.f[0] = (float)stk_rng_unit(rng);
+    return n + 1;
 }
 
 /* ---- plan ---- */
@@ -331,6 +370,27 @@ static int rand_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return plan_shared(s, args, op, err);
 }
 
+static int mix_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    static const char op[] = "timm_augmix";
+    struct timm *s = state;
+    double width, depth;
+
+    STK_TRY(stk_spec_geometry(spec, op, err));
+    STK_TRY(plan_number(args, op, "m", (stk_range){ 0, 1000 }, &s->m, err));
+    STK_TRY(plan_number(args, op, "width", (stk_range){ 1, MAX_N }, &width, err));
+    STK_TRY(plan_number(args, op, "depth", (stk_range){ 0, MAX_N }, &depth, err));
+    s->width = (uint32_t)width;
+    s->depth = (uint32_t)depth;
+    if (2 + s->width * (1 + (s->depth ? s->depth : 3)) > STK_OP_ACTS)
+        return stk_fail(err, STK_EINVAL,
+                        "%s: width=%u and depth=%u are more than %d ops: width * (depth + 1) is at "
+                        "most %d",
+                        op, s->width, s->depth, STK_OP_ACTS, STK_OP_ACTS - 2);
+    s->increasing = 1;
+    return plan_shared(s, args, op, err);
+}
+
 #define V0(posterize)                                                                              \
     {                                                                                              \
         { { EQUALIZE, 8, 1 }, { SHEAR_Y, 8, 4 } }, { { COLOR, 4, 9 }, { EQUALIZE, 6, 3 } },        \
@@ -394,13 +454,13 @@ static int auto_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return plan_shared(s, args, op, err);
 }
 
-#define SHARED                                                                                     \
-    { "mstd", STK_ARG_FLOAT, "0", "deviation of m; above 100: m is drawn from 0 to m" },           \
+#define SHARED(noise, moves)                                                                       \
+    { "mstd", STK_ARG_FLOAT, noise, "deviation of m; above 100: m is drawn from 0 to m" },         \
         { "mmax", STK_ARG_FLOAT, "10", "m is at most this" },                                      \
         { "fill", STK_ARG_FLOATS, "128", "what comes in from outside: one number or three" },      \
         { "interpolation", STK_ARG_NAME, "random",                                                 \
           "bilinear, bicubic, or random: one of these for each op" },                              \
-        { "translate", STK_ARG_FLOAT, "0.45", "of a side, at m = 10" },                            \
+        { "translate", STK_ARG_FLOAT, moves, "of a side, at m = 10" },                             \
     {                                                                                              \
         0                                                                                          \
     }
@@ -411,14 +471,21 @@ static const stk_arg rand_args[] = {
     { "p", STK_ARG_FLOAT, "0.5", "how often each of them is done" },
     { "increasing", STK_ARG_BOOL, "false", "all ops get stronger with m (inc1)" },
     { "transforms", STK_ARG_NAME, "all", "all: fifteen, evenly; weights: by weight, each once" },
-    SHARED,
+    SHARED("0", "0.45"),
 };
 static const stk_arg auto_args[] = {
     { "policy", STK_ARG_NAME, "v0", "v0, v0r, original or originalr" },
-    SHARED,
+    SHARED("0", "0.45"),
 };
 
-#define OP(id, text, arg_table, plan_fn, act_fn)                                                   \
+static const stk_arg mix_args[] = {
+    { "m", STK_ARG_FLOAT, "3", "how strong each op is, of 10" },
+    { "width", STK_ARG_INT, "3", "versions that are mixed" },
+    { "depth", STK_ARG_INT, "0", "ops of each version; 0: 1 to 3, drawn" },
+    SHARED("1000", "0.3"),
+};
+
+#define OP(id, text, arg_table, plan_fn, act_fn, where)                                            \
     const stk_op stk_op_##id = { .abi = STK_PLUGIN_ABI,                                            \
                                  .size = sizeof(stk_op),                                           \
                                  .name = #id,                                                      \
@@ -427,7 +494,10 @@ static const stk_arg auto_args[] = {
                                  .state_size = sizeof(struct timm),                                \
                                  .plan = plan_fn,                                                  \
                                  .act = act_fn,                                                    \
-                                 .can = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS |  \
-                                        STK_OP_GPU }
-OP(timm_rand_augment, "timm's RandAugment: n of fifteen ops", rand_args, rand_plan, rand_act);
-OP(timm_auto_augment, "timm's AutoAugment: one of 25 pairs of ops", auto_args, auto_plan, auto_act);
+                                 .can = STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | (where) }
+OP(timm_rand_augment, "timm's RandAugment: n of fifteen ops", rand_args, rand_plan, rand_act,
+   STK_OP_WARP | STK_OP_GPU);
+OP(timm_auto_augment, "timm's AutoAugment: one of 25 pairs of ops", auto_args, auto_plan, auto_act,
+   STK_OP_WARP | STK_OP_GPU);
+OP(timm_augmix, "timm's AugMix: several versions of a picture, mixed", mix_args, mix_plan, mix_act,
+   0);

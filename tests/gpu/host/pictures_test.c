@@ -464,6 +464,7 @@ static void made_by_workers(void **state)
     static const char *const made[] = {
         "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | to(u8)",
         "from(jpg) | image(mode=gray) | resize((20, 31)) | to(f32)",
+        "from(jpg) | image | random_resized_crop(33) | timm_augmix(6) | normalize(half) | to(f16)",
     };
 
     (void)state;
