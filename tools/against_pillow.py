@@ -32,7 +32,7 @@ from stoker.errors import printable
 
 CHUNK = 256  # files in a shard that is made for them
 MAGIC = re.compile(rb"\xff\xd8\xff|\x89PNG|RIFF....WEBP|GIF8", re.DOTALL)
-FIELDS = {"plain": "from(image) | image(exact=true) | to(u8, hwc)", "turned": "from(image) | image(exif=true, exact=true) | to(u8, hwc)"}
+FIELDS = {"plain": "from(image) | image(bits=8) | to(u8, hwc)", "turned": "from(image) | image(exif=true, bits=8) | to(u8, hwc)"}
 
 
 def pictures(folder):
@@ -76,6 +76,13 @@ def loaded(shard):
                 yield tuple(np.from_dlpack(row) for row in (plain, turned)) if valid else None
 
 
+def colors(image):
+    """Of 16-bit gray the high byte, which image(bits=8) gives: convert() would cut it off at 255."""
+    if image.mode.startswith("I;16"):
+        return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, 2)
+    return np.asarray(image.convert("RGB"))
+
+
 def by_pillow(path):
     """Its format (or ending), and pixels plain and turned or the reason why not."""
     kind = path.suffix.lower().removeprefix(".") or "none"
@@ -83,7 +90,7 @@ def by_pillow(path):
         with Image.open(path) as image:
             kind = image.format or kind
             image.load()
-            return kind, (np.asarray(image.convert("RGB")), np.asarray(ImageOps.exif_transpose(image).convert("RGB")))
+            return kind, (colors(image), colors(ImageOps.exif_transpose(image)))
     except Exception as error:  # noqa: BLE001 - Pillow raises all kinds for damage
         return kind, f"{type(error).__name__}: {error}".replace(str(path), "FILE")
 

@@ -277,11 +277,8 @@ STK_API void stk_free(void *p);
 typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
 typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
 
-typedef enum stk_mode { /* of pictures: RGB, Pillow's "L", or palette indices (one channel each) */
-                        STK_MODE_RGB,
-                        STK_MODE_GRAY,
-                        STK_MODE_INDEX
-} stk_mode;
+/* Of pictures: RGB; of one channel: Pillow's "L", palette indices, values of 16 bits. */
+typedef enum stk_mode { STK_MODE_RGB, STK_MODE_GRAY, STK_MODE_INDEX, STK_MODE_GRAY16 } stk_mode;
 
 typedef struct stk_spec { /* what one row looks like at this point of the chain */
     stk_kind kind;
@@ -296,8 +293,9 @@ typedef struct stk_spec { /* what one row looks like at this point of the chain 
     int resized;
     uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
     stk_mode mode;
-    int like;  /* its geometry is another output's */
-    int typed; /* to() has been seen: nothing but the end may follow */
+    int high_byte; /* 16-bit gray becomes 8 bits: stk_decode_request */
+    int like;      /* its geometry is another output's */
+    int typed;     /* to() has been seen: nothing but the end may follow */
     int normalized;
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
     /* VALUE: a row of an array, which the pipe moves and turns into `dtype` (0: as it is stored);

@@ -27,11 +27,12 @@ typedef enum stk_lane { /* how a picture came about: counted in stats() */
                         STK_LANES
 } stk_lane;
 
-typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined */
+typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined; deep: a uint32_t each */
     uint8_t *data;          /* pixel (area.x, area.y) */
     size_t stride;
     stk_rect area; /* covers what was asked for, may be wider */
     stk_lane lane;
+    int deep; /* values of 16 bits, as they were asked for */
 } stk_pixels;
 
 typedef struct stk_decode_request { /* what is wanted of a picture */
@@ -44,6 +45,12 @@ typedef struct stk_decode_request { /* what is wanted of a picture */
      * pay no attention, and give all pixels as ever. */
     void (*band)(void *cookie, const stk_pixels *band);
     void *cookie;
+    /* Values of one channel of 16 bits: a decoder that has them sets stk_pixels.deep.  What has 8
+     * bits is refused, by a decoder or for it. */
+    int deep;
+    /* One channel of 16 bits becomes 8 by its high byte.  Else, and without `deep`, it is refused:
+     * 8 bits do not hold it. */
+    int high_byte;
 } stk_decode_request;
 
 enum { STK_DECODER_GPU = 1 /* OWN: the GPU can decode what it has read the header of */ };

@@ -47,13 +47,13 @@ def _crop(t: Any, at: At) -> list[str]:
 def _center(t: Any, at: At) -> list[str]:
     if getattr(t, "pad_if_needed", False):
         refuse(t, fill=0, border_mode=0, pad_position="center")
-    return say_near("CenterCrop", [step("center_crop", (int(t.height), int(t.width)))], "the middle of an odd number of pixels may be one further")
+    return say_near(at, "CenterCrop", [step("center_crop", (int(t.height), int(t.width)))], "the middle of an odd number of pixels may be one further")
 
 
 def _smallest(t: Any, at: At) -> list[str]:
     if not isinstance(t.max_size, (int, float)):
         raise NoEquivalent("it has several sizes: random_shortest_size() draws one of them")
-    return say_near("SmallestMaxSize", [step("resize", int(t.max_size), **_resizing(t))], "the longer side may be one pixel less")
+    return say_near(at, "SmallestMaxSize", [step("resize", int(t.max_size), **_resizing(t))], "the longer side may be one pixel less")
 
 
 def _blur(t: Any, at: At) -> list[str]:
@@ -95,7 +95,7 @@ def _gray(t: Any, at: At) -> list[str]:
 
 def _equalize(t: Any, at: At) -> list[str]:
     refuse(t, by_channels=True, mask=None)
-    return say_near("Equalize", ["equalize"], "torchvision's, some values of 255 apart")
+    return say_near(at, "Equalize", ["equalize"], "torchvision's, some values of 255 apart")
 
 
 def _autocontrast(t: Any, at: At) -> list[str]:
@@ -115,7 +115,7 @@ def _posterize(t: Any, at: At) -> list[str]:
 def _compression(t: Any, at: At) -> list[str]:
     refuse(t, compression_type="jpeg")
     steps = [step("jpeg_artifacts", tuple(int(v) for v in t.quality_range))]
-    return say_near("ImageCompression", steps, "red and blue are not swapped before")
+    return say_near(at, "ImageCompression", steps, "red and blue are not swapped before")
 
 
 def _noise(t: Any, at: At) -> list[str]:

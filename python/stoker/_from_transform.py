@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
+import zlib
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class At:
     dtype: str = "u8"
     unit: float = 1.0           # 255 where pixels are floats of 0..1
     normalized: bool = False
+    approximate: bool = False   # steps that are close, and not the same, are taken
 
     def in_bytes(self, value: Any) -> Any:
         """A fill or a value of a step, one number or several, as bytes."""
@@ -108,9 +110,12 @@ def refuse(t: Any, **usual: Any) -> None:
             raise NoEquivalent(f"its {name}={shown(given)} has no equivalent")
 
 
-def say_near(name: str, steps: list[str], how: str) -> list[str]:
-    """Steps that are close to a transform and not the same, which is logged."""
-    _log.emit(1, f"from_transform: {name} becomes {' | '.join(steps)}: {how}")
+def say_near(at: At, name: str, steps: list[str], how: str) -> list[str]:
+    """Steps that are close to a transform and not the same: refused unless that is asked for, and then logged."""
+    near = " | ".join(steps)
+    if not at.approximate:
+        raise NoEquivalent(f"{near} is close, but {how}: from_transform(..., approximate=True) takes it")
+    _log.emit(1, f"from_transform: {name} becomes {near}: {how}")
     return steps
 
 
@@ -148,6 +153,11 @@ def _resampling(mode: Any, usual: str = "bilinear", at: At | None = None) -> str
     return None if name == usual else name
 
 
+def _either(modes: Iterable[Any]) -> bool:
+    """Bilinear or bicubic, each as often: timm's "random"."""
+    return sorted(str(_resampling(mode, usual="")) for mode in modes) == ["bicubic", "bilinear"]
+
+
 def _resizing(t: Any, at: At) -> dict[str, Any]:
     """interpolation= and antialias= of a step that resizes.  Pictures of PIL are smoothed whatever it says."""
     sharp = getattr(t, "antialias", True) is False and at.kind != "pil"
@@ -179,8 +189,9 @@ def _resize(t: Any, at: At) -> list[str]:
 
 def _random_resized_crop(t: Any, at: At) -> list[str]:
     scale, ratio = pair(t.scale), pair(t.ratio)
+    drawn = isinstance(t.interpolation, (list, tuple)) and _either(t.interpolation)      # timm's
     return [step("random_resized_crop", square(t.size), scale=None if scale == (0.08, 1.0) else scale,
-                 ratio=None if ratio == (3 / 4, 4 / 3) else ratio, **_resizing(t, at))]
+                 ratio=None if ratio == (3 / 4, 4 / 3) else ratio, **({"interpolation": "random"} if drawn else _resizing(t, at)))]
 
 
 def _edge(t: Any) -> str | None:
@@ -404,28 +415,78 @@ _TORCHVISION: dict[str, Maker] = {
 
 def _timm_erasing(t: Any, at: At) -> list[str]:
     scale = float(t.min_area), float(t.max_area)
-    refuse(t, min_count=1, max_count=1)
-    mode = str(getattr(t, "mode", "const"))
-    if mode == "rand":
-        raise NoEquivalent("its mode is rand (one color): const and pixel have equivalents")
-    if mode == "pixel" and not at.normalized:
-        raise NoEquivalent("its mode is pixel, which is normal noise: put it after Normalize")
+    refuse(t, min_count=1)
+    mode, count = str(getattr(t, "mode", "const")) or "const", int(getattr(t, "max_count", 1) or 1)
+    if mode != "const" and not at.normalized:
+        raise NoEquivalent(f"its mode is {mode}, which is normal noise: put it after Normalize")
     ratio = tuple(float(f"{math.exp(v):.7g}") for v in t.log_aspect_ratio)
-    return [step("random_erasing", float(t.probability), scale=scale, ratio=ratio, value="random" if mode == "pixel" else None)]
+    return [step("random_erasing", float(t.probability), scale=scale, ratio=ratio, value={"const": None, "rand": "color", "pixel": "random"}[mode],
+                 count=None if count == 1 else count)]
+
+
+_RAND = ["AutoContrast", "Equalize", "Invert", "Rotate", "Posterize", "Solarize", "SolarizeAdd", "Color", "Contrast", "Brightness", "Sharpness",
+         "ShearX", "ShearY", "TranslateXRel", "TranslateYRel"]
+_UP = {"Posterize", "Solarize", "Color", "Contrast", "Brightness", "Sharpness"}        # have a form that gets stronger with m
+_RAND_UP = [name + "Increasing" * (name in _UP) for name in _RAND]
+_WEIGHTS = {"Rotate": 3, "ShearX": 2, "ShearY": 2, "TranslateXRel": 1, "TranslateYRel": 1, "ColorIncreasing": .25, "SharpnessIncreasing": .25, "AutoContrast": .25,
+            "SolarizeIncreasing": .05, "SolarizeAdd": .05, "ContrastIncreasing": .05, "BrightnessIncreasing": .05, "Equalize": .05,
+            "PosterizeIncreasing": .05, "Invert": .05}
+_POLICIES = {319180840: "v0", 371364221: "v0r", 2884522850: "original", 342053577: "originalr"}     # CRC-32 of their ops
+
+
+def _timm_shared(ops: list[Any]) -> dict[str, Any]:
+    """What all ops of one of timm's policies have in common, as arguments of a step."""
+    def of(op: Any) -> tuple[Any, ...]:
+        return (plain(op.kwargs.get("fillcolor", (128,) * 3)), op.kwargs.get("resample", (2, 3)), op.magnitude_std, op.magnitude_max, op.hparams.get("translate_pct", 0.45))
+
+    if any(of(op) != of(ops[0]) for op in ops):
+        raise NoEquivalent("its ops differ in fill, filter or strength: a step has one for all")
+    fill, resample, mstd, mmax, translate = of(ops[0])
+    drawn = isinstance(resample, (list, tuple))
+    if drawn and not _either(resample):
+        raise NoEquivalent("its filter is drawn of others than bilinear and bicubic")
+    fill = fill[0] if isinstance(fill, tuple) and len(set(fill)) == 1 else fill
+    return {"mstd": min(float(mstd), 1000.0) or None, "mmax": None if mmax in (None, 10) else mmax, "fill": None if fill == 128 else fill,
+            "interpolation": None if drawn else _resampling(resample, ""), "translate": None if translate == 0.45 else float(translate)}
 
 
 def _timm_rand_augment(t: Any, at: At) -> list[str]:
-    """Strength is of 10 in timm, where torchvision has 31 bins, and every layer has a chance of its own."""
-    first = t.ops[0]
-    p, strength, fill = float(first.prob), min(30, round(3 * first.magnitude)), plain(first.kwargs.get("fillcolor", 0))
-    named = {"interpolation": "bilinear", "fill": fill}
-    layers, n = (1, int(t.num_layers)) if p == 1 else (int(t.num_layers), 1)
-    steps = [step("rand_augment", n, strength, **named, p=None if p == 1 else p)] * layers
-    return say_near("timm's RandAugment", steps, "torchvision's ops at timm's strength, which does not vary (mstd)")
+    names, first, weights = [op.name for op in t.ops], t.ops[0], getattr(t, "choice_weights", None)
+    if any((op.prob, op.magnitude) != (first.prob, first.magnitude) for op in t.ops):
+        raise NoEquivalent("its ops differ in strength: a step has one for all")
+    by_weight = weights is not None and dict(zip(names, (round(float(w) * 10.1, 6) for w in weights), strict=True)) == _WEIGHTS
+    if not by_weight and (weights is not None or names not in (_RAND, _RAND_UP)):
+        raise NoEquivalent("its ops are none of timm's lists that timm_rand_augment() has: all, increasing, weights")
+    return [step("timm_rand_augment", float(first.magnitude), n=None if t.num_layers == 2 else int(t.num_layers),
+                 p=None if first.prob == 0.5 else float(first.prob), increasing=True if names == _RAND_UP else None,
+                 transforms="weights" if by_weight else None, **_timm_shared(t.ops))]
 
 
 def _timm_auto_augment(t: Any, at: At) -> list[str]:
-    raise NoEquivalent("timm's policies are its own: auto_augment(imagenet) is torchvision's")
+    ops = [op for pair_of in t.policy for op in pair_of]
+    text = repr([[(op.name, float(op.prob), float(op.magnitude)) for op in pair_of] for pair_of in t.policy])
+    name = _POLICIES.get(zlib.crc32(text.encode()))
+    if not name:
+        raise NoEquivalent("its policy is none of v0, v0r, original and originalr")
+    return [step("timm_auto_augment", name, **_timm_shared(ops))]
+
+
+_AUGMIX = ["AutoContrast", "ColorIncreasing", "ContrastIncreasing", "BrightnessIncreasing", "SharpnessIncreasing", "Equalize", "Rotate",
+           "PosterizeIncreasing", "SolarizeIncreasing", "ShearX", "ShearY", "TranslateXRel", "TranslateYRel"]
+
+
+def _timm_augmix(t: Any, at: At) -> list[str]:
+    first = t.ops[0]
+    if [op.name for op in t.ops] != _AUGMIX or any((op.prob, op.magnitude) != (1.0, first.magnitude) for op in t.ops):
+        raise NoEquivalent("its ops are not timm's list")
+    refuse(t, alpha=1.0, blended=False)
+    named = {"mstd": 0.0, **{key: value for key, value in _timm_shared(t.ops).items() if value is not None}}
+    if named["mstd"] == 1000:
+        del named["mstd"]                       # what it has without
+    named["translate"] = named.get("translate", 0.45)
+    if named["translate"] == 0.3:
+        del named["translate"]
+    return [step("timm_augmix", float(first.magnitude), width=None if t.width == 3 else int(t.width), depth=int(t.depth) if t.depth > 0 else None, **named)]
 
 
 def _timm_keep_ratio(t: Any, at: At) -> list[str]:
@@ -433,12 +494,13 @@ def _timm_keep_ratio(t: Any, at: At) -> list[str]:
     size = square(t.size)
     if isinstance(size, tuple):
         raise NoEquivalent("it covers a box that is not square: resize((height, width)) changes the ratio, letterbox() pads")
-    return say_near("timm's ResizeKeepRatio", [step("resize", size, interpolation=_resampling(t.interpolation))],
+    return say_near(at, "timm's ResizeKeepRatio", [step("resize", size, interpolation=_resampling(t.interpolation))],
                     "the longer side may be one pixel less")
 
 
 _TIMM: dict[str, Maker] = {
-    "RandomErasing": _timm_erasing, "RandAugment": _timm_rand_augment, "AutoAugment": _timm_auto_augment, "ResizeKeepRatio": _timm_keep_ratio,
+    "RandomErasing": _timm_erasing, "RandAugment": _timm_rand_augment, "AutoAugment": _timm_auto_augment, "AugMixAugment": _timm_augmix,
+    "ResizeKeepRatio": _timm_keep_ratio,
     "RandomCropOrPad": lambda t, at: [step("random_crop", square(t.size), pad_if_needed=True, fill=_fill(t, at), padding_mode=_edge(t))],
 }
 
@@ -452,7 +514,7 @@ def _timm_center(t: Any, at: At) -> list[str]:
 _TIMM["CenterCropOrPad"] = _timm_center
 _INSTEAD = {
     "Lambda": OWN, "function": OWN, "ElasticTransform": OWN, "LinearTransformation": OWN, "AugMix": OWN,
-    "AugMixAugment": OWN, "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]",
+    "MixUp": "it mixes batches: batch_ops=[\"mixup(image, label)\"]",
     "CutMix": "it mixes batches: batch_ops=[\"cutmix(image, label)\"]",
     "RandomIoUCrop": "write iou_crop(boxes), where boxes is the name of the output that is like() the picture",
     "RandomResize": "random_shortest_size((a, b, c)) draws one of several sizes",
@@ -524,10 +586,10 @@ def _has_tensors(t: Any) -> bool:
     return type(t).__name__ in _TO_TENSOR
 
 
-def steps_of(transform: Any) -> list[str]:
+def steps_of(transform: Any, approximate: bool = False) -> list[str]:
     """The chain's steps after `image`: in the order that was given, with mirrors before normalize and to() at the end,
     where chains have them."""
-    at = At(kind="pil" if _has_tensors(transform) else "")
+    at = At(kind="pil" if _has_tensors(transform) else "", approximate=approximate)
     steps = _translate(transform, at)
     place = next((i for i, s in enumerate(steps) if name_of(s) == "normalize"), len(steps))
     mirrors = [s for s in steps[place:] if name_of(s) in ("hflip", "vflip")]

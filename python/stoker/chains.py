@@ -107,15 +107,16 @@ class Chain:
         return hash(self._calls)
 
     @classmethod
-    def from_transform(cls, transform: Any, *fields: str) -> Chain:
+    def from_transform(cls, transform: Any, *fields: str, approximate: bool = False) -> Chain:
         """The chain that does what a transform of torchvision (v1 or v2), timm or Albumentations does: a Compose, a list, or
-        one step.  What has no equivalent is an error that names the step and what to do.
+        one step.  What has no equivalent, or only one that is close, is an error that names the step and what to do.
 
         fields: of the data, tried in this order; none: the field is called as the output.
+        approximate: steps that are close to a transform, and not the same, are taken, and logged.
         """
         from ._from_transform import steps_of
         head = (_call("from", fields, {}),) if fields else ()
-        return cls(*head, "image", *steps_of(transform))
+        return cls(*head, "image", *steps_of(transform, approximate))
 
     def call(self, function: Any, dtype: Any = None, shape: Any = None) -> Chain:
         """A function of your own on the value at this point: a picture as a uint8 array (height, width, channels), text,

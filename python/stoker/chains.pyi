@@ -21,7 +21,7 @@ class Chain:
     _calls: tuple[str, ...]
     def __init__(self, *calls: str) -> None: ...
     @classmethod
-    def from_transform(cls, transform: Any, *fields: str) -> Chain: ...
+    def from_transform(cls, transform: Any, *fields: str, approximate: bool = False) -> Chain: ...
     def call(self, function: Callable[[Any], Any], dtype: Any = None, shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
         '''A function of your own on the value at this point, in worker processes.
             dtype, shape: it returns numbers of this type, and of this shape, with -1 where rows differ
@@ -30,11 +30,13 @@ class Chain:
     def image(self,
             exif: bool | None = None,
             exact: bool | None = None,
-            mode: str | None = None) -> Chain:
+            mode: str | None = None,
+            bits: builtins.int | None = None) -> Chain:
         """decode a picture to RGB; its content says what it is (JPEG, PNG, WebP, PPM)
         exif: turn it upright by its EXIF orientation; default false
         exact: the only way: false is taken, and warned of; default true
-        mode: rgb; gray: one channel; index: of a palette, for masks; default rgb
+        mode: rgb; gray: one channel; gray16: one of 16 bits; index: of a palette, for masks; default rgb
+        bits: 8: gray of 16 bits becomes its high byte; absent: it is refused
         """
 
     def int(self) -> Chain:
@@ -156,7 +158,7 @@ class Chain:
         size: side of the output, or (height, width)
         scale: least and most share of the picture's area; default (0.08, 1)
         ratio: least and most width / height; default (0.75, 1.3333333333333333)
-        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        interpolation: nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
         """
 
@@ -273,9 +275,9 @@ class Chain:
             view: builtins.int | None = None) -> Chain:
         """the geometry of another output, for masks, boxes, keypoints
         output: the picture that it belongs to; of labels: the boxes
-        interpolation: of masks: as for resize; absent: nearest for indices, else bilinear
-        antialias: as for resize; default true
-        fill: 0 to 255: gray, or (red, green, blue); default 0
+        interpolation: of pictures: as for resize; absent: its leader's, of indices nearest
+        antialias: with interpolation: as for resize
+        fill: 0 to 255: gray, or (red, green, blue); absent: its leader's if both have one mode, else 0
         format: of boxes: xyxy, xywh or cxcywh; default xyxy
         normalized: coordinates are shares of width and height; default false
         min_size: boxes with a shorter side are dropped, pixels; default 1
@@ -492,12 +494,14 @@ class Chain:
             p: builtins.float | None = None,
             scale: builtins.float | Sequence[builtins.float] | None = None,
             ratio: builtins.float | Sequence[builtins.float] | None = None,
-            value: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+            value: str | builtins.float | Sequence[builtins.float] | None = None,
+            count: builtins.int | None = None) -> Chain:
         """a rectangle replaced, at random; after normalize in its units
         p: how often; default 0.5
         scale: least and most share of the picture's area; default (0.02, 0.33)
         ratio: least and most height / width; default (0.3, 3.3)
-        value: one number, three, or random: after normalize normal noise, before it any of 0..255; default 0
+        value: one number, three, or random: after normalize normal noise, before it any of 0..255; color: the same, one for each rectangle; default 0
+        count: up to so many rectangles, which share the area; default 1
         """
 
     def rand_augment(self,
@@ -540,6 +544,66 @@ class Chain:
         p: how often; default 1
         """
 
+    def timm_rand_augment(self,
+            m: builtins.float | None = None,
+            n: builtins.int | None = None,
+            p: builtins.float | None = None,
+            increasing: bool | None = None,
+            transforms: str | None = None,
+            mstd: builtins.float | None = None,
+            mmax: builtins.float | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            translate: builtins.float | None = None) -> Chain:
+        """timm's RandAugment: n of fifteen ops
+        m: how strong each op is, of 10; default 10
+        n: ops one after the other; default 2
+        p: how often each of them is done; default 0.5
+        increasing: all ops get stronger with m (inc1); default false
+        transforms: all: fifteen, evenly; weights: by weight, each once; default all
+        mstd: deviation of m; above 100: m is drawn from 0 to m; default 0
+        mmax: m is at most this; default 10
+        fill: what comes in from outside: one number or three; default 128
+        interpolation: bilinear, bicubic, or random: one of these for each op; default random
+        translate: of a side, at m = 10; default 0.45
+        """
+
+    def timm_auto_augment(self,
+            policy: str | None = None,
+            mstd: builtins.float | None = None,
+            mmax: builtins.float | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            translate: builtins.float | None = None) -> Chain:
+        """timm's AutoAugment: one of 25 pairs of ops
+        policy: v0, v0r, original or originalr; default v0
+        mstd: deviation of m; above 100: m is drawn from 0 to m; default 0
+        mmax: m is at most this; default 10
+        fill: what comes in from outside: one number or three; default 128
+        interpolation: bilinear, bicubic, or random: one of these for each op; default random
+        translate: of a side, at m = 10; default 0.45
+        """
+
+    def timm_augmix(self,
+            m: builtins.float | None = None,
+            width: builtins.int | None = None,
+            depth: builtins.int | None = None,
+            mstd: builtins.float | None = None,
+            mmax: builtins.float | None = None,
+            fill: builtins.float | Sequence[builtins.float] | None = None,
+            interpolation: str | None = None,
+            translate: builtins.float | None = None) -> Chain:
+        """timm's AugMix: several versions of a picture, mixed
+        m: how strong each op is, of 10; default 3
+        width: versions that are mixed; default 3
+        depth: ops of each version; 0: 1 to 3, drawn; default 0
+        mstd: deviation of m; above 100: m is drawn from 0 to m; default 1000
+        mmax: m is at most this; default 10
+        fill: what comes in from outside: one number or three; default 128
+        interpolation: bilinear, bicubic, or random: one of these for each op; default random
+        translate: of a side, at m = 10; default 0.3
+        """
+
     def random_apply(self,
             steps: Chain | Sequence[Chain],
             p: builtins.float | None = None) -> Chain:
@@ -571,7 +635,7 @@ class Chain:
         """element type and layout; comes last
         dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
         layout: chw (absent: this), hwc or channels_last
-        scale: float types without normalize: 0..255 to 0..1; default true
+        scale: float types without normalize: 0..255 to 0..1; of gray16 only if it is given; default true
         """
 
     def one_hot(self,

@@ -86,7 +86,7 @@ def test_draws_are_the_samples_own(op):
     ("gaussian_blur(9, sigma=0)", "gaussian_blur: sigma from 0 to 0: it must go up and be in 0.01..100"),
     ("gaussian_noise(sigma=nan)", "gaussian_noise: `sigma` must be a number or a tuple of them"),
     ("random_erasing(value=300)", "random_erasing: value=300 is not in 0..255, which it is before normalize"),
-    ("random_erasing(value=black)", "random_erasing: value is one number, three, or `random`"),
+    ("random_erasing(value=black)", "random_erasing: value is one number, three, `random` or `color`"),
     ("random_erasing(scale=(0.5, 2))", "random_erasing: scale from 0.5 to 2: it must go up and be in 0..1"),
     ("to(f32) | random_erasing", "random_erasing comes after `to`"),
     ("jpeg_artifacts(0)", "jpeg_artifacts: quality from 0 to 0: it must go up and be in 1..100"),

@@ -77,6 +77,60 @@ def moved(step, xy):
     return out
 
 
+LEADS = [CROP, *CHAINS[1:], "resize((40, 40), interpolation=bicubic)", "resize(33, interpolation=lanczos) | center_crop(33)", "resize((20, 50), interpolation=nearest)",
+         "resize((30, 31), interpolation=bicubic, antialias=false)", "random_resized_crop(32, interpolation=bicubic)", "letterbox((64, 60), fill=(9, 99, 200))",
+         "scale_jitter((40, 48), scale=(0.5, 2), interpolation=bicubic)", "zoom_out((1, 3), p=1, fill=(1, 2, 3))", "pad((3, 4, 5, 6), fill=(250, 10, 30))",
+         "pad(4, padding_mode=reflect)", "random_crop((12, 14), padding=9, fill=77, pad_if_needed=true)", "rotate(30)", "rotate(30, interpolation=bilinear, fill=(7, 80, 200))",
+         "affine(20, translate=(0.1, 0.1), scale=(0.5, 1.5), shear=10)", "affine(20, interpolation=bilinear, fill=9)", "perspective(p=1)",
+         "perspective(p=1, interpolation=nearest, fill=200)", "resize((40, 44)) | rotate(10) | resize((30, 20), interpolation=bicubic) | hflip",
+         "one_of(rotate(40), affine(10, interpolation=bilinear), hflip(1)) | resize((31, 31))", "random_apply(rotate(20, fill=3), p=0.5) | hflip"]
+
+
+@pytest.mark.parametrize("lead", LEADS)
+def test_a_picture_follows_its_leaders_filter_and_fill(tmp_path, lead):
+    """The same file beside its leader has the leader's pixels: whatever the filters and the fills of its ops are; of masks nearest and 0."""
+    shard, _ = made(tmp_path, 12, 3)
+    chains = {"image": f"from(pic.png) | image | {lead} | to(u8)", "same": "from(pic.png) | image | like(image) | to(u8)", "again": "from(pic.png) | image | like(same)",
+              "gray": "from(pic.png) | image(mode=gray) | like(image)", "dim": "from(pic.png) | image(mode=gray) | like(gray)", "mask": "from(mask.png) | image(mode=index) | like(image)",
+              "near": "from(pic.png) | image | like(image, interpolation=nearest, fill=0)", "red": "from(mask.png) | image(mode=index) | like(near, fill=0)"}
+    differ = 0
+    for row in rows(shard, chains, seed=5):
+        np.testing.assert_array_equal(row["same"], row["image"])
+        np.testing.assert_array_equal(row["again"], row["image"])
+        np.testing.assert_array_equal(row["mask"], row["near"][0])         # a picture's red is its mask
+        np.testing.assert_array_equal(row["red"], row["mask"])
+        differ += not np.array_equal(row["near"], row["image"])
+        np.testing.assert_array_equal(row["dim"], row["gray"])
+        if lead in ("rotate(30)", "resize((20, 50), interpolation=nearest)", "pad(4, padding_mode=reflect)"):  # gray of what moved is what moved of gray
+            want = np.asarray(Image.fromarray(np.moveaxis(row["image"], 0, -1)).convert("L"))
+            np.testing.assert_array_equal(row["gray"][0], want)
+    if "bi" in lead or "lanczos" in lead or "perspective" in lead:
+        assert differ                                                      # interpolation= says otherwise, and is heard
+
+
+def test_a_follower_of_a_follower_has_what_that_one_says(tmp_path):
+    shard, _ = made(tmp_path, 6, 4)
+    for row in rows(shard, {"image": "from(pic.png) | image | resize((40, 30)) | rotate(20, fill=90)",
+                            "a": "from(pic.png) | image | like(image, interpolation=nearest, fill=(1, 2, 3))", "b": "from(pic.png) | image | like(a)",
+                            "mask": "from(mask.png) | image(mode=index) | like(image)", "c": "from(pic.png) | image | like(mask)"}):
+        np.testing.assert_array_equal(row["b"], row["a"])
+        np.testing.assert_array_equal(row["c"], row["image"])
+        assert not np.array_equal(row["a"], row["image"])
+
+
+def test_views_and_functions_follow_the_filter_too(tmp_path):
+    shard, _ = made(tmp_path, 6, 5)
+    def plain(picture):
+        return picture
+    lead = "views(2) | random_resized_crop(24, interpolation=bicubic) | rotate(20, fill=60)"
+    for row in rows(shard, {"image": f"from(pic.png) | image | {lead}", "same": "from(pic.png) | image | like(image)"}):
+        np.testing.assert_array_equal(row["same"], row["image"])
+    chains = {"image": stoker.from_("pic.png").image().resize((30, 40), interpolation="bicubic").call(plain).rotate(20, fill=60),
+              "same": stoker.from_("pic.png").image().call(plain).like("image")}
+    for row in rows(shard, chains):
+        np.testing.assert_array_equal(row["same"], row["image"])
+
+
 @pytest.mark.parametrize("chain", CHAINS[:4])
 def test_boxes_and_points_go_where_the_pixels_go(tmp_path, chain):
     for seed in range(ROUNDS):
@@ -107,7 +161,7 @@ def test_boxes_and_points_go_where_the_pixels_go(tmp_path, chain):
 def test_a_mask_fits_its_picture(tmp_path, chain):
     """Sampled by nearest, a picture's red is its mask; ops that change pixels leave the mask alone."""
     both = {"mask": "from(mask.png) | image(mode=index) | like(image) | to(i64)",
-            "red": "from(pic.png) | image | like(image, interpolation=nearest) | to(u8)",
+            "red": "from(pic.png) | image | like(image, interpolation=nearest, fill=0) | to(u8)",
             "gray": "from(mask.png) | image(mode=gray) | like(image) | to(f32)",
             "image": f"from(pic.png) | image | {chain} | to(u8)"}
     for seed in range(5, 5 + ROUNDS):
@@ -311,6 +365,7 @@ def test_pack_tells_of_it_too(tmp_path, caplog):
     ({"a": "from(pic.png) | image", "b": "from(mask.png) | image | hflip | resize(9) | like(a)"}, "it stands right after image"),
     ({"a": "from(pic.png) | image", "b": "from(mask.png) | image(mode=index) | like(a, interpolation=bilinear)"},
      "indices have no values between them"),
+    ({"a": "from(pic.png) | image", "b": "from(pic.png) | image | like(a, antialias=false)"}, "like: antialias goes with interpolation="),
     ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(2, 4)) | like(a)"}, "like drops boxes"),
     ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a, format=yx)"},
      "like: format is xyxy, xywh or cxcywh, not yx"),
@@ -328,7 +383,7 @@ def test_pack_tells_of_it_too(tmp_path, caplog):
      "like: view is for numbers; a mask follows all views"),
     ({"a": "from(pic.png) | image", "b": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(a)",
       "c": "from(json) | json(labels) | ints | like(b, view=0)"}, "a list follows the view of its boxes"),
-    ({"a": "from(pic.png) | image(mode=color)"}, "image: mode is rgb, gray or index, not color"),
+    ({"a": "from(pic.png) | image(mode=color)"}, "image: mode is rgb, gray, gray16 or index, not color"),
     ({"a": "from(pic.png) | image(mode=index)"}, "image(mode=index): the PNG has no palette and is not gray of 8 bits")])
 def test_one_line_each(tmp_path, chains, says):
     shard, _ = made(tmp_path, n=3)
@@ -348,3 +403,37 @@ def test_bad_annotations(tmp_path):
     shard = write_tar(tmp_path / "size.tar", [("a.pic.png", picture), ("a.mask.png", small)])
     with pytest.raises(stoker.StokerError, match="output mask is like\\(image\\), but is 19x10 where that is 20x10"):
         rows(shard, {"mask": "from(mask.png) | image(mode=index) | like(image)", "image": "from(pic.png) | image"})
+
+
+@pytest.mark.parametrize("like,scale,says", [
+    ("like(image, normalized=true)", 1, "of the first {} boxes are outside their pictures: normalized=true takes numbers for shares of the sides; leave it out if they are pixels"),
+    ("like(image)", 0, "of the first {} boxes have numbers within 0..1, and are taken for pixels: write like(..., normalized=true)"),
+    ("like(image)", 3, "of the first {} boxes are outside their pictures: check format= in like(), and whether they are of pictures of this size"),
+    ("like(image)", 1, None), ("like(image, normalized=true)", 0, None), ("like(image, format=xywh)", 1, None),
+    ("like(image, points=true)", 0, "of the first {} keypoints have numbers within 0..1"),
+    ("like(image, points=true, normalized=true)", 1, "of the first {} keypoints are outside their pictures: normalized=true"), ("like(image, points=true)", 1, None)])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_numbers_that_are_taken_for_others_are_told(tmp_path, caplog, like, scale, says, workers):
+    """Once, with a count, however many outputs and lists follow; nothing is said of sound ones, of which some lie outside."""
+    rng, files = np.random.default_rng(6), []
+    for i in range(30):
+        w, h = (int(v) for v in rng.integers(40, 120, 2))
+        at = rng.uniform(0, 0.7, (4, 2))
+        boxes = np.concatenate([at, rng.uniform(0.05, 0.3, (4, 2)) + (0 if "xywh" in like else at)], 1)
+        boxes[0] = [0, 0, 0.05, 0.05] if i % 3 else [1.2, 1.2, 1.4, 1.4]
+        if "points" in like:
+            boxes = boxes[:, :2]
+        boxes = boxes * (np.resize([w, h], boxes.shape[1]) * scale if scale else 1)
+        files += [(f"{i:03d}.png", encoded(Image.new("RGB", (w, h)))), (f"{i:03d}.json", json.dumps({"b": boxes.tolist(), "l": [1, 2, 3, 4]}).encode())]
+    columns = 2 if "points" in like else 4
+    chains = {"image": "from(png) | image | hflip", "boxes": f"from(json) | json(b) | floats(shape=(-1, {columns})) | {like}"}
+    if columns == 4:
+        chains["labels"] = "from(json) | json(l) | ints | like(boxes)"
+    shard = write_tar(tmp_path / "a.tar", files)
+    with caplog.at_level("WARNING"):
+        rows(shard, chains, num_workers=workers)
+    said = [line for line in caplog.messages if line.startswith("output boxes: ")]
+    assert len(said) == (says is not None), said
+    if says:
+        count, seen = int(said[0].split()[2]), int(said[0].split()[6])
+        assert seen >= 8 and seen / 2 < count <= seen and says.format(seen) in said[0]

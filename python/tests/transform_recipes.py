@@ -23,6 +23,13 @@ RECIPES = {
     "T.ConvertImageDtype(torch.float), T.Normalize(MEAN, STD), T.RandomErasing(p=0.1)])",
     "timm RSB-A1": "timm.create_transform(224, is_training=True, auto_augment='rand-m7-mstd0.5-inc1', re_prob=0.0, interpolation='bicubic')",
     "timm RSB-A2": "timm.create_transform(224, is_training=True, auto_augment='rand-m7-mstd0.5-inc1', re_prob=0.0, color_jitter=None, interpolation='bicubic')",
+    "timm default": "timm.create_transform(224, is_training=True, auto_augment='rand-m9-mstd0.5-inc1', re_prob=0.25, re_mode='pixel', re_count=1, interpolation='random')",
+    "timm counts": "timm.create_transform(96, is_training=True, auto_augment='rand-m14-n3-p0.7-mstd101-mmax20', re_prob=0.5, re_mode='rand', re_count=3, mean=(0.5,) * 3, interpolation='bilinear')",
+    "timm weights": "timm.create_transform(64, is_training=True, auto_augment='rand-m6-tweights', interpolation='bicubic', re_prob=0.1)",
+    "timm v0": "timm.create_transform(64, is_training=True, auto_augment='v0', interpolation='random')",
+    "timm original": "timm.create_transform(64, is_training=True, auto_augment='originalr-mstd0.5', interpolation='bicubic')",
+    "timm augmix": "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w4-d2', interpolation='bilinear')",
+    "timm augmix noise": "timm.create_transform(64, is_training=True, auto_augment='augmix-mstd0.5', interpolation='random')",
     "DINOv2 global crop": "T.Compose([T.RandomResizedCrop(224, scale=(0.32, 1.0), interpolation=CUBIC), T.RandomHorizontalFlip(p=0.5), "
     "T.RandomApply([T.ColorJitter(0.4, 0.4, 0.2, 0.1)], p=0.8), T.RandomGrayscale(p=0.2), T.RandomApply([T.GaussianBlur(9, (0.1, 2.0))], p=0.1), "
     "T.RandomSolarize(128, p=0.2), T.ToTensor(), T.Normalize(MEAN, STD)])",
@@ -74,6 +81,30 @@ FIXED = {
 }
 
 
+TIMM = {       # what timm's transforms are to become, after the crop and the mirror and before normalize: all of it exact
+    "timm RSB-A1": ("random_resized_crop(224, interpolation=bicubic)", "timm_rand_augment(7, increasing=true, mstd=0.5, fill=(124, 116, 104), interpolation=bicubic)", ""),
+    "timm default": ("random_resized_crop(224, interpolation=random)", "timm_rand_augment(9, increasing=true, mstd=0.5, fill=(124, 116, 104))",
+                     "random_erasing(0.25, scale=(0.02, 0.3333333333333333), ratio=(0.3, 3.333333), value=random)"),
+    "timm counts": ("random_resized_crop(96)", "timm_rand_augment(14, n=3, p=0.7, mstd=1000, mmax=20, interpolation=bilinear)",
+                    "random_erasing(0.5, scale=(0.02, 0.3333333333333333), ratio=(0.3, 3.333333), value=color, count=3)"),
+    "timm weights": ("random_resized_crop(64, interpolation=bicubic)", "timm_rand_augment(6, transforms=weights, fill=(124, 116, 104), interpolation=bicubic)",
+                     "random_erasing(0.1, scale=(0.02, 0.3333333333333333), ratio=(0.3, 3.333333))"),
+    "timm v0": ("random_resized_crop(64, interpolation=random)", "timm_auto_augment(v0, fill=(124, 116, 104))", ""),
+    "timm original": ("random_resized_crop(64, interpolation=bicubic)", "timm_auto_augment(originalr, mstd=0.5, fill=(124, 116, 104), interpolation=bicubic)", ""),
+}
+TIMM["timm augmix"] = "random_resized_crop(64)", "timm_augmix(5, width=4, depth=2, fill=(124, 116, 104), interpolation=bilinear)", ""
+TIMM["timm augmix noise"] = "random_resized_crop(64, interpolation=random)", "timm_augmix(3, mstd=0.5, fill=(124, 116, 104))", ""
+# and what is refused, with a word of why
+REFUSED = {
+    "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w5-d3')": "timm_augmix: width=5 and depth=3 are more than 16 ops",
+    "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-b1')": "AugMixAugment: its blended=True has no equivalent",
+    "timm.create_transform(64, is_training=True, auto_augment='3a')": "its policy is none of v0, v0r, original and originalr",
+    "timm.create_transform(64, is_training=True, auto_augment='rand-m6-t3a')": "its ops are none of timm's lists",
+    "timm.create_transform(64, is_training=True, auto_augment='rand-m6', interpolation='lanczos')": "interpolation is random, bilinear or bicubic, not lanczos",
+    "A.Compose([A.Equalize(p=1)])": "equalize is close, but torchvision's, some values of 255 apart: from_transform(..., approximate=True) takes it",
+}
+
+
 def folders():
     given = os.environ.get("STOKER_TRANSFORMS")
     return [given] if given else [os.path.join(sys.prefix, name) for name in ("oracles", "transforms")]
@@ -108,7 +139,7 @@ def apart(transform):
     from PIL import Image
 
     import stoker
-    chain = str(stoker.Chain.from_transform(transform))
+    chain = str(stoker.Chain.from_transform(transform, approximate=True))    # how close is what is measured
     steps = chain.removeprefix("image | ") + ("" if "to(" in chain else " | to(u8)")
     got = numpy.asarray(stoker.Transform(steps)(photo()[None]))[0].astype(float)
     if type(transform).__module__.startswith("albumentations"):
@@ -118,9 +149,17 @@ def apart(transform):
     return [chain, float(numpy.abs(got - want).max()) if got.shape == want.shape else f"{got.shape} is not {want.shape}"]
 
 
+def why_not(transform):
+    import stoker
+    try:
+        return str(stoker.Chain.from_transform(transform))
+    except stoker.StokerError as e:
+        return str(e)
+
+
 def main():
     import stoker
-    made, fixed = {}, {}
+    made, fixed, refused = {}, {}, {}
     sys.path[:0] = folders()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -134,7 +173,10 @@ def main():
         for expression in FIXED:
             package = "v2" if expression.startswith("v2") else "A" if expression.startswith("A") else "T"
             fixed[expression] = [None, absent[package]] if package in absent else apart(eval(expression, found))
-    print(json.dumps([made, fixed]))
+        for expression in REFUSED:
+            package = expression.partition(".")[0]
+            refused[expression] = None if package in absent else why_not(eval(expression, found))
+    print(json.dumps([made, fixed, refused]))
 
 
 if __name__ == "__main__":

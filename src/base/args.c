@@ -297,6 +297,14 @@ uint64_t stk_args_hash(const stk_args *a, uint64_t h)
     return stk_args_hash_as(a, h, NULL, 0);
 }
 
+int stk_args_given(const stk_args *a, const char *name)
+{
+    for (uint32_t i = 0; i < a->rows; i++)
+        if (!strcmp(a->table[i].name, name))
+            return is_given(a, i);
+    return 0;
+}
+
 static const stk_expr_arg *get(const stk_args *a, const char *name)
 {
     for (uint32_t i = 0; i < a->rows; i++)

@@ -71,6 +71,8 @@ size_t stk_expr_text(const stk_expr *e, char *buf, size_t size);
  * it borrows from `call`. */
 int stk_args_check(stk_args **out, const stk_call *call, const stk_arg *table, stk_error *err);
 void stk_args_close(stk_args **a);
+/* It is written in the call: not a fallback. */
+int stk_args_given(const stk_args *a, const char *name);
 /* Chain i of a CHAIN or CHAINS argument; NULL past the end. */
 const stk_expr *stk_args_chain(const stk_args *a, const char *name, uint32_t i);
 /* Equal for equal values, however they were written; of a path only its last part counts.  Of a

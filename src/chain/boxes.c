@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "kern/tile.h"
+#include "kern/pil.h"
 
 /* ---- one point ---- */
 
@@ -110,11 +110,14 @@ static void through_warps(const stk_draws *d, uint32_t k, stk_box *b)
     stk_spot c[4];
 
     for (uint32_t i = d->from[k]; i < end; i++) {
-        if (d->action[i].code != STK_ACT_WARP)
+        stk_action a;
+
+        if (!stk_act_moves(d->action[i].code))
             continue;
+        a = stk_pil_as_warp(&d->action[i], d->view[k].vis_w, d->view[k].vis_h);
         corners(b, c);
         for (int j = 0; j < 4; j++)
-            c[j] = through_warp(&d->action[i], c[j]);
+            c[j] = through_warp(&a, c[j]);
         around(b, c);
         cut_off(b, d->view[k].vis_w, d->view[k].vis_h);
     }
@@ -165,8 +168,10 @@ int stk_spot_move(const stk_draws *d, stk_spot *p)
         *p = through_view(&d->view[k], *p);
         seen &= is_in(&canvas, *p);
         for (uint32_t i = d->from[k]; i < end; i++)
-            if (d->action[i].code == STK_ACT_WARP) {
-                *p = through_warp(&d->action[i], *p);
+            if (stk_act_moves(d->action[i].code)) {
+                stk_action a = stk_pil_as_warp(&d->action[i], d->view[k].vis_w, d->view[k].vis_h);
+
+                *p = through_warp(&a, *p);
                 seen &= is_in(&canvas, *p);
             }
     }

@@ -241,6 +241,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     if (!lead)
         return stk_fail(err, STK_EINVAL, "like works in a loader, beside the output that it names");
     while (is_picture(lead) && lead->leader) { /* a mask follows what its leader follows */
+        stk_like_inherit(s->state, lead->like, lead->spec.mode);
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }

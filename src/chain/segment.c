@@ -107,6 +107,19 @@ static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_
     return c->boxes ? 0 : stk_fail_nomem(err, 64);
 }
 
+/* Pixels of 16 bits are moved, and no 8-bit arithmetic is done on them. */
+static int check_deep(const stk_chain *c, const stk_op *op, stk_error *err)
+{
+    uint32_t pixels = STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW;
+
+    if (c->spec.mode != STK_MODE_GRAY16 || (!(op->can & pixels) && !op->tile))
+        return 0;
+    return stk_fail(err, STK_EINVAL,
+                    "%s works on pixels of 8 bits, and mode=gray16 has 16: image(mode=gray, "
+                    "bits=8) scales them",
+                    op->name);
+}
+
 int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t number,
                      stk_error *err)
 {
@@ -120,7 +133,9 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
     c->all[c->n_all++] = s;
     if (op->can & STK_OP_VIEW && c->touched)
         c->spec.resized = 0; /* what was made before it is a picture of its own */
-    rc = stk_args_check(&args, call, op->args, err);
+    rc = check_deep(c, op, err);
+    if (rc == 0)
+        rc = stk_args_check(&args, call, op->args, err);
     if (rc == 0) {
         s->state = stk_zalloc(1, op->state_size);
         if (s->state && op->cookie)

@@ -60,14 +60,20 @@ int stk_encoding_plan(stk_encoding *e, const stk_call *call, stk_error *err)
     return rc;
 }
 
-int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_error *err)
+int stk_encode_pixels_of(const stk_encode_in *in, int deep, stk_encode_pixels *out, stk_error *err)
 {
     const stk_tensor *t = &in->tensor;
     int64_t channels = t->ndim == 3 ? t->shape[2] : 0;
+    int is_deep = t->dtype == STK_U16 && channels == 1;
 
-    if (in->kind > STK_OUT_LIST || t->dtype != STK_U8 || (channels != 1 && channels != 3) ||
-        t->strides[2] != 1 || t->strides[1] != channels || t->shape[0] < 1 || t->shape[1] < 1 ||
-        t->shape[0] > 65535 || t->shape[1] > 65535)
+    if (is_deep && !deep)
+        return stk_fail(
+            err, STK_EINVAL,
+            "encode: 16 bits are written by png alone: encode(png), or image(mode=gray, "
+            "bits=8)");
+    if (in->kind > STK_OUT_LIST || (t->dtype != STK_U8 && !is_deep) ||
+        (channels != 1 && channels != 3) || t->strides[2] != 1 || t->strides[1] != channels ||
+        t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > 65535 || t->shape[1] > 65535)
         return stk_fail(err, STK_EINVAL,
                         "encode: a picture is u8 pixels, interleaved, 1 to 65535 a side: leave "
                         "`normalize` and `to` "
@@ -76,7 +82,8 @@ int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_er
                                 .width = (uint32_t)t->shape[1],
                                 .height = (uint32_t)t->shape[0],
                                 .channels = (uint32_t)channels,
-                                .stride = (size_t)t->strides[0] };
+                                .stride = (size_t)t->strides[0] * (is_deep ? 2 : 1),
+                                .deep = is_deep };
     return 0;
 }
 

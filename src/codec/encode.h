@@ -29,7 +29,7 @@ typedef struct stk_encode_in { /* a row; borrowed */
 
 struct stk_encoder {
     const char *name;
-    int pictures;         /* takes u8 pixels of 1 or 3 channels, interleaved */
+    int pictures;         /* takes pixels of 1 or 3 channels, interleaved: u8 */
     int low, high, usual; /* of `quality`; high 0: it has none */
     int (*encode)(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err);
 };
@@ -47,6 +47,7 @@ typedef struct stk_encode_pixels { /* a picture as encoders want it */
     const uint8_t *data;
     uint32_t width, height, channels;
     size_t stride;
+    int deep; /* u16 of one channel; only where it was asked for */
 } stk_encode_pixels;
 
 #define STK_NPY_TEXT 512   /* room for an .npy's header ... */
@@ -59,6 +60,7 @@ size_t stk_npy_text(char out[STK_NPY_TEXT], stk_dtype type, uint32_t ndim, const
  * finite. */
 size_t stk_number_text(char out[STK_NUMBER_ROOM], stk_dtype type, const void *p);
 
-int stk_encode_pixels_of(const stk_encode_in *in, stk_encode_pixels *out, stk_error *err);
+/* deep: the format has 16 bits too. */
+int stk_encode_pixels_of(const stk_encode_in *in, int deep, stk_encode_pixels *out, stk_error *err);
 
 #endif

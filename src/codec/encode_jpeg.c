@@ -57,7 +57,7 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
     jpeg_out c = { .bytes = NULL };
     volatile int rc = 0;
 
-    STK_TRY(stk_encode_pixels_of(in, &p, err));
+    STK_TRY(stk_encode_pixels_of(in, 0, &p, err));
     c.cinfo.err = jpeg_std_error(&c.errors);
     c.errors.error_exit = on_error;
     c.errors.output_message = on_output;

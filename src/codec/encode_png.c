@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_png.c - pictures to PNG by libspng: gray or RGB of 8 bits. */
+/* encode_png.c - pictures to PNG by libspng: gray or RGB of 8 bits, gray of 16. */
 #include "codec/encode.h"
 
 #include <config.h>
@@ -13,7 +13,7 @@ static int write_rows(spng_ctx *s, const stk_encode_pixels *p, int level)
 {
     struct spng_ihdr ihdr = { .width = p->width,
                               .height = p->height,
-                              .bit_depth = 8,
+                              .bit_depth = p->deep ? 16 : 8,
                               .color_type = p->channels == 3 ? SPNG_COLOR_TYPE_TRUECOLOR
                                                              : SPNG_COLOR_TYPE_GRAYSCALE };
     int rc = spng_set_option(s, SPNG_ENCODE_TO_BUFFER, 1);
@@ -26,7 +26,8 @@ static int write_rows(spng_ctx *s, const stk_encode_pixels *p, int level)
         rc = spng_encode_image(s, NULL, 0, SPNG_FMT_PNG,
                                SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
     for (uint32_t y = 0; !rc && y < p->height; y++)
-        rc = spng_encode_row(s, p->data + y * p->stride, (size_t)p->width * p->channels);
+        rc = spng_encode_row(s, p->data + y * p->stride,
+                             (size_t)p->width * p->channels * (p->deep ? 2 : 1));
     return rc == SPNG_EOI ? 0 : rc;
 }
 
@@ -38,7 +39,7 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
     size_t len = 0;
     int rc;
 
-    STK_TRY(stk_encode_pixels_of(in, &p, err));
+    STK_TRY(stk_encode_pixels_of(in, 1, &p, err));
     s = spng_ctx_new(SPNG_CTX_ENCODER);
     rc = s ? write_rows(s, &p, e->quality) : SPNG_EMEM;
     if (!rc)

@@ -29,7 +29,7 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
     size_t len;
     int stride, rc;
 
-    STK_TRY(stk_encode_pixels_of(in, &p, err));
+    STK_TRY(stk_encode_pixels_of(in, 0, &p, err));
     if (p.width > WEBP_MAX_DIMENSION || p.height > WEBP_MAX_DIMENSION)
         return stk_fail(err, STK_ELIMIT,
                         "encode(webp): a side has %u pixels at most, this picture is %u x %u",

@@ -3,8 +3,9 @@
  *
  * Rows come from the library as they are stored in the file (unfiltered, not converted) and become
  * RGBX here, by Pillow's rules for open().convert("RGB"): alpha and tRNS are dropped and not
- * blended, gray of 1, 2 and 4 bits is spread over 0..255, of 16-bit color the high byte counts, and
- * 16-bit gray is cut off at 255, which is what Pillow makes of its mode I;16.
+ * blended, gray of 1, 2 and 4 bits is spread over 0..255, and of 16-bit color the high byte counts.
+ * 16-bit gray does not fit 8 bits: where Pillow cuts it off at 255, its values are asked for, or
+ * its high byte, or it is refused.
  *
  * A picture that is not interlaced is read up to the last row that the view sees, one raw row in
  * memory; of an interlaced one all passes are read, and the raw rows that are seen are kept.
@@ -35,6 +36,7 @@ typedef struct png_ctx {
     stk_bytes in;
     spng_ctx *spng; /* NULL, or the header is read and no row yet */
     struct spng_ihdr ihdr;
+    int deep; /* the decode that runs wants values of 16 bits */
     uint8_t palette[256][4];
 } png_ctx;
 
@@ -128,10 +130,11 @@ static void gray_row(const png_ctx *c, const uint8_t *raw, uint32_t x, uint32_t 
     }
 }
 
-static void gray16_row(const uint8_t *raw, uint32_t w, uint8_t *dst)
+/* Values of 16 bits; the alpha that may follow each does not count. */
+static void deep_row(const uint8_t *raw, unsigned channels, uint32_t w, uint8_t *dst)
 {
-    for (; w; w--, raw += 2, dst += 4)
-        dst[0] = dst[1] = dst[2] = raw[0] ? 255 : raw[1];
+    for (; w; w--, raw += 2 * (size_t)channels, dst += 4)
+        memcpy(dst, &(uint32_t){ (uint32_t)raw[0] << 8 | raw[1] }, 4);
 }
 
 /* Channels of `step` bytes; the first byte of each is what counts. */
@@ -162,8 +165,8 @@ static void make_row(const png_ctx *c, const uint8_t *raw, const stk_rect *need,
 
     if (c->ihdr.bit_depth <= 8 && channels == 1)
         gray_row(c, raw, need->x, need->w, dst);
-    else if (channels == 1)
-        gray16_row(raw + (size_t)need->x * 2, need->w, dst);
+    else if (c->deep)
+        deep_row(raw + (size_t)need->x * 2 * channels, channels, need->w, dst);
     else
         wide_row(raw + (size_t)need->x * step * channels, step, channels, need->w, dst);
 }
@@ -263,6 +266,36 @@ static int check_end(png_ctx *c)
     return rc == SPNG_ECHUNK_CRC || no_memory ? rc : 0;
 }
 
+/* Whether the picture has what is asked for.  Wrong numbers are never made of others in silence. */
+static int check_kind(const png_ctx *c, const stk_decode_request *ask, stk_error *err)
+{
+    unsigned channels = channels_of(&c->ihdr), depth = c->ihdr.bit_depth;
+    int gray = channels <= 2 && c->ihdr.color_type != SPNG_COLOR_TYPE_INDEXED;
+
+    if (ask->deep && (!gray || depth != 16))
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=gray16): the PNG is %s of %u bits: write image(mode=%s)",
+                        gray            ? "gray"
+                        : channels == 1 ? "a palette"
+                                        : "color",
+                        depth,
+                        gray            ? "gray"
+                        : channels == 1 ? "index"
+                                        : "rgb");
+    if (ask->index && channels == 1 && depth == 16)
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): the PNG is gray of 16 bits: image(mode=gray16) keeps "
+                        "its values, and of a mask like(..., interpolation=nearest)");
+    if (ask->index && channels > 1)
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=index): the PNG has no palette and is not gray of 8 bits");
+    if (channels == 1 && depth == 16 && !ask->deep && !ask->high_byte)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the PNG is gray of 16 bits, which 8 do not hold: image(mode=gray16) keeps "
+                        "its values, image(bits=8) their high byte");
+    return 0;
+}
+
 static int decode_area(png_ctx *c, const stk_decode_request *ask, stk_scratch *scratch,
                        stk_pixels *out, stk_error *err)
 {
@@ -273,15 +306,15 @@ static int decode_area(png_ctx *c, const stk_decode_request *ask, stk_scratch *s
     uint8_t *raw, *keep;
     int rc;
 
+    STK_TRY(check_kind(c, ask, err));
+    c->deep = ask->deep;
     STK_TRY(read_palette(c, err));
-    if (index && (channels_of(&c->ihdr) > 1 || c->ihdr.bit_depth > 8))
-        return stk_fail(err, STK_ECORRUPT,
-                        "image(mode=index): the PNG has no palette and is not gray of 8 bits");
     for (unsigned v = 0; index && v < 256 && c->ihdr.color_type == SPNG_COLOR_TYPE_INDEXED; v++)
         memset(c->palette[v], (int)v, 4);
     kept = c->ihdr.interlace_method ? need->h : 0;
     *out = (stk_pixels){ .area = *need,
-                         .stride = ((size_t)need->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1) };
+                         .stride = ((size_t)need->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1),
+                         .deep = ask->deep };
     out->data = stk_scratch_get(scratch, out->stride * need->h);
     raw = out->data ? stk_scratch_get(scratch, row_bytes * (kept + 1)) : NULL;
     if (!raw)

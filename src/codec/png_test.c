@@ -135,8 +135,9 @@ static int decode(void *ctx, const struct file *f, const stk_rect *need, stk_scr
 
     if (rc == 0) {
         all = (stk_rect){ 0, 0, info.width, info.height };
-        rc = stk_decoder_png.decode(ctx, &(stk_decode_request){ .need = need ? *need : all },
-                                    scratch, px, &err);
+        rc = stk_decoder_png.decode(
+            ctx, &(stk_decode_request){ .need = need ? *need : all, .high_byte = 1 }, scratch, px,
+            &err);
     }
     if (rc < 0)
         assert_true(err.code == rc && err.message[0] && !strchr(err.message, '\n'));
@@ -191,9 +192,13 @@ static void regions(void **state)
 static void known_pixels(void **state)
 {
     static const struct kind gray2 = { 0, 2, 1 }, gray16 = { 0, 16, 1 };
-    const uint8_t want2[] = { 0, 85, 170, 255 }, want16[] = { 0, 200, 255, 255 };
+    const uint8_t want2[] = { 0, 85, 170, 255 }, want16[] = { 0, 0, 1, 0x80 };
     struct file *f = malloc(sizeof *f);
-    uint8_t raw16[] = { 0, 0, 0, 0, 200, 1, 0, 0x80, 0 };
+    uint8_t raw16[] = { 0, 0, 0, 0, 200, 1, 0, 0x80, 7 };
+    const uint32_t values[] = { 0, 200, 256, 0x8007 };
+    stk_decode_request ask = { .need = { 0, 0, 4, 1 } };
+    stk_image_info info;
+    stk_error err;
     stk_scratch s = { 0 };
     stk_pixels px;
     stk_rng rng;
@@ -215,6 +220,14 @@ static void known_pixels(void **state)
     assert_int_equal(decode(ctx, f, NULL, &s, &px), 0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(px.data[4 * i + 2], want16[i]);
+    assert_int_equal(
+        stk_decoder_png.header(ctx, (stk_bytes){ f->data, f->len }, (stk_bytes){ 0 }, &info, NULL),
+        0);
+    assert_int_equal(stk_decoder_png.decode(ctx, &ask, &s, &px, &err), STK_ECORRUPT);
+    assert_non_null(strstr(err.message, "image(mode=gray16)"));
+    ask.deep = 1;
+    assert_int_equal(stk_decoder_png.decode(ctx, &ask, &s, &px, NULL), 0);
+    assert_true(px.deep && !memcmp(px.data, values, sizeof values));
     stk_decoder_png.close(ctx);
     stk_scratch_fini(&s);
     free(f);

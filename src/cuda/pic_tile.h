@@ -10,7 +10,7 @@
 #include "cuda/pic_view.h"
 #include "kern/erase.h"
 #include "kern/jpeg_loss.h"
-#include "kern/near.h"
+#include "kern/pil.h"
 #include "kern/stats.h"
 #include "kern/warp.h"
 
@@ -74,6 +74,7 @@ STK_PIC_FN uint64_t stk_pic_gray_sum(const uint32_t *figures)
 
 typedef struct stk_pic_known { /* what the pixels of a step share */
     stk_warp warp;
+    stk_pil_map map;
     float add;               /* contrast */
     uint8_t table[3][256];   /* autocontrast, equalize */
     uint64_t before[3][257]; /* equalize: pixels of lower values; the last: a step */
@@ -86,11 +87,15 @@ STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uin
 
     if (t == 0 && g->s.head && g->act[g->s.head - 1].code == STK_ACT_WARP)
         k->warp = stk_warp_of(g->act + g->s.head - 1);
+    if (t == 0 && g->s.head && g->act[g->s.head - 1].code == STK_ACT_PIL_WARP)
+        k->map = stk_pil_map_of(g->act + g->s.head - 1, g->s.in_w, g->s.in_h);
     if (!g->s.slot)
         return;
     if (t == 0 && a->code == STK_ACT_CONTRAST)
         k->add = stk_contrast_add(a->v.f[0], stk_pic_gray_sum(g->figures),
                                   (uint64_t)g->s.in_w * g->s.in_h);
+    if (t == 0 && a->code == STK_ACT_PIL_CONTRAST)
+        k->add = (float)stk_pil_mean(stk_pic_gray_sum(g->figures), (uint64_t)g->s.in_w * g->s.in_h);
     if (t < 3 && a->code == STK_ACT_EQUALIZE) {
         const uint32_t *count = g->figures + t * 256;
         uint64_t step = stk_equalize_step(count), at = step / 2;
@@ -107,13 +112,16 @@ STK_PIC_FN void stk_pic_know(stk_pic_known *k, const stk_pic_stage *g, uint32_t 
 {
     const stk_action *a = g->act + g->s.first;
 
-    if (!g->s.slot || a->code == STK_ACT_CONTRAST)
+    if (!g->s.slot || a->code == STK_ACT_CONTRAST || a->code == STK_ACT_PIL_CONTRAST)
         return;
     for (uint32_t i = t; i < 768; i += n) {
         uint32_t c = i / 256, v = i % 256;
 
         k->table[c][v] = a->code == STK_ACT_EQUALIZE
                              ? stk_equalized(v, k->before[c][v], k->before[c][256])
+                         : a->code == STK_ACT_PIL_AUTOCONTRAST
+                             ? stk_pil_autocontrast(v, 255 - (g->figures[c] & 255),
+                                                    g->figures[3 + c] & 255)
                              : stk_autocontrast(v, 255 - (g->figures[c] & 255),
                                                 g->figures[3 + c] & 255);
     }
@@ -131,6 +139,13 @@ STK_PIC_FN uint32_t stk_pic_solarize3(uint32_t px, uint32_t from)
 {
     return stk_px(stk_pt_solarize(px & 255, from), stk_pt_solarize(px >> 8 & 255, from),
                   stk_pt_solarize(px >> 16 & 255, from));
+}
+
+STK_PIC_FN uint32_t stk_pic_solarize_add3(uint32_t px, const stk_action *a)
+{
+    return stk_px(stk_pil_solarize_add(px & 255, a->v.u[0] & 255, a->v.u[1]),
+                  stk_pil_solarize_add(px >> 8 & 255, a->v.u[0] & 255, a->v.u[1]),
+                  stk_pil_solarize_add(px >> 16 & 255, a->v.u[0] & 255, a->v.u[1]));
 }
 
 /* Pixel i of a step's output is it in the action's rectangle?  Which of it; UINT32_MAX: it is
@@ -199,6 +214,11 @@ STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic
     case STK_ACT_SOLARIZE: STK_PIC_EACH(stk_pic_solarize3(px, a->v.u[0]));
     case STK_ACT_POSTERIZE: STK_PIC_EACH(px & (a->v.u[0] & 255) * 0x010101u);
     case STK_ACT_CONTRAST: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], k->add));
+    case STK_ACT_PIL_BRIGHTNESS: STK_PIC_EACH(stk_pil_blend3(0, px, a->v.f[0]));
+    case STK_ACT_PIL_CONTRAST: STK_PIC_EACH(stk_pil_blend3((int32_t)k->add, px, a->v.f[0]));
+    case STK_ACT_PIL_SATURATION: STK_PIC_EACH(stk_pil_blend3(stk_pil_gray(px), px, a->v.f[0]));
+    case STK_ACT_SOLARIZE_ADD: STK_PIC_EACH(stk_pic_solarize_add3(px, a));
+    case STK_ACT_PIL_AUTOCONTRAST:
     case STK_ACT_AUTOCONTRAST:
     case STK_ACT_EQUALIZE: STK_PIC_EACH(stk_pic_table3(k, px));
     case STK_ACT_SATURATION: STK_PIC_EACH(stk_pt_saturation(px, a->v.f[0]));
@@ -287,7 +307,10 @@ STK_PIC_FN uint32_t stk_pic_sharpened(const stk_pic_stage *g, const stk_action *
         for (int64_t dy = -1; dy <= 1; dy++)
             for (int64_t dx = -1; dx <= 1; dx++)
                 sum += (int32_t)(at[dy * w + dx] >> 8 * c & 255);
-        out |= (uint32_t)stk_sharpen((int32_t)(at[0] >> 8 * c & 255), sum, 1 - a->v.f[0]) << 8 * c;
+        out |= (uint32_t)(a->code == STK_ACT_PIL_SHARPNESS
+                              ? stk_pil_sharpen((int32_t)(at[0] >> 8 * c & 255), sum, a->v.f[0])
+                              : stk_sharpen((int32_t)(at[0] >> 8 * c & 255), sum, 1 - a->v.f[0]))
+               << 8 * c;
     }
     return out;
 }
@@ -373,6 +396,8 @@ STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *
     switch (a->code) {
     case STK_ACT_BLUR: return stk_pic_blur_down(g, a, i);
     case STK_ACT_WARP: return stk_pic_warped(g, &k->warp, i);
+    case STK_ACT_PIL_WARP:
+        return stk_pil_pixel(&k->map, g->from, g->s.w, g->s.h, i % g->s.w, i / g->s.w);
     case STK_ACT_JPEG: return stk_pic_colored(g, i);
     case STK_PIC_ACT_VIEW: return stk_pic_viewed(g, a, i);
     default: return stk_pic_sharpened(g, a, i);

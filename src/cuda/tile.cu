@@ -44,6 +44,8 @@ static __device__ __forceinline__ void see(block *b, const stk_pic_stage &g, see
 {
     switch (g.s.wants) {
     case STK_ACT_CONTRAST: s->gray += (uint32_t)stk_pt_gray(px); break;
+    case STK_ACT_PIL_CONTRAST: s->gray += (uint32_t)stk_pil_gray(px); break;
+    case STK_ACT_PIL_AUTOCONTRAST:
     case STK_ACT_AUTOCONTRAST:
         for (int c = 0; c < 3; c++) {
             uint32_t v = px >> 8 * c & 255;
@@ -64,12 +66,12 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 {
     uint32_t lane = threadIdx.x % 32;
 
-    if (g.s.wants == STK_ACT_CONTRAST) {
+    if (g.s.wants == STK_ACT_CONTRAST || g.s.wants == STK_ACT_PIL_CONTRAST) {
         uint32_t sum = __reduce_add_sync(ALL, s.gray);
 
         if (lane == 0)
             atomicAdd((unsigned long long *)(void *)g.into, (unsigned long long)sum);
-    } else if (g.s.wants == STK_ACT_AUTOCONTRAST) {
+    } else if (g.s.wants == STK_ACT_AUTOCONTRAST || g.s.wants == STK_ACT_PIL_AUTOCONTRAST) {
         for (int c = 0; c < 3; c++) {
             uint32_t dark = __reduce_max_sync(ALL, s.dark[c]);
             uint32_t bright = __reduce_max_sync(ALL, s.bright[c]);
@@ -92,7 +94,7 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 /* What the block shares; no thread is still at the step before. */
 static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
 {
-    bool warps = g.s.head && g.act[g.s.head - 1].code == STK_ACT_WARP;
+    bool warps = g.s.head && stk_act_moves(g.act[g.s.head - 1].code);
     bool counts = g.s.wants == STK_ACT_EQUALIZE;
 
     if (!g.s.slot && !warps && !counts)

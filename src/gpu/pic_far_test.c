@@ -59,12 +59,31 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
 /* Actions of every code that device code knows, with numbers that fit. */
 static void random_actions(bench *b, stk_draws *d)
 {
-    static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
-                                      STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
-                                      STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                      STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
-                                      STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
-                                      STK_ACT_ERASE,      STK_ACT_WARP,       STK_ACT_JPEG };
+    static const uint16_t codes[] = { STK_ACT_BRIGHTNESS,
+                                      STK_ACT_INVERT,
+                                      STK_ACT_SOLARIZE,
+                                      STK_ACT_POSTERIZE,
+                                      STK_ACT_CONTRAST,
+                                      STK_ACT_AUTOCONTRAST,
+                                      STK_ACT_EQUALIZE,
+                                      STK_ACT_SATURATION,
+                                      STK_ACT_HUE,
+                                      STK_ACT_HSV,
+                                      STK_ACT_GRAYSCALE,
+                                      STK_ACT_SHUFFLE,
+                                      STK_ACT_NOISE,
+                                      STK_ACT_BLUR,
+                                      STK_ACT_SHARPNESS,
+                                      STK_ACT_ERASE,
+                                      STK_ACT_WARP,
+                                      STK_ACT_JPEG,
+                                      STK_ACT_PIL_BRIGHTNESS,
+                                      STK_ACT_SOLARIZE_ADD,
+                                      STK_ACT_PIL_CONTRAST,
+                                      STK_ACT_PIL_AUTOCONTRAST,
+                                      STK_ACT_PIL_SATURATION,
+                                      STK_ACT_PIL_SHARPNESS,
+                                      STK_ACT_PIL_WARP };
 
     d->n_actions = below(b, 6);
     for (uint32_t i = 0; i < d->n_actions; i++) {
@@ -77,7 +96,14 @@ static void random_actions(bench *b, stk_draws *d)
             a->v.f[k] = k < 6 ? (float)below(b, 40) / 16 - 1 : (float)below(b, 3) / 100;
         if (a->code == STK_ACT_BLUR || a->code == STK_ACT_HSV)
             a->v.f[2] = 1.5f;
-        if (a->code != STK_ACT_BLUR && a->code != STK_ACT_WARP && below(b, 2))
+        if (a->code == STK_ACT_PIL_WARP) {
+            stk_pil_number v = { .d = (double)below(b, 64) / 32 - 1 };
+
+            memcpy(a->v.u, v.u, sizeof v.u);
+            memcpy(a->v.u + 2, v.u, sizeof v.u);
+            a->v.u[4] = below(b, 5);
+            a->v.u[8] = below(b, 3);
+        } else if (a->code != STK_ACT_BLUR && a->code != STK_ACT_WARP && below(b, 2))
             a->v.f[0] = 0.7f;
         if (a->code == STK_ACT_JPEG)
             a->v.u[0] = 1 + below(b, 100);

@@ -236,9 +236,11 @@ static inline void host_down(const stk_pic_launch *l)
 
 static inline void host_see(const stk_pic_stage *g, uint32_t px)
 {
-    uint64_t gray = stk_pic_gray_sum(g->into) + (uint32_t)stk_pt_gray(px);
+    int pil = g->s.wants == STK_ACT_PIL_CONTRAST;
+    uint64_t gray = stk_pic_gray_sum(g->into) +
+                    (uint32_t)(pil ? stk_pil_gray(px) : stk_pt_gray(px));
 
-    if (g->s.wants == STK_ACT_CONTRAST) {
+    if (pil || g->s.wants == STK_ACT_CONTRAST) {
         g->into[0] = (uint32_t)gray;
         g->into[1] = (uint32_t)(gray >> 32);
     }
@@ -247,7 +249,7 @@ static inline void host_see(const stk_pic_stage *g, uint32_t px)
 
         if (g->s.wants == STK_ACT_EQUALIZE)
             g->into[c * 256 + v]++;
-        if (g->s.wants == STK_ACT_AUTOCONTRAST) {
+        if (g->s.wants == STK_ACT_AUTOCONTRAST || g->s.wants == STK_ACT_PIL_AUTOCONTRAST) {
             g->into[c] = g->into[c] > 255 - v ? g->into[c] : 255 - v;
             g->into[3 + c] = g->into[3 + c] > v ? g->into[3 + c] : v;
         }

@@ -215,7 +215,8 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
         add_blur(m, a, i);
     else if (a->code == STK_ACT_JPEG)
         add_loss(m, i);
-    else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_WARP)
+    else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
+             stk_act_moves(a->code))
         add_head(m, i);
     else
         return refuse(err, "one of its ops");

@@ -73,6 +73,8 @@ typedef struct stk_tile_room {
     uint32_t *spare; /* what they make; they and the tile change places.  NULL: not asked for yet */
     uint8_t *lines;
     size_t spare_size, lines_size;
+    uint32_t *mix; /* what MIX_BEGIN remembered ... */
+    float *sum;    /* ... and the sum of versions so far, three values a pixel */
 } stk_tile_room;
 
 /* n actions of these codes, on a tile that may move to other memory of the scratch.  0 or

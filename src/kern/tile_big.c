@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "kern/near.h"
+#include "kern/pil.h"
 
 /* ---- memory ---- */
 
@@ -126,6 +126,92 @@ static int run_sharpness(const stk_tile_kern *k, const stk_action *a, stk_tile *
     return 0;
 }
 
+/* The same by Pillow's blend. */
+static uint32_t pil_sharpened(const stk_tile *t, const uint32_t *at, float factor)
+{
+    uint32_t out = 0;
+
+    for (int c = 0; c < 3; c++) {
+        int32_t v = (int32_t)(*at >> 8 * c & 255), sum = 4 * v;
+
+        for (int64_t dy = -1; dy <= 1; dy++)
+            for (int64_t dx = -1; dx <= 1; dx++)
+                sum += (int32_t)(at[dy * t->width + dx] >> 8 * c & 255);
+        out |= (uint32_t)stk_pil_sharpen(v, sum, factor) << 8 * c;
+    }
+    return out;
+}
+
+static int run_pil_sharpness(const stk_action *a, stk_tile *t, stk_tile_room *room, stk_error *err)
+{
+    size_t w = t->width, all = w * t->height;
+
+    STK_TRY(spare(t, room, err));
+    for (size_t i = 0; i < all; i++) {
+        size_t x = i % w, y = i / w;
+        int edge = !x || !y || x + 1 >= w || y + 1 >= t->height;
+
+        room->spare[i] = edge ? t->data[i] : pil_sharpened(t, t->data + i, a->v.f[0]);
+    }
+    swap(t, room);
+    return 0;
+}
+
+/* ---- Pillow's transform() ---- */
+
+static int run_pil_warp(const stk_action *a, stk_tile *t, stk_tile_room *room, stk_error *err)
+{
+    const stk_pil_map p = stk_pil_map_of(a, t->width, t->height);
+
+    STK_TRY(spare(t, room, err));
+    for (uint32_t y = 0; y < t->height; y++)
+        for (uint32_t x = 0; x < t->width; x++)
+            room->spare[(size_t)y * t->width + x] = stk_pil_pixel(&p, t->data, t->width, t->height,
+                                                                  x, y);
+    swap(t, room);
+    return 0;
+}
+
+/* ---- versions that are mixed: AugMix, as timm sums and blends ---- */
+
+static int mix_begin(const stk_tile *t, stk_tile_room *room, stk_error *err)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    room->mix = stk_scratch_get(room->scratch, n * sizeof *room->mix);
+    room->sum = room->mix ? stk_scratch_get(room->scratch, 3 * n * sizeof *room->sum) : NULL;
+    if (!room->sum)
+        return stk_fail_nomem(err, n * 16);
+    memcpy(room->mix, t->data, n * sizeof *room->mix);
+    memset(room->sum, 0, 3 * n * sizeof *room->sum);
+    return 0;
+}
+
+static void mix_add(float weight, stk_tile *t, const stk_tile_room *room)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    for (size_t i = 0; i < n; i++)
+        for (int c = 0; c < 3; c++)
+            room->sum[3 * i + (size_t)c] += weight * (float)(t->data[i] >> 8 * c & 255);
+    memcpy(t->data, room->mix, n * sizeof *room->mix);
+}
+
+static void mix_end(float share, stk_tile *t, const stk_tile_room *room)
+{
+    size_t n = (size_t)t->width * t->height;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t out = 0;
+
+        for (int c = 0; c < 3; c++)
+            out |= stk_pil_blend((int32_t)(room->mix[i] >> 8 * c & 255),
+                                 (int32_t)stk_pt_cut(room->sum[3 * i + (size_t)c]), share)
+                   << 8 * c;
+        t->data[i] = out;
+    }
+}
+
 /* ---- a rectangle ---- */
 
 static void run_erase(const stk_action *a, stk_tile *t)
@@ -152,6 +238,12 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     switch (a->code) {
     case STK_ACT_BLUR: return run_blur(k, a, t, room, err);
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
+    case STK_ACT_PIL_SHARPNESS: return run_pil_sharpness(a, t, room, err);
+    case STK_ACT_PIL_WARP:
+    case STK_ACT_MIX_WARP: return run_pil_warp(a, t, room, err);
+    case STK_ACT_MIX_BEGIN: return mix_begin(t, room, err);
+    case STK_ACT_MIX_ADD: mix_add(a->v.f[0], t, room); return 0;
+    case STK_ACT_MIX_END: mix_end(a->v.f[0], t, room); return 0;
     case STK_ACT_JPEG:
         STK_TRY(lines(room, stk_tile_jpeg_bytes(t), err));
         stk_tile_jpeg(k, t, a->v.u[0], room->lines);

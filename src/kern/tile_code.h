@@ -11,33 +11,51 @@ enum { /* codes; the numbers that each has */
        STK_ACT_INVERT,
        STK_ACT_SOLARIZE,  /* u[0]: from this value on, 0..256 */
        STK_ACT_POSTERIZE, /* u[0]: mask of a channel */
+       /* PIL: as Pillow has it (pil.h), where torchvision's is another */
+       STK_ACT_PIL_BRIGHTNESS, /* f[0]: factor */
+       STK_ACT_SOLARIZE_ADD,   /* u[0]: added to values below u[1] */
        /* ... by figures of the whole picture */
+       STK_ACT_PIL_CONTRAST, /* f[0]: factor */
+       STK_ACT_PIL_AUTOCONTRAST,
        STK_ACT_CONTRAST, /* f[0]: factor */
        STK_ACT_AUTOCONTRAST,
        STK_ACT_EQUALIZE,
        /* one pixel, its channels together */
-       STK_ACT_SATURATION, /* f[0]: factor */
-       STK_ACT_HUE,        /* u[0]: sixths of the circle, in units of 2^-16 */
-       STK_ACT_HSV,        /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
+       STK_ACT_SATURATION,     /* f[0]: factor */
+       STK_ACT_PIL_SATURATION, /* f[0]: factor */
+       STK_ACT_HUE,            /* u[0]: sixths of the circle, in units of 2^-16 */
+       STK_ACT_HSV,            /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
        STK_ACT_GRAYSCALE,
        STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
        STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
        STK_ACT_POINT_END,
        /* one pixel by its neighbours */
-       STK_ACT_BLUR = 24, /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
-       STK_ACT_SHARPNESS, /* f[0]: factor */
-       STK_ACT_JPEG,      /* u[0]: quality */
+       STK_ACT_BLUR = 24,     /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
+       STK_ACT_SHARPNESS,     /* f[0]: factor */
+       STK_ACT_JPEG,          /* u[0]: quality */
+       STK_ACT_PIL_SHARPNESS, /* f[0]: factor */
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,
        STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
+       STK_ACT_PIL_WARP,  /* an affine map in doubles: kern/pil.h */
+       /* several versions of a picture, weighed and mixed: by the host */
+       STK_ACT_MIX_BEGIN, /* the picture is remembered */
+       STK_ACT_MIX_WARP,  /* as PIL_WARP, of one version: it moves no place of the picture */
+       STK_ACT_MIX_ADD,   /* f[0]: weight of the version, which is the remembered one again then */
+       STK_ACT_MIX_END,   /* f[0]: share of the mixture in a blend with the remembered one */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
 };
 
 STK_HD static inline int stk_act_has_figures(unsigned code) /* of the whole picture */
 {
-    return code == STK_ACT_CONTRAST || code == STK_ACT_AUTOCONTRAST || code == STK_ACT_EQUALIZE;
+    return code >= STK_ACT_PIL_CONTRAST && code <= STK_ACT_EQUALIZE;
+}
+
+STK_HD static inline int stk_act_moves(unsigned code) /* pixels change places */
+{
+    return code == STK_ACT_WARP || code == STK_ACT_PIL_WARP;
 }
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "kern/point.h"
+#include "kern/pil.h"
 #include "kern/stats.h"
 #include "kern/tile_big.h"
 
@@ -40,6 +40,13 @@ static int is_linear(uint16_t code)
     return code == STK_ACT_BRIGHTNESS || code == STK_ACT_CONTRAST;
 }
 
+/* Such an action has no loop of its own: it is done by its table. */
+static int is_table(uint16_t code)
+{
+    return code == STK_ACT_SOLARIZE_ADD || code == STK_ACT_PIL_BRIGHTNESS ||
+           code == STK_ACT_PIL_CONTRAST;
+}
+
 static uint32_t value(const step *s, uint32_t v)
 {
     switch (s->a.code) {
@@ -47,6 +54,9 @@ static uint32_t value(const step *s, uint32_t v)
     case STK_ACT_CONTRAST: return stk_pt_linear((int32_t)v, s->a.v.f[0], s->add);
     case STK_ACT_INVERT: return 255 - v;
     case STK_ACT_SOLARIZE: return stk_pt_solarize(v, s->a.v.u[0]);
+    case STK_ACT_SOLARIZE_ADD: return stk_pil_solarize_add(v, s->a.v.u[0], s->a.v.u[1]);
+    case STK_ACT_PIL_BRIGHTNESS:
+    case STK_ACT_PIL_CONTRAST: return stk_pil_blend((int32_t)s->add, (int32_t)v, s->a.v.f[0]);
     default: return v & s->a.v.u[0]; /* POSTERIZE */
     }
 }
@@ -68,6 +78,21 @@ static void join(stk_tables *first, const stk_tables *then)
 
 /* ---- one pass ---- */
 
+static void pil_saturation(uint32_t *px, size_t n, float factor)
+{
+    for (size_t i = 0; i < n; i++)
+        px[i] = stk_pil_blend3(stk_pil_gray(px[i]), px[i], factor);
+}
+
+static uint64_t pil_gray_sum(const uint32_t *px, size_t n)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (uint32_t)stk_pil_gray(px[i]);
+    return sum;
+}
+
 static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t n, uint64_t first)
 {
     const stk_action *a = &s->a;
@@ -83,6 +108,7 @@ static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t
     case STK_ACT_SOLARIZE: k->solarize(px, n, a->v.u[0]); break;
     case STK_ACT_POSTERIZE: k->keep(px, n, a->v.u[0] * 0x010101u); break;
     case STK_ACT_SATURATION: k->saturation(px, n, a->v.f[0]); break;
+    case STK_ACT_PIL_SATURATION: pil_saturation(px, n, a->v.f[0]); break;
     case STK_ACT_HUE: k->hue(px, n, (int32_t)a->v.u[0]); break;
     case STK_ACT_HSV: k->hsv(px, n, a); break;
     case STK_ACT_GRAYSCALE: k->grayscale(px, n); break;
@@ -105,7 +131,9 @@ static void run_pass(pass *p, const stk_tile *t, uint16_t wants, stk_figures_of 
             run_step(p->k, &p->s[i], t->data + at, n, at);
         if (wants == STK_ACT_CONTRAST)
             f->gray += p->k->gray_sum(t->data + at, n);
-        else if (wants == STK_ACT_AUTOCONTRAST)
+        else if (wants == STK_ACT_PIL_CONTRAST)
+            f->gray += pil_gray_sum(t->data + at, n);
+        else if (wants == STK_ACT_AUTOCONTRAST || wants == STK_ACT_PIL_AUTOCONTRAST)
             p->k->range(t->data + at, n, &min, &max);
         else if (wants == STK_ACT_EQUALIZE)
             p->k->count(t->data + at, n, f->count);
@@ -124,11 +152,17 @@ static void resolve(step *s, stk_tables *t, const stk_figures_of *f, size_t pixe
         s->add = stk_contrast_add(s->a.v.f[0], f->gray, pixels);
         return;
     }
+    if (s->a.code == STK_ACT_PIL_CONTRAST) {
+        s->add = (float)stk_pil_mean(f->gray, pixels);
+        return;
+    }
     for (int c = 0; c < 3; c++) {
         if (s->a.code == STK_ACT_EQUALIZE)
             stk_equalize(t->of[c], f->count[c]);
         for (uint32_t v = 0; s->a.code == STK_ACT_AUTOCONTRAST && v < 256; v++)
             t->of[c][v] = stk_autocontrast(v, f->min >> 8 * c & 255, f->max >> 8 * c & 255);
+        for (uint32_t v = 0; s->a.code == STK_ACT_PIL_AUTOCONTRAST && v < 256; v++)
+            t->of[c][v] = stk_pil_autocontrast(v, f->min >> 8 * c & 255, f->max >> 8 * c & 255);
     }
     s->t = t;
 }
@@ -148,7 +182,7 @@ static void add(pass *p, const stk_action *a, const stk_tile *t)
     if (wants)
         resolve(s, &p->table[p->n], &f, (size_t)t->width * t->height);
     p->n++;
-    if (p->k->table_is_quick && is_linear(a->code))
+    if ((p->k->table_is_quick && is_linear(a->code)) || is_table(a->code))
         make_table(s, &p->table[p->n - 1]);
     if (p->n < 2 || !has_table(a->code) || !has_table(s[-1].a.code))
         return;

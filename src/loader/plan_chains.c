@@ -249,9 +249,9 @@ static int same_geometry(const stk_draws *a, const stk_draws *b)
         if (memcmp(&a->view[n], &b->view[n], offsetof(stk_view, split)) != 0)
             return 0;
     for (;; i++, k++) {
-        while (i < a->n_actions && a->action[i].code != STK_ACT_WARP)
+        while (i < a->n_actions && !stk_act_moves(a->action[i].code))
             i++;
-        while (k < b->n_actions && b->action[k].code != STK_ACT_WARP)
+        while (k < b->n_actions && !stk_act_moves(b->action[k].code))
             k++;
         if (i == a->n_actions || k == b->n_actions)
             return i == a->n_actions && k == b->n_actions;

@@ -172,7 +172,8 @@ static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
         if (o == k)
             break;
     }
-    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode || a->spec.exif != b->spec.exif)
+    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode ||
+        a->spec.high_byte != b->spec.high_byte || a->spec.exif != b->spec.exif)
         return 0;
     for (uint32_t f = 0; f < a->n_from; f++)
         if (strcmp(a->from[f], b->from[f]))
@@ -266,6 +267,9 @@ int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     if (so_far->gpu.device)
         out->trace = (stk_trace){ nvtx_range, so_far->gpu.device };
     STK_TRY(plan_tables(out, in, so_far, err));
+    out->fit = stk_zalloc(so_far->chains.n_out, sizeof *out->fit);
+    if (!out->fit)
+        return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->fit);
     return in->o->learn_jpeg == STK_YES ? plan_learn(out, &so_far->data, err) : 0;
 }
 
@@ -278,4 +282,5 @@ void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
     stk_free(p->op);
     stk_free(p->order);
     stk_free(p->share);
+    stk_free(p->fit);
 }

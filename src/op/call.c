@@ -110,6 +110,10 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
                         STK_CALL_NAME - 1);
     if (which < 0 || which > UINT16_MAX)
         return stk_fail(err, STK_EINVAL, "call: which=%" PRId64 " is not in 0..65535", which);
+    if (spec->kind == STK_KIND_IMAGE && spec->mode == STK_MODE_GRAY16 && !settled(spec))
+        return stk_fail(err, STK_EINVAL,
+                        "call takes pictures of 8 bits, and mode=gray16 has 16: write to(u16) or "
+                        "to(f32) before it");
     if (spec->most)
         return stk_fail(err, STK_EINVAL, "call comes before truncate: put it there");
     c->which = (uint32_t)which;

@@ -31,6 +31,16 @@ int stk_like_leader(const char *chain, char *name, size_t room)
     return found;
 }
 
+void stk_like_inherit(stk_like *l, const stk_like *from, stk_mode mode)
+{
+    if (mode == STK_MODE_INDEX)
+        return;
+    if (!l->filter_given && from->filter_given)
+        l->filter_given = 1, l->filter = from->filter;
+    if (!l->fill_given && from->fill_given)
+        l->fill_given = 1, memcpy(l->fill, from->fill, sizeof l->fill);
+}
+
 static int plan_flip(stk_like *l, const char *text, stk_error *err)
 {
     uint8_t seen[STK_LIKE_POINTS] = { 0 };
@@ -93,10 +103,33 @@ static int plan_view(stk_like *l, const stk_args *args, const stk_spec *spec, st
     return 0;
 }
 
+static int plan_sampling(stk_like *l, const stk_args *args, const stk_spec *spec, stk_error *err)
+{
+    int index = spec->mode == STK_MODE_INDEX;
+    stk_padding by = { 0 };
+
+    l->fill_given = (uint8_t)stk_args_has(args, "fill");
+    if (l->fill_given)
+        STK_TRY(stk_spec_fill(args, "like", &by, err));
+    memcpy(l->fill, by.fill, sizeof l->fill);
+    l->filter_given = (uint8_t)stk_args_has(args, "interpolation");
+    if (!l->filter_given && stk_args_has(args, "antialias"))
+        return stk_fail(err, STK_EINVAL,
+                        "like: antialias goes with interpolation=; without it a picture has its "
+                        "leader's filter");
+    if (l->filter_given)
+        STK_TRY(stk_spec_filter(args, "like", &l->filter, err));
+    if (index && l->filter_given && l->filter != STK_NEAREST)
+        return stk_fail(err, STK_EINVAL,
+                        "like: indices have no values between them: interpolation=nearest");
+    if (index)
+        l->filter_given = 1, l->filter = STK_NEAREST;
+    return 0;
+}
+
 static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     stk_like *l = state;
-    stk_padding by = { 0 };
 
     if (spec->array || (spec->kind != STK_KIND_IMAGE && spec->kind != STK_KIND_VALUE))
         return stk_fail(err, STK_EINVAL, "like follows an image or numbers: put it after them");
@@ -104,16 +137,7 @@ static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
         return stk_fail(err, STK_EINVAL,
                         "like gives all the geometry: it stands right after image or numbers");
     spec->like = 1;
-    STK_TRY(stk_spec_fill(args, "like", &by, err));
-    memcpy(l->fill, by.fill, sizeof l->fill);
-    l->filter_given = stk_args_has(args, "interpolation");
-    if (l->filter_given)
-        STK_TRY(stk_spec_filter(args, "like", &l->filter, err));
-    if (!l->filter_given && spec->mode == STK_MODE_INDEX)
-        l->filter = STK_NEAREST;
-    if (spec->mode == STK_MODE_INDEX && l->filter != STK_NEAREST)
-        return stk_fail(err, STK_EINVAL,
-                        "like: indices have no values between them: interpolation=nearest");
+    STK_TRY(plan_sampling(l, args, spec, err));
     STK_TRY(plan_view(l, args, spec, err));
     return plan_boxes(l, args, err);
 }
@@ -130,9 +154,10 @@ static int like_value(const void *state, stk_value_row *row, stk_scratch *scratc
 static const stk_arg like_args[] = {
     { "output", STK_ARG_NAME, NULL, "the picture that it belongs to; of labels: the boxes" },
     { "interpolation", STK_ARG_NAME, "",
-      "of masks: as for resize; absent: nearest for indices, else bilinear" },
-    { "antialias", STK_ARG_BOOL, "true", "as for resize" },
-    STK_ARG_FILL("0"),
+      "of pictures: as for resize; absent: its leader's, of indices nearest" },
+    { "antialias", STK_ARG_BOOL, "", "with interpolation: as for resize" },
+    { "fill", STK_ARG_INTS, "",
+      "0 to 255: gray, or (red, green, blue); absent: its leader's if both have one mode, else 0" },
     { "format", STK_ARG_NAME, "xyxy", "of boxes: xyxy, xywh or cxcywh" },
     { "normalized", STK_ARG_BOOL, "false", "coordinates are shares of width and height" },
     { "min_size", STK_ARG_FLOAT, "1", "boxes with a shorter side are dropped, pixels" },
@@ -151,6 +176,7 @@ const stk_op stk_op_like = { .abi = STK_PLUGIN_ABI,
                              .help = "the geometry of another output, for masks, boxes, keypoints",
                              .args = like_args,
                              .state_size = sizeof(stk_like),
+                             .version = 1, /* a picture has its leader's filter and fill */
                              .plan = like_plan,
                              .can = STK_OP_LIKE,
                              .value = like_value };

@@ -10,8 +10,8 @@
 typedef enum stk_box_format { STK_BOX_XYXY, STK_BOX_XYWH, STK_BOX_CXCYWH } stk_box_format;
 
 typedef struct stk_like {
-    int filter_given;
-    uint8_t filter, fill[3]; /* masks */
+    /* Of pictures: what like() says, or a mask needs.  Not given: the leader's own. */
+    uint8_t filter_given, filter, fill_given, fill[3];
     stk_box_format format;
     int normalized; /* coordinates are shares of width and height */
     int points;     /* rows of (x, y) or (x, y, visibility), not boxes */
@@ -22,6 +22,10 @@ typedef struct stk_like {
     uint32_t n_flip;
     uint8_t flip[STK_LIKE_POINTS];
 } stk_like;
+
+/* `l` names a picture that is like() another one, too: what that one says of filter and fill holds
+ * for it where it says nothing itself.  What its indices need does not. */
+void stk_like_inherit(stk_like *l, const stk_like *from, stk_mode mode);
 
 /* The output that the like() of a chain names, in `name`; 0: it has none. */
 int stk_like_leader(const char *chain, char *name, size_t room);

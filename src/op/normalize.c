@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalize - (x / 255 - mean) / std for each channel, folded into the one multiply and add of
- * the sampling pass.  The values are given on the scale 0..1, as torchvision's, or by the name
- * of the data they were taken from. */
+/* normalize - (x / 255 - mean) / std for each channel, of 16 bits x / 65535, folded into the one
+ * multiply and add of the sampling pass.  The values are given on the scale 0..1, as torchvision's,
+ * or by the name of the data they were taken from. */
 #include "op/spec.h"
 
 #include <string.h>
@@ -82,7 +82,7 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
     for (int i = 0; i < 3; i++) {
         if (!(k.std[i] > 0))
             return stk_fail(err, STK_EINVAL, "normalize: std has %g, must be above 0", k.std[i]);
-        spec->mul[i] = (float)(1 / (255 * k.std[i]));
+        spec->mul[i] = (float)(1 / ((spec->mode == STK_MODE_GRAY16 ? 65535 : 255) * k.std[i]));
         spec->add[i] = (float)(-k.mean[i] / k.std[i]);
     }
     spec->normalized = 1;

@@ -2,6 +2,7 @@
 /* random_erasing - a rectangle of the picture replaced, as torchvision's RandomErasing.  Before
  * normalize it works on 8-bit values, after it on the row, in the units that normalize made. */
 #include "base/rng.h"
+#include "kern/normal.h"
 #include "kern/tile.h"
 #include "op/random.h"
 
@@ -12,6 +13,8 @@ struct erasing {
     double p;
     stk_range scale, log_ratio;
     int in_row, noise;
+    int color; /* each rectangle has one of its own */
+    uint32_t count;
     float value[3];
 };
 
@@ -24,8 +27,13 @@ static int plan_value(struct erasing *e, const stk_args *args, stk_error *err)
         e->noise = 1;
         return 0;
     }
+    if (name && !strcmp(name, "color")) {
+        e->color = 1;
+        return 0;
+    }
     if (name || (n != 1 && n != 3))
-        return stk_fail(err, STK_EINVAL, "random_erasing: value is one number, three, or `random`");
+        return stk_fail(err, STK_EINVAL,
+                        "random_erasing: value is one number, three, `random` or `color`");
     for (uint32_t i = 0; i < 3; i++) {
         double v = stk_args_f64_at(args, "value", n == 3 ? i : 0);
 
@@ -52,19 +60,27 @@ static int erasing_plan(void *state, const stk_args *args, stk_spec *spec, stk_e
     STK_TRY(
         stk_arg_range(args, "random_erasing", "ratio", (stk_range){ 0.001, 1000 }, &ratio, err));
     e->log_ratio = (stk_range){ stk_log(ratio.lo), stk_log(ratio.hi) };
+    if (!(stk_args_f64(args, "count") >= 1 && stk_args_f64(args, "count") <= STK_OP_ACTS))
+        return stk_fail(err, STK_EINVAL, "random_erasing: count=%g is not in 1..%d",
+                        stk_args_f64(args, "count"), STK_OP_ACTS);
+    e->count = (uint32_t)stk_args_i64(args, "count");
     return plan_value(e, args, err);
 }
 
-static uint32_t erasing_act(const void *state, stk_rng *rng, const stk_view *canvas,
-                            stk_action *out)
+/* One color: normal numbers in the row, of pixels any. */
+static void draw_color(const struct erasing *e, stk_rng *rng, float out[3])
 {
-    const struct erasing *e = state;
-    double area = (double)canvas->vis_w * canvas->vis_h;
+    for (int i = 0; i < 3; i++)
+        out[i] = e->in_row ? stk_normal_pair(stk_rng_u32(rng)).a : (float)stk_rng_below(rng, 256);
+}
+
+/* One rectangle; area: what its share is of. */
+static uint32_t erase_one(const struct erasing *e, stk_rng *rng, const stk_view *canvas,
+                          double area, stk_action *out)
+{
     int64_t w = 0, h = 0;
     int tries;
 
-    if (!stk_hits(rng, e->p))
-        return 0;
     for (tries = 0; tries < 10; tries++) {
         double target = area * stk_between(rng, &e->scale),
                aspect = stk_exp(stk_between(rng, &e->log_ratio));
@@ -84,9 +100,27 @@ static uint32_t erasing_act(const void *state, stk_rng *rng, const stk_view *can
     out->v.u[4] = (uint32_t)e->noise;
     if (e->noise)
         stk_op_stream(rng, out->v.u + 5);
+    else if (e->color)
+        draw_color(e, rng, out->v.f + 5);
     else
         memcpy(out->v.f + 5, e->value, sizeof e->value);
     return 1;
+}
+
+static uint32_t erasing_act(const void *state, stk_rng *rng, const stk_view *canvas,
+                            stk_action *out)
+{
+    const struct erasing *e = state;
+    double area = (double)canvas->vis_w * canvas->vis_h;
+    uint32_t count = 1, n = 0;
+
+    if (!stk_hits(rng, e->p))
+        return 0;
+    if (e->count > 1)
+        count = 1 + stk_rng_below(rng, e->count);
+    for (uint32_t i = 0; i < count; i++)
+        n += erase_one(e, rng, canvas, area / count, out + n);
+    return n;
 }
 
 static const stk_arg erasing_args[] = {
@@ -94,7 +128,9 @@ static const stk_arg erasing_args[] = {
     { "scale", STK_ARG_FLOATS, "(0.02, 0.33)", "least and most share of the picture's area" },
     { "ratio", STK_ARG_FLOATS, "(0.3, 3.3)", "least and most height / width" },
     { "value", STK_ARG_ANY, "0",
-      "one number, three, or random: after normalize normal noise, before it any of 0..255" },
+      "one number, three, or random: after normalize normal noise, before it any of 0..255; "
+      "color: the same, one for each rectangle" },
+    { "count", STK_ARG_INT, "1", "up to so many rectangles, which share the area", 1 },
     { 0 },
 };
 

@@ -8,11 +8,13 @@
 #include "op/spec.h"
 
 #include <math.h>
+#include <string.h>
 
 struct rrc {
     uint32_t h, w;
     double scale[2], ratio[2], log_ratio[2];
     uint8_t filter;
+    int any_filter; /* bilinear or bicubic, for each picture: timm's `random` */
 };
 
 /* log(x), 1e-6 <= x <= 1e6, from stk_exp() alone.  Halley's step triples the digits that are
@@ -54,7 +56,12 @@ static int rrc_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     STK_TRY(stk_spec_sides(args, "random_resized_crop", &r->h, &r->w, err));
     STK_TRY(rrc_range(args, "scale", r->scale, err));
     STK_TRY(rrc_range(args, "ratio", r->ratio, err));
-    STK_TRY(stk_spec_filter(args, "random_resized_crop", &r->filter, err));
+    r->any_filter = stk_args_str(args, "interpolation") &&
+                    !strcmp(stk_args_str(args, "interpolation"), "random");
+    if (!r->any_filter)
+        STK_TRY(stk_spec_filter(args, "random_resized_crop", &r->filter, err));
+    else if (!stk_args_bool(args, "antialias"))
+        r->filter = STK_FILTER_SHARP;
     if (r->scale[1] > 1)
         return stk_fail(err, STK_EINVAL,
                         "random_resized_crop: scale=(%g, %g) is more than the picture", r->scale[0],
@@ -113,13 +120,17 @@ static void rrc_draw(const void *state, stk_rng *rng, stk_view *view)
     stk_view_crop(view, (int32_t)x, (int32_t)y, (uint32_t)w, (uint32_t)h);
     stk_view_resize(view, r->w, r->h);
     view->filter = r->filter;
+    if (r->any_filter && stk_rng_u32(rng) & 1)
+        view->filter |= STK_BICUBIC;
 }
 
 static const stk_arg rrc_args[] = {
     { "size", STK_ARG_INTS, NULL, "side of the output, or (height, width)" },
     { "scale", STK_ARG_FLOATS, "(0.08, 1)", "least and most share of the picture's area" },
     { "ratio", STK_ARG_FLOATS, "(0.75, 1.3333333333333333)", "least and most width / height" },
-    STK_ARGS_FILTER,
+    { "interpolation", STK_ARG_NAME, "bilinear",
+      "nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture", 1 },
+    { "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1 },
     { 0 },
 };
 

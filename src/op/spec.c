@@ -61,7 +61,7 @@ int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_e
                                          [STK_BICUBIC] = "bicubic",
                                          [STK_LANCZOS] = "lanczos" };
     const char *name = stk_args_str(args, "interpolation");
-    int smooth = stk_args_bool(args, "antialias");
+    int smooth = !stk_args_has(args, "antialias") || stk_args_bool(args, "antialias");
 
     for (uint8_t i = 0; i <= STK_LANCZOS; i++) {
         if (!name || strcmp(names[i], name) != 0)

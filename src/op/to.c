@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/expr.h"
 #include "kern/convert.h"
 
 static const struct {
@@ -146,6 +147,31 @@ static int to_check(const stk_spec *spec, stk_error *err)
     return 0;
 }
 
+/* Values of 16 bits stay what they are, unless scale=true or normalize says otherwise. */
+static int to_deep(const stk_args *args, stk_spec *spec, stk_dtype dtype, stk_error *err)
+{
+    int scaled = spec->normalized ||
+                 (stk_args_given(args, "scale") && stk_args_bool(args, "scale"));
+
+    if (dtype == STK_U8 || dtype == STK_I8 || dtype == STK_I16)
+        return stk_fail(err, STK_EINVAL,
+                        "to: %s does not hold 16 bits: take u16, i32 or f32, or image(mode=gray, "
+                        "bits=8)",
+                        stk_dtype_name(dtype));
+    if (dtype == STK_F16 && !scaled)
+        return stk_fail(err, STK_EINVAL, "to: f16 ends at 65504: take f32, or scale=true for 0..1");
+    if (scaled && dtype && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
+        return stk_fail(err, STK_EINVAL, "to: scaled values come as f16, bf16 or f32, not %s",
+                        stk_dtype_name(dtype));
+    if (scaled && !dtype && !spec->normalized)
+        return stk_fail(err, STK_EINVAL, "to: scale=true needs a float type: to(f32, scale=true)");
+    spec->dtype = dtype ? dtype : spec->dtype;
+    if (scaled && !spec->normalized)
+        spec->mul[0] = 1.0f / 65535;
+    spec->typed = 1;
+    return 0;
+}
+
 static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     stk_dtype dtype = 0;
@@ -166,6 +192,10 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
         spec->dtype = dtype ? dtype : spec->dtype;
         spec->typed = 1;
         return 0;
+    }
+    if (spec->mode == STK_MODE_GRAY16) {
+        spec->layout = layout ? layout : spec->layout;
+        return to_deep(args, spec, dtype, err);
     }
     if (dtype && dtype != STK_U8 && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
         return stk_fail(err, STK_EINVAL, "to: pictures come as u8, f16, bf16 or f32, not %s",
@@ -188,7 +218,8 @@ static const stk_arg to_args[] = {
     { "dtype", STK_ARG_NAME, "",
       "u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is" },
     { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last" },
-    { "scale", STK_ARG_BOOL, "true", "float types without normalize: 0..255 to 0..1" },
+    { "scale", STK_ARG_BOOL, "true",
+      "float types without normalize: 0..255 to 0..1; of gray16 only if it is given" },
     { 0 },
 };
 

@@ -150,6 +150,13 @@ typedef struct stk_trace { /* ranges that profilers show; range NULL: none */
     const void *cookie;
 } stk_trace;
 
+/* How boxes or keypoints of an output fit their pictures, as they are filed; of the first ones. */
+typedef struct stk_box_fit {
+    _Atomic uint32_t seen, outside; /* their middles are not in the picture */
+    _Atomic uint32_t shares;        /* all their numbers are within 0..1 */
+    _Atomic int told;
+} stk_box_fit;
+
 typedef struct stk_plan_rows { /* made last, from all the others */
     /* Of a batch, of one whose arrays are on the GPU, and of rows that are made again for the GPU:
      * the same table where nothing differs. */
@@ -161,6 +168,7 @@ typedef struct stk_plan_rows { /* made last, from all the others */
     const stk_kern *kern;
     uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
     stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
+    stk_box_fit *fit;   /* by output: what workers found of those that follow a picture */
     stk_trace trace;
 } stk_plan_rows;
 

@@ -288,6 +288,9 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
 /* As `spec` has type, layout and color, into dst. */
 int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
                       void *dst, stk_error *err);
+/* row_deep.c: the same of a picture of 16 bits. */
+int stk_deep_row(stk_row *x, const stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
+                 void *dst, stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);

@@ -324,10 +324,79 @@ static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, s
     return rc;
 }
 
+/* ---- numbers that are taken for others ---- */
+
+#define FIT_LEAST 8    /* boxes or keypoints, before anything is said of them */
+#define FIT_MOST 1000u /* that are looked at */
+
+/* Once, from the thread that found it: most are not where pictures are, so they would be dropped
+ * without a word. */
+static void say_misfit(const stk_row *x, const stk_like *l, stk_box_fit *fit, uint32_t seen)
+{
+    uint32_t outside = atomic_load_explicit(&fit->outside, memory_order_relaxed),
+             shares = atomic_load_explicit(&fit->shares, memory_order_relaxed);
+    int small = !l->normalized && shares > seen / 2;
+    const char *name = x->plan->chains.out[x->output].name,
+               *what = l->points ? "keypoints" : "boxes";
+
+    if ((!small && outside <= seen / 2) ||
+        atomic_exchange_explicit(&fit->told, 1, memory_order_relaxed))
+        return;
+    if (small)
+        stk_log_line(&x->plan->policy.log, STK_LOG_WARN,
+                     "output %s: %u of the first %u %s have numbers within 0..1, and are taken for "
+                     "pixels: write like(..., normalized=true) if they are shares of the sides",
+                     name, shares, seen, what);
+    else
+        stk_log_line(&x->plan->policy.log, STK_LOG_WARN,
+                     "output %s: %u of the first %u %s are outside their pictures: %s", name,
+                     outside, seen, what,
+                     l->normalized ? "normalized=true takes numbers for shares of the sides; leave "
+                                     "it out if they are pixels"
+                                   : "check format= in like(), and whether they are of pictures of "
+                                     "this size");
+}
+
+/* Look at numbers as they are filed, before they are moved. */
+static void note_fit(const stk_row *x, const stk_value_row *row)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_box_fit *fit = &x->plan->rows.fit[x->output];
+    const follower f = follower_of(x, c);
+    size_t each = c->like->points ? (size_t)row->shape[row->ndim - 1] : 4, n = 1;
+    double w = c->like->normalized ? 1 : f.w, h = c->like->normalized ? 1 : f.h;
+    uint32_t seen = atomic_load_explicit(&fit->seen, memory_order_relaxed), outside = 0, shares = 0;
+
+    if (x->again || seen >= FIT_MOST || atomic_load_explicit(&fit->told, memory_order_relaxed))
+        return;
+    for (uint32_t i = 0; i < row->ndim; i++)
+        n *= (size_t)row->shape[i];
+    n /= each;
+    for (size_t i = 0; i < n; i++) {
+        double v[4] = { get(row, i * each), get(row, i * each + 1) };
+        stk_box b = { v[0], v[1], v[0], v[1], 1 };
+
+        if (!c->like->points) {
+            v[2] = get(row, i * each + 2), v[3] = get(row, i * each + 3);
+            b = box_of(c->like, v);
+        }
+        outside += !(b.x0 + b.x1 >= 0 && b.y0 + b.y1 >= 0 && b.x0 + b.x1 <= 2 * w &&
+                     b.y0 + b.y1 <= 2 * h);
+        shares += b.x0 >= 0 && b.y0 >= 0 && b.x1 <= 1 && b.y1 <= 1 && b.x1 + b.y1 > 0;
+    }
+    atomic_fetch_add_explicit(&fit->outside, outside, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fit->shares, shares, memory_order_relaxed);
+    seen = atomic_fetch_add_explicit(&fit->seen, (uint32_t)n, memory_order_relaxed) + (uint32_t)n;
+    if (seen >= FIT_LEAST)
+        say_misfit(x, c->like, fit, seen);
+}
+
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
 {
     uint8_t *keep = NULL;
 
+    if (!stk_row_chain(x)->keeps && check_row(stk_row_chain(x)->like, row, NULL) == 0)
+        note_fit(x, row);
     STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err)
                                     : follow(x, row, &keep, err));
     if (!keep)

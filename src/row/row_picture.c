@@ -51,24 +51,48 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
     return 0;
 }
 
-/* What a follower sees of its leader's draws: views and warps, sampled its own way. */
-static void follow(const stk_like *l, stk_draws *d)
+/* What is outside a follower's picture: its own fill, which is 0 where like() does not say it; or
+ * its leader's, which means the same in a picture of the same mode. */
+static void follow_fill(const stk_chain *c, uint8_t fill[3])
 {
-    uint32_t fill = l->fill[0] | (uint32_t)l->fill[1] << 8 | (uint32_t)l->fill[2] << 16, n = 0;
+    if (c->like->fill_given || c->spec.mode != c->leader->spec.mode)
+        memcpy(fill, c->like->fill, 3);
+}
+
+static void follow_warp(const stk_chain *c, const stk_action *drawn, stk_action *out)
+{
+    uint32_t was = drawn->v.u[9];
+    uint8_t fill[3] = { (uint8_t)was, (uint8_t)(was >> 8), (uint8_t)(was >> 16) };
+
+    follow_fill(c, fill);
+    *out = *drawn;
+    out->v.u[9] = fill[0] | (uint32_t)fill[1] << 8 | (uint32_t)fill[2] << 16;
+    if (c->like->filter_given && (c->like->filter == STK_NEAREST || drawn->code == STK_ACT_WARP ||
+                                  (c->like->filter & ~STK_FILTER_SHARP) != STK_BICUBIC))
+        out->v.u[8] = c->like->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
+    else if (c->like->filter_given)
+        out->v.u[8] = STK_BICUBIC;
+}
+
+/* What a follower sees of its leader's draws: views and warps, sampled as its leader's are where
+ * like() does not say otherwise. */
+static void follow(const stk_chain *c, stk_draws *d)
+{
+    const stk_like *l = c->like;
+    uint32_t n = 0;
 
     for (uint32_t k = 0, i = 0; k < d->n_views; k++) {
         uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
 
-        d->view[k].filter = l->filter;
+        if (l->filter_given)
+            d->view[k].filter = l->filter;
         if (!d->view[k].border)
-            memcpy(d->view[k].fill, l->fill, sizeof l->fill);
+            follow_fill(c, d->view[k].fill);
         d->from[k] = n;
         for (; i < end; i++) {
-            if (d->action[i].code != STK_ACT_WARP)
+            if (!stk_act_moves(d->action[i].code))
                 continue;
-            d->action[n] = d->action[i];
-            d->action[n].v.u[8] = l->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
-            d->action[n++].v.u[9] = fill;
+            follow_warp(c, &d->action[i], &d->action[n++]);
         }
     }
     d->n_actions = n;
@@ -97,7 +121,7 @@ int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t vi
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     if (c->leader)
-        follow(c->like, d);
+        follow(c, d);
     return 0;
 }
 
@@ -128,6 +152,11 @@ static int decode_need(const picture *p, const stk_decode_request *ask, stk_scra
     if (p->turn != 1 && !stk_scratch_expect(scratch, (size_t)need->w * need->h * 8))
         return stk_fail(err, STK_ENOMEM, "no memory to turn a picture of %ux%u", need->w, need->h);
     STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
+    if (ask->deep && !out->deep)
+        return stk_fail(err, STK_ECORRUPT,
+                        "image(mode=gray16): a %s has 8 bits: write image(mode=gray), or store PNG "
+                        "of 16 bits",
+                        p->decoder->name);
     return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
 }
 
@@ -150,11 +179,20 @@ static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk
            pixels->area.w && as_stored(x, in);
 }
 
+static stk_decode_request ask_of(const stk_row *x)
+{
+    const stk_spec *spec = &stk_row_chain(x)->spec;
+
+    return (stk_decode_request){ .index = spec->mode == STK_MODE_INDEX,
+                                 .deep = spec->mode == STK_MODE_GRAY16,
+                                 .high_byte = spec->high_byte };
+}
+
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
     STK_TRY(stk_picture_draw(x, info, 0, d, err));
-    *ask = (stk_decode_request){ .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    *ask = ask_of(x);
     stk_sample_need(d->view, &ask->need);
     return 0;
 }
@@ -236,6 +274,8 @@ static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d,
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
 
+    if (spec->mode == STK_MODE_GRAY16)
+        return stk_deep_row(x, d, job->pixels, spec, job->dst, err);
     return spec->mode ? sample_one(x, way, spec, d, job, err) : way->sample(x, d, job, err);
 }
 
@@ -253,6 +293,8 @@ int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const 
     static const stk_picture_way tiled = { .sample = stk_tile_sample };
     stk_sample_job job = { .pixels = pixels, .view = stk_draws_last(d), .dst = dst };
 
+    if (spec->mode == STK_MODE_GRAY16)
+        return stk_deep_row(x, d, pixels, spec, dst, err);
     color_of(&job, spec);
     return spec->mode ? sample_one(x, &tiled, spec, d, &job, err)
                       : stk_tile_sample(x, d, &job, err);
@@ -390,7 +432,7 @@ static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
 int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_draws **d,
                            stk_decode_request *ask, stk_error *err)
 {
-    *ask = (stk_decode_request){ .index = stk_row_chain(x)->spec.mode == STK_MODE_INDEX };
+    *ask = ask_of(x);
     STK_TRY(room_for_draws(x, d, err));
     return look_all(x, info, *d, &ask->need, err);
 }

@@ -152,8 +152,8 @@ static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
                         info.height, limit);
     all.w = info.width;
     all.h = info.height;
-    return d->decode(r->decoder[i], &(stk_decode_request){ .need = all }, &r->scratch, &pixels,
-                     err);
+    return d->decode(r->decoder[i], &(stk_decode_request){ .need = all, .high_byte = 1 },
+                     &r->scratch, &pixels, err);
 }
 
 static int no_picture(stk_bytes in, stk_error *err)

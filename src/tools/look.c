@@ -61,7 +61,7 @@ int stk_look_read(stk_decoders *decoders, stk_scratch *scratch, stk_bytes in, ui
 {
     stk_pixels pixels = { 0 };
     const stk_decoder *d;
-    stk_decode_request ask = { 0 };
+    stk_decode_request ask = { .high_byte = 1 };
     void *ctx;
 
     if (stk_decoders_find(decoders, in, &d, &ctx, NULL) != 0)

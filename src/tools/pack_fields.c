@@ -57,6 +57,16 @@ typedef struct maker {
 
 /* ---- planning ---- */
 
+static int has_16_bits(const stk_expr *e)
+{
+    for (uint32_t i = 0; i < e->n_calls; i++)
+        for (uint32_t k = 0; !strcmp(e->call[i].name, "image") && k < e->call[i].n_args; k++)
+            if (e->call[i].arg[k].value[0].type == STK_V_NAME &&
+                !strcmp(e->call[i].arg[k].value[0].text, "gray16"))
+                return 1;
+    return 0;
+}
+
 static int chain_text(stk_pack_field *f, stk_expr *e, stk_error *err)
 {
     int picture = f->encoding.encoder->pictures, typed;
@@ -72,7 +82,9 @@ static int chain_text(stk_pack_field *f, stk_expr *e, stk_error *err)
     e->n_calls++;
     if (len >= CHAIN_MAX - 20)
         return stk_fail(err, STK_ELIMIT, "field %s: the chain is too long", f->name);
-    if (picture && !typed)
+    if (picture && !typed && f->encoding.encoder == &stk_encode_png && has_16_bits(e))
+        memcpy(f->chain + len, " | to(hwc)", sizeof " | to(hwc)");
+    else if (picture && !typed)
         memcpy(f->chain + len, " | to(u8, hwc)", sizeof " | to(u8, hwc)");
     return 0;
 }

@@ -35,7 +35,7 @@ static int decode(const stk_decoder *d, stk_bytes in, const stk_rect *region, st
     need = (stk_rect){ 0, 0, info.width, info.height };
     if (region->w)
         need = *region;
-    rc = d->decode(ctx, &(stk_decode_request){ .need = need }, &scratch, &px, err);
+    rc = d->decode(ctx, &(stk_decode_request){ .need = need, .high_byte = 1 }, &scratch, &px, err);
     if (rc < 0)
         goto done;
     printf("ok %u %u\n", need.w, need.h);

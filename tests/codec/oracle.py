@@ -48,7 +48,10 @@ def pillow(data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+            image = Image.open(io.BytesIO(data))
+            if image.mode.startswith("I;16"):           # the high byte, as of color; convert() would cut off at 255
+                return np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, 2)
+            return np.asarray(image.convert("RGB"))
         except (OSError, SyntaxError, ValueError, EOFError):
             return None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PNG decoder against Pillow: the same pixels as open().convert("RGB"), and errors where Pillow raises."""
+"""The PNG decoder against Pillow: the same pixels as open().convert("RGB"), of 16-bit gray the high byte, and errors where Pillow raises."""
 
 import io
 import os

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pictures_test.c - pictures by way of a device: the same bits as without one, with and without
  * seek points, also where the device can't decode them: progressive, restart intervals, damage. */
+#include "codec/encode.h"
 #include "pictures_testing.h"
 
 #define N PICTURES
@@ -179,6 +180,10 @@ static const char *const pixel_chains[] = {
          "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
     CROP "rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
     CROP "trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    CROP "timm_rand_augment(9, n=4, p=0.9, mstd=0.5, increasing=true, fill=(124, 116, 104)) | "
+         "normalize(imagenet) | random_erasing(0.9, value=color, count=4) | to(f16)",
+    CROP "timm_auto_augment(v0, mstd=200) | timm_rand_augment(6, n=3, p=1, transforms=weights, "
+         "interpolation=bicubic) | to(u8)",
     CROP "rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
          "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
     /* geometry after a change of pixels: mirrored, cut, padded, resized */
@@ -360,6 +365,28 @@ static void one_decode_in_part(void **state)
 
 /* ---- one channel ---- */
 
+/* A PNG of 16 bits, of the size that write_masked() has. */
+static void write_deep(FILE *f, unsigned k)
+{
+    uint32_t w = 50 + k * 7 % 90, h = 40 + k * 11 % 70;
+    stk_encode_in in = {
+        .tensor = { .dtype = STK_U16, .ndim = 3, .shape = { h, w, 1 }, .strides = { w, 1, 1 } }
+    };
+    uint16_t *values = malloc(sizeof *values * w * h);
+    stk_encoding e = { .encoder = &stk_encode_png, .quality = 6 };
+    stk_text out = { 0 };
+    char member[32];
+
+    for (uint32_t i = 0; i < w * h; i++)
+        values[i] = (uint16_t)(i * 40503u + k);
+    in.tensor.data = values;
+    assert_int_equal(stk_encode(&e, &in, &out, NULL), 0);
+    snprintf(member, sizeof member, "%04u.deep", k);
+    tar_member(f, member, out.s, out.len);
+    stk_free(out.s);
+    free(values);
+}
+
 /* Pictures, and beside each a gray one of its size as a mask: values are indices. */
 static void write_masked(const char *name)
 {
@@ -383,6 +410,8 @@ static void write_masked(const char *name)
                                  : "cls");
             tar_member(f, member, mask == 2 ? (const void *)"7" : in.data, mask == 2 ? 1 : in.len);
             free((void *)(uintptr_t)in.data);
+            if (mask == 2 && strstr(stk_build_info(), "libspng none") == NULL)
+                write_deep(f, k);
         }
     tar_end(f);
     fclose(f);
@@ -406,12 +435,21 @@ static void masks_beside_pictures(void **state)
         { "alone",
           "from(mask) | image(mode=index) | resize((20, 31), interpolation=nearest) | to(i32)" },
     };
+    static const stk_output deep[SHARED_OUTPUTS] = {
+        { "image", "from(jpg) | image | random_resized_crop(33, interpolation=bicubic) | "
+                   "rotate(20, fill=(9, 80, 200)) | hue(0.2) | to(f16)" },
+        { "same", "from(jpg) | image | like(image) | normalize(half) | to(f16)" },
+        { "depth", "from(deep) | image(mode=gray16) | like(image) | to(f32)" },
+        { "high", "from(deep) | image(bits=8) | like(image) | to(u8)" },
+    };
     stk_dataset *ds;
     stk_stats s;
 
     (void)state;
     write_masked("m.tar");
     ds = open_tar("m.tar", 1);
+    if (!strstr(stk_build_info(), "libspng none"))
+        same_shared(ds, deep, NULL, 0);
     s = same_shared(ds, one, NULL, 0);
     assert_in_range(s.gpu_jpegs, N / 2, N - 1);
     s = same_shared(ds, two, NULL, 0);
@@ -426,6 +464,7 @@ static void made_by_workers(void **state)
     static const char *const made[] = {
         "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | to(u8)",
         "from(jpg) | image(mode=gray) | resize((20, 31)) | to(f32)",
+        "from(jpg) | image | random_resized_crop(33) | timm_augmix(6) | normalize(half) | to(f16)",
     };
 
     (void)state;

@@ -155,6 +155,10 @@ PIXEL_CHAINS = [
     "one_of(solarize(100, p=1), equalize(p=1), invert(p=1) | sharpness(2, p=1)) | to(f16)",
     "random_resized_crop(48) | rand_augment(3, 15) | normalize(imagenet) | random_erasing(p=0.25) | to(f16)",
     "random_resized_crop(48) | trivial_augment(interpolation=bilinear) | auto_augment | to(u8)",
+    "random_resized_crop(48, interpolation=random) | hflip | timm_rand_augment(9, mstd=0.5, increasing=true, fill=(124, 116, 104)) | normalize(imagenet) | "
+    "random_erasing(0.5, value=color, count=3) | to(f16)",
+    "random_resized_crop(56, interpolation=random) | timm_rand_augment(14, n=4, p=0.9, mmax=20, interpolation=bicubic) | timm_rand_augment(8, n=3, p=1, transforms=weights) | to(u8)",
+    "random_resized_crop(47) | timm_auto_augment(v0, mstd=1) | timm_auto_augment(originalr, mstd=200, interpolation=bilinear) | to(u8, hwc)",
     "random_resized_crop(64) | rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
     "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
     "random_resized_crop(48) | color_jitter(0.4, 0.4, 0.4, 0.1) | hflip | vflip | to(f16)",

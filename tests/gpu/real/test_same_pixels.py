@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """device="cuda" gives the pixels of device="cpu", bit for bit: every kind of picture, chain, type and layout."""
 
+import numpy as np
 import on_gpu
 import pytest
 import stoker
 from on_gpu import bits, options
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 
@@ -20,6 +22,7 @@ CHAINS = [
     "resize(70) | center_crop(64) | normalize(clip) | to(f16)",
     "resize((50, 40)) | hflip(p=1) | to(f32, scale=false)",
     "center_crop(90) | to(u8)",
+    "random_resized_crop(47) | timm_augmix(6) | normalize(half) | to(f16)",      # made by workers
 ]
 
 
@@ -139,12 +142,19 @@ def mask(seed, w, h):
     {"gray": "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | normalize(half) | to(f16)",
      "index": "from(png) | image(mode=index) | resize((31, 20), interpolation=nearest) | to(i32)"},
     {"gray": "from(jpg) | image(mode=gray) | views(3) | random_resized_crop(33) | to(u8)"},
+    {"image": "from(jpg) | image | random_resized_crop(40, interpolation=bicubic) | rotate(20) | color_jitter(0.4) | to(u8)",
+     "same": "from(jpg) | image | like(image) | to(u8)", "smooth": "from(jpg) | image | like(image, interpolation=bilinear, fill=(1, 2, 3)) | normalize(half) | to(f16)",
+     "depth": "from(deep) | image(mode=gray16) | like(image) | to(f32)", "number": "from(deep) | image(mode=gray16) | like(image, interpolation=nearest) | to(i64)"},
+    {"image": "from(jpg) | image | views(2) | random_crop(32, padding=8, fill=(9, 8, 7)) | affine(20, interpolation=bilinear, fill=99) | to(u8)",
+     "same": "from(jpg) | image | like(image) | to(u8)", "depth": "from(deep) | image(mode=gray16) | like(image)", "eight": "from(deep) | image(bits=8) | like(image) | to(u8)"},
 ])
 def test_one_channel(tmp_path, fields):
-    members = []
+    members, rng = [], np.random.default_rng(on_gpu.SEED)
     for i in range(40):
         w, h = 60 + i * 7 % 100, 50 + i * 11 % 90
-        members += [(f"{i:03d}.jpg", on_gpu.encoded(on_gpu.photo(i, w, h), quality=85)), (f"{i:03d}.png", mask(i, w, h))]
+        deep = Image.fromarray(rng.integers(0, 65536, (h, w), dtype=np.uint16))
+        members += [(f"{i:03d}.jpg", on_gpu.encoded(on_gpu.photo(i, w, h), quality=85)), (f"{i:03d}.png", mask(i, w, h)),
+                    (f"{i:03d}.deep", on_gpu.encoded(deep, "PNG"))]
     tar = str(on_gpu.write_tar(tmp_path / "masks.tar", members))
     for lane in ("gpu", "cpu"):
         compare(tar, fields, decode=lane, epochs=2)
