@@ -18,6 +18,7 @@
 #include "codec/codec.h"
 #include "format/format.h"
 #include "op/view.h"
+#include "source/pairs.h"
 #include "source/source.h"
 
 #define KINDS (STK_PLUGIN_OP + 1)

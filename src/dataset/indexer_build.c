@@ -22,6 +22,7 @@
 #include "dataset/kinds.h"
 #include "base/jobs.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 
 #define MAX_OLD 1024u /* parts of an index are as many */
 #define PROGRESS_EVERY_NS 50000000u
@@ -268,7 +269,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
 {
     scan_progress p = { b, 0 };
     stk_file_info now = { 0 };
-    int folder = stk_folder_path(f) != NULL, rc;
+    int folder = stk_folder_path(f) != NULL, pairs = stk_is_pairs(b->x->names.name[i]), rc;
 
     if (folder) { /* info borrows the etag */
         STK_TRY(state_of(f, &b->info[i], err));
@@ -282,7 +283,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
         return stk_fail(err, STK_ECLOSED, "stopped by the caller");
     if (rc < 0)
         return rc;
-    if (folder)
+    if (folder || pairs)
         info->size = p.seen;
     else
         STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));

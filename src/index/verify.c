@@ -11,6 +11,7 @@
 #include "format/format.h"
 #include "index/part.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 
 static int print_row(const stk_index *ix, uint64_t id, idx_print *p, uint64_t *hash, stk_error *err)
 {
@@ -154,11 +155,15 @@ int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f)
     listing l = { { .sample = was_or_new }, ix, 0, 0, 0 };
     stk_shard_info was;
 
-    if (!stk_folder_path(f) || stk_index_shard(ix, shard, &was, NULL) < 0)
+    const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
+
+    if (!format || stk_index_shard(ix, shard, &was, NULL) < 0 ||
+        !(stk_folder_path(f) || stk_is_pairs(was.name)))
         return 0;
+    l.scan.name = was.name;
     l.at = was.first;
     l.end = was.first + was.samples;
-    return stk_format_folder.index(f, 0, &l.scan, NULL) == 0 && !l.other && l.at == l.end;
+    return format->index(f, 0, &l.scan, NULL) == 0 && !l.other && l.at == l.end;
 }
 
 /* ---- all members again ---- */
@@ -256,6 +261,19 @@ static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file
                     "reindex=\"auto\"))");
 }
 
+/* Times of folders change with any file in them: the samples decide. */
+static int check_pairs(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
+{
+    int rc = same_members(ix, was, f, err);
+
+    return rc != STK_ESTALE
+               ? rc
+               : stk_fail(err, rc,
+                          "files were added, removed or renamed in these folders since they were "
+                          "indexed; run: stoker index \"pairs://...\" (where files are only "
+                          "added: open(..., reindex=\"auto\"))");
+}
+
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err)
 {
@@ -268,6 +286,8 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
         *info = now;
     if (stk_folder_path(f))
         return check_folder(ix, &was, f, &now, err);
+    if (stk_is_pairs(was.name))
+        return strcmp(was.etag, now.etag) ? check_pairs(ix, &was, f, err) : 0;
     if (now.size != was.size)
         return stk_fail(err, STK_ESTALE,
                         "shard has %" PRIu64 " bytes, the index was made from %" PRIu64

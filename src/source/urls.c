@@ -21,6 +21,7 @@
 #include "source/braces.h"
 #include "base/registry.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 #include "source/shard_list.h"
 #include "source/shared_list.h"
 #include "source/remote.h"
@@ -334,6 +335,8 @@ static int add_remote(const char *name, stk_names *out, stk_error *err)
     const stk_source *s = stk_registry_source(name);
     const char *rest = strstr(name, "://") + 3;
 
+    if (stk_is_pairs(name))
+        return stk_pairs_resolve(name, out, err);
     if (!strncmp(name, "http://", 7) || !strncmp(name, "https://", 8))
         return add_web(name, out, err);
     if (s && s->list && (strpbrk(rest, "*?[") || name[strlen(name) - 1] == '/'))

@@ -177,8 +177,9 @@ static int is_picture_name(const char *name)
 
 static int is_made(const maker *m, const char *name)
 {
+    const char *file = stk_pack_file_field(m->p);
     int image = m->p->name ? is_picture_name(name)
-                           : !strcmp(name, "image") && stk_pack_is_folder(m->p);
+                           : file && !strcmp(name, file);
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))
@@ -416,7 +417,7 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
     stk_bytes key = stk_pack_key(m->p, id, number);
     int rc = parts ? 0 : stk_fail_nomem(err, row->n * sizeof *parts);
 
-    stk_pack_name_picture(m->p, &key, NULL, suffix);
+    stk_pack_name_file(m->p, &key, NULL, suffix);
     for (uint32_t i = 0; rc == 0 && i < row->n; i++) {
         const member *x = &b->member[row->first + i];
 

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.c - several folders as one shard.  Its version is made of the times of all directories at
+ * and below them; nothing can be read from it: its samples name files. */
+#include "source/pairs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "source/folder.h"
+
+typedef struct pairs_file {
+    stk_file base;
+    stk_pairs what;
+} pairs_file;
+
+int stk_is_pairs(const char *url)
+{
+    return !strncmp(url, STK_PAIRS_SCHEME, strlen(STK_PAIRS_SCHEME));
+}
+
+void stk_pairs_fini(stk_pairs *p)
+{
+    stk_names_fini(&p->field);
+    stk_names_fini(&p->folder);
+}
+
+/* ---- the address ---- */
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+}
+
+static int put_plain(stk_text *t, const char *s, size_t len, stk_error *err)
+{
+    t->len = 0;
+    STK_TRY(stk_text_put(t, "", 0, err));
+    for (size_t i = 0; i < len; i++) {
+        char c = s[i];
+
+        if (c == '%' && i + 2 < len && digit(s[i + 1]) >= 0 && digit(s[i + 2]) >= 0) {
+            c = (char)(digit(s[i + 1]) * 16 + digit(s[i + 2]));
+            i += 2;
+        }
+        if (!c)
+            return stk_fail(err, STK_EINVAL, "a folder's name has a null character");
+        STK_TRY(stk_text_put(t, &c, 1, err));
+    }
+    return 0;
+}
+
+static int put_escaped(stk_text *t, const char *s, stk_error *err)
+{
+    for (; *s; s++) {
+        char code[8];
+        int plain = !strchr("%&={}[]*?$:\\", *s),
+            n = plain ? 1 : snprintf(code, sizeof code, "%%%02X", (unsigned)(unsigned char)*s);
+
+        STK_TRY(stk_text_put(t, plain ? s : code, (size_t)n, err));
+    }
+    return 0;
+}
+
+static int add_folder(stk_pairs *out, stk_text *path, stk_error *err)
+{
+    char cwd[4096] = "";
+    stk_text whole = { 0 };
+    int rc = 0;
+
+    while (path->len > 1 && path->s[path->len - 1] == '/')
+        path->s[--path->len] = 0;
+    if (!path->len)
+        return stk_fail(err, STK_EINVAL, "pairs://: a folder has no name: write "
+                                         "pairs://image=images&mask=masks");
+    if (path->s[0] != '/' && !getcwd(cwd, sizeof cwd))
+        return stk_fail(err, STK_EIO, "the current folder has no name: %s", strerror(errno));
+    if (cwd[0]) {
+        rc = stk_text_put(&whole, cwd, strlen(cwd), err);
+        if (rc == 0)
+            rc = stk_text_put(&whole, "/", 1, err);
+    }
+    if (rc == 0)
+        rc = stk_text_put(&whole, path->s, path->len, err);
+    if (rc == 0)
+        rc = stk_names_add(&out->folder, whole.s, whole.len, err);
+    stk_free(whole.s);
+    return rc;
+}
+
+static int take_missing(stk_pairs *out, const char *word, stk_error *err)
+{
+    static const char *const words[] = { "error", "drop", "keep" };
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(word, words[i])) {
+            out->missing = (stk_missing)i;
+            return 0;
+        }
+    return stk_fail(err, STK_EINVAL, "missing is error, drop or keep, not \"%.40s\"", word);
+}
+
+static int take_item(stk_pairs *out, const char *s, size_t len, stk_text *text, stk_error *err)
+{
+    const char *mark = memchr(s, '=', len);
+    size_t name = mark ? (size_t)(mark - s) : 0, from = mark ? name + 1 : 0;
+
+    if (name == 7 && !memcmp(s, "missing", 7)) {
+        STK_TRY(put_plain(text, s + from, len - from, err));
+        return take_missing(out, text->s, err);
+    }
+    if (out->folder.n == STK_PAIRS_MAX)
+        return stk_fail(err, STK_ELIMIT, "more than %d folders", STK_PAIRS_MAX);
+    STK_TRY(put_plain(text, s, name, err));
+    for (size_t i = 0; i < out->field.n; i++)
+        if (!strcmp(out->field.name[i], text->s))
+            return stk_fail(err, STK_EINVAL, "pairs://: the field \"%.60s\" is there twice",
+                            text->s);
+    STK_TRY(stk_names_add(&out->field, text->s, text->len, err));
+    STK_TRY(put_plain(text, s + from, len - from, err));
+    return add_folder(out, text, err);
+}
+
+int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err)
+{
+    const char *at = url + strlen(STK_PAIRS_SCHEME);
+    stk_text text = { 0 };
+    int rc = 0;
+
+    while (rc == 0 && *at) {
+        size_t len = strcspn(at, "&");
+
+        rc = take_item(out, at, len, &text, err);
+        at += len;
+        at += *at == '&';
+    }
+    stk_free(text.s);
+    for (size_t i = 0; rc == 0 && i < out->field.n; i++)
+        if (!out->field.name[i][0] && out->field.n > 1)
+            rc = stk_fail(err, STK_EINVAL, "pairs://: of several folders each is a field: write "
+                                           "pairs://image=images&mask=masks");
+    if (rc == 0 && !out->folder.n)
+        rc = stk_fail(err, STK_EINVAL, "pairs:// names no folder");
+    return rc;
+}
+
+int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err)
+{
+    static const char *const missing[] = { "", "&missing=drop", "&missing=keep" };
+    stk_pairs p = { 0 };
+    stk_text t = { 0 };
+    int rc = stk_pairs_parse(url, &p, err);
+
+    if (rc == 0)
+        rc = stk_text_put(&t, STK_PAIRS_SCHEME, strlen(STK_PAIRS_SCHEME), err);
+    for (size_t i = 0; rc == 0 && i < p.folder.n; i++) {
+        if (i)
+            rc = stk_text_put(&t, "&", 1, err);
+        if (rc == 0)
+            rc = put_escaped(&t, p.field.name[i], err);
+        if (rc == 0 && p.field.name[i][0])
+            rc = stk_text_put(&t, "=", 1, err);
+        if (rc == 0)
+            rc = put_escaped(&t, p.folder.name[i], err);
+    }
+    if (rc == 0)
+        rc = stk_text_put(&t, missing[p.missing], strlen(missing[p.missing]), err);
+    if (rc == 0)
+        rc = stk_names_add(out, t.s, t.len, err);
+    stk_free(t.s);
+    stk_pairs_fini(&p);
+    return rc;
+}
+
+/* ---- the file ---- */
+
+static int folder_version(const char *path, uint64_t *hash, stk_error *err)
+{
+    stk_text name = { 0 };
+    stk_file_info info = { 0 };
+    stk_file *f = NULL;
+    int rc = stk_text_put(&name, path, strlen(path), err);
+
+    if (rc == 0)
+        rc = stk_text_put(&name, "/", 1, err);
+    if (rc == 0)
+        rc = stk_folder_open(name.s, &f, err);
+    if (rc == 0)
+        rc = stk_folder_state(f, &info, err);
+    *hash = stk_hash64(*hash, &info.mtime_ns, sizeof info.mtime_ns);
+    *hash = stk_hash64(*hash, info.etag, strlen(info.etag));
+    stk_file_close(&f);
+    stk_free(name.s);
+    return rc;
+}
+
+static int pairs_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
+{
+    const stk_pairs *p = &((pairs_file *)f)->what;
+    uint64_t hash = p->folder.n;
+
+    (void)wait;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < p->folder.n; i++)
+        STK_TRY(folder_version(p->folder.name[i], &hash, err));
+    snprintf(out->etag, sizeof out->etag, "%016" PRIx64, hash);
+    return 0;
+}
+
+static int pairs_read(stk_file *f, stk_io *io)
+{
+    (void)f;
+    io->got = 0;
+    io->sys = EISDIR;
+    return io->rc = STK_EIO;
+}
+
+static void pairs_close(stk_file *f)
+{
+    stk_pairs_fini(&((pairs_file *)f)->what);
+    stk_free(f);
+}
+
+static int pairs_open(const stk_open_info *o, stk_file **out, stk_error *err)
+{
+    pairs_file *f = STK_NEW(pairs_file);
+    int rc;
+
+    *out = NULL;
+    if (!f)
+        return stk_fail_nomem(err, sizeof *f);
+    f->base.source = &stk_source_pairs;
+    rc = stk_pairs_parse(o->url, &f->what, err);
+    if (rc < 0)
+        pairs_close(&f->base);
+    else
+        *out = &f->base;
+    return rc;
+}
+
+const stk_source stk_source_pairs = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
+    .name = "pairs",
+    .help = "folders of this machine whose files belong together by their names",
+    .scheme = "pairs",
+    .open = pairs_open,
+    .ready = pairs_ready,
+    .read = pairs_read,
+    .close = pairs_close,
+};

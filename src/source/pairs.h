@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pairs.h - folders whose files belong together by their names, as one shard:
+ * pairs://image=/data/images&mask=/data/masks, or pairs:///data/photos for the files of one folder.
+ *
+ * &missing=drop or keep says what becomes of a name that some folder lacks; otherwise that is an
+ * error.  "%", "&" and "=" in names are written %25, %26 and %3D, as is any other byte that
+ * patterns of names would take for theirs. */
+#ifndef STOKER_SOURCE_PAIRS_H
+#define STOKER_SOURCE_PAIRS_H
+
+#include "source/source.h"
+
+#define STK_PAIRS_SCHEME "pairs://"
+#define STK_PAIRS_MAX 64 /* folders */
+
+extern const stk_source stk_source_pairs;
+
+typedef enum stk_missing { STK_MISSING_ERROR, STK_MISSING_DROP, STK_MISSING_KEEP } stk_missing;
+
+typedef struct stk_pairs { /* init with zeros, end with fini */
+    stk_names field;       /* of each folder; "": its files are fields by their suffix */
+    stk_names folder;      /* absolute */
+    stk_missing missing;
+} stk_pairs;
+
+int stk_is_pairs(const char *url);
+int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err);
+void stk_pairs_fini(stk_pairs *p);
+/* The address with absolute folders, by which the index is found. */
+int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err);
+
+#endif
