@@ -18,7 +18,7 @@ from ._arrays import note_stream, prepare, torch_or_none
 from ._tuples import Tuples, as_tuple
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
+from .errors import Batched, ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
 from .mixing import Mix
 from .store import Store
 
@@ -112,7 +112,7 @@ class _Epoch(_stoker.Giver):
         return len(self._loader)
 
 
-class Loader(Whole):
+class Loader(Batched, Whole):
     """Batches from shards, one epoch a loop.
 
         loader = stoker.Loader("train-{000..099}.tar", batch_size=256, shuffle=True, fields={

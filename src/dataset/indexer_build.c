@@ -343,6 +343,26 @@ static int format_by_name(stk_indexer *x, stk_error *err)
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Files that people have and that are no shards: what to do with them. */
+static int no_format(const char *name, int several, stk_error *err)
+{
+    const char *end = strrchr(name, '.');
+
+    if (stk_is_picture(name))
+        return stk_fail(err, STK_ECORRUPT,
+                        "%s: open the folder, or a manifest of them: a .csv or .jsonl file with a "
+                        "column path, whose chain is from(path) | open | image",
+                        several ? "pictures are no shards" : "a picture is no shard");
+    if (end && strlen(end) < 12 && !strchr(end, '/') && strcmp(end, ".tar") != 0)
+        return stk_fail(err, STK_ECORRUPT,
+                        "%s files are no shards. Files of any kind are handed out by a manifest (a "
+                        ".csv or .jsonl file with a column path): from(path) | open | bytes, in "
+                        "Python with .call(function) to decode them; or pack what they hold",
+                        end);
+    return stk_fail(err, STK_ECORRUPT,
+                    "no format knows this shard by its name or first bytes; is it a tar file?");
+}
+
 /* By the first shard's name and head: the format that is surest of it. */
 static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
 {
@@ -368,9 +388,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         rc = stk_kind_meant(&name, 1, &(stk_dataset_options){ 0 })
                  ? stk_fail(err, STK_ENOTSUP,
                             "token files and arrays need no index: open them as they are")
-                 : stk_fail(err, STK_ECORRUPT,
-                            "no format knows this shard by its name or first bytes; is it a tar "
-                            "file?");
+                 : no_format(name, x->names.n > 1, err);
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
