@@ -51,6 +51,16 @@ def one(folder: Any, missing: Any = None) -> list[bytes]:
     return [b"pairs://" + _absolute(folder) + _ending(missing)]
 
 
+def annotations(files: Any, images: Any) -> list[bytes]:
+    """Annotation files with the folder of their pictures as addresses."""
+    several = files if isinstance(files, (list, tuple)) else [files]
+    if not several or not all(isinstance(f, (str, bytes, os.PathLike)) and os.fsencode(f).endswith(b".json") for f in several):
+        invalid(f"images= is the folder of the pictures of COCO's annotation files (.json), not of {shown(files)}")
+    if not _is_folder(images):
+        invalid(f"images= must be the folder of the pictures, not {shown(images)}")
+    return [b"coco://" + _absolute(f) + b"&images=" + _absolute(images) for f in several]
+
+
 def _kinds(chain: Any) -> set[str]:
     """The kinds of pictures that a chain names in from()."""
     found = re.match(r"\s*from\(([^()]*)\)", str(chain))

@@ -61,7 +61,7 @@ def _named(urls: Any, fields: Any, pairs: Any, missing: Any, images: Any) -> Any
     """The address that dicts of folders, pairs= and images= stand for; other data as it is."""
     if pairs is not None:
         _options.flag("pairs", pairs)
-    found = _pairs.folders(urls, missing)
+    found = _pairs.folders(urls, missing) if images is None else _pairs.annotations(urls, images)
     if found is None and (pairs or pairs is None and _pairs.implied(urls, fields)):
         found = _pairs.one(urls, missing)
     if found is None and missing is not None:
@@ -338,6 +338,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     pairs: True: files of one name in one folder, 1.jpg beside 1.png, are one sample, and their suffixes are its fields;
         None: where `fields` name pictures of different kinds, from(jpg) and from(png)
+    images: of COCO's annotation files (instances_train2017.json): the folder of their pictures; None: beside them, or as COCO has it
     missing: of pairs: "error" where a name lacks a file, "drop" such names, or "keep" them as they are
 
     store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)

@@ -6,9 +6,13 @@
  * when the index was made and are hashed again: a few dozen small reads, whatever the size of the
  * shard.  Then the format goes through the whole shard once more, as when it was indexed, and every
  * key, name, place and size must be what the index says. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/hash.h"
 #include "base/registry.h"
 #include "format/format.h"
+#include "index/layout.h"
 #include "index/part.h"
 #include "source/folder.h"
 #include "source/pairs.h"
@@ -216,10 +220,24 @@ static int walk_progress(stk_scan *scan, uint64_t offset)
     return 0;
 }
 
+/* The shard's absolute name: an index beside the data is in ROOT/.stoker, and names are relative to
+ * ROOT. */
+static const char *whole_name(const stk_index *ix, const char *name, char *buf, size_t size)
+{
+    size_t len = ix->path ? strlen(ix->path) : 0;
+
+    if (name[0] == '/' || strstr(name, "://"))
+        return name;
+    for (int up = 2; len && up; len--)
+        up -= ix->path[len - 1] == '/';
+    return snprintf(buf, size, "%.*s/%s", (int)len, ix->path, name) < (int)size ? buf : name;
+}
+
 static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
 {
+    char name[4096];
     const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
-    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress, .name = was->name },
+    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress },
                .ix = ix,
                .was = was };
     stk_error why = { 0 };
@@ -227,6 +245,7 @@ static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file
 
     if (!format)
         return 0;
+    w.scan.name = whole_name(ix, was->name, name, sizeof name);
     rc = format->index(f, was->size, &w.scan, &why);
     if (rc < 0 && (rc == STK_ESTALE || rc == STK_ENOMEM || rc == STK_EIO)) {
         if (err)

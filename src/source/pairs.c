@@ -23,6 +23,11 @@ int stk_is_pairs(const char *url)
     return !strncmp(url, STK_PAIRS_SCHEME, strlen(STK_PAIRS_SCHEME));
 }
 
+int stk_is_coco(const char *url)
+{
+    return !strncmp(url, STK_COCO_SCHEME, strlen(STK_COCO_SCHEME));
+}
+
 void stk_pairs_fini(stk_pairs *p)
 {
     stk_names_fini(&p->field);
@@ -78,8 +83,8 @@ static int add_folder(stk_pairs *out, stk_text *path, stk_error *err)
     while (path->len > 1 && path->s[path->len - 1] == '/')
         path->s[--path->len] = 0;
     if (!path->len)
-        return stk_fail(err, STK_EINVAL, "pairs://: a folder has no name: write "
-                                         "pairs://image=images&mask=masks");
+        return stk_fail(err, STK_EINVAL, "an address has no name in it: write "
+                                         "pairs://image=images&mask=masks, coco://FILE&images=DIR");
     if (path->s[0] != '/' && !getcwd(cwd, sizeof cwd))
         return stk_fail(err, STK_EIO, "the current folder has no name: %s", strerror(errno));
     if (cwd[0]) {
@@ -130,7 +135,7 @@ static int take_item(stk_pairs *out, const char *s, size_t len, stk_text *text, 
 
 int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err)
 {
-    const char *at = url + strlen(STK_PAIRS_SCHEME);
+    const char *at = strstr(url, "://") + 3;
     stk_text text = { 0 };
     int rc = 0;
 
@@ -143,7 +148,7 @@ int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err)
     }
     stk_free(text.s);
     for (size_t i = 0; rc == 0 && i < out->field.n; i++)
-        if (!out->field.name[i][0] && out->field.n > 1)
+        if (!out->field.name[i][0] && out->field.n > 1 && !stk_is_coco(url))
             rc = stk_fail(err, STK_EINVAL, "pairs://: of several folders each is a field: write "
                                            "pairs://image=images&mask=masks");
     if (rc == 0 && !out->folder.n)
@@ -159,7 +164,7 @@ int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err)
     int rc = stk_pairs_parse(url, &p, err);
 
     if (rc == 0)
-        rc = stk_text_put(&t, STK_PAIRS_SCHEME, strlen(STK_PAIRS_SCHEME), err);
+        rc = stk_text_put(&t, url, (size_t)(strstr(url, "://") + 3 - url), err);
     for (size_t i = 0; rc == 0 && i < p.folder.n; i++) {
         if (i)
             rc = stk_text_put(&t, "&", 1, err);
@@ -176,6 +181,45 @@ int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err)
         rc = stk_names_add(out, t.s, t.len, err);
     stk_free(t.s);
     stk_pairs_fini(&p);
+    return rc;
+}
+
+int stk_coco_file(const char *shard, stk_text *file, stk_text *images, stk_error *err)
+{
+    stk_pairs p = { 0 };
+    int rc;
+
+    file->len = images->len = 0;
+    STK_TRY(stk_text_put(images, "", 0, err));
+    if (!stk_is_coco(shard))
+        return stk_text_put(file, shard, strlen(shard), err);
+    rc = stk_pairs_parse(shard, &p, err);
+    for (size_t i = 0; rc == 0 && i < p.folder.n; i++) {
+        const char *field = p.field.name[i];
+
+        if (*field && strcmp(field, "images") != 0)
+            rc = stk_fail(err, STK_EINVAL, "coco://FILE&images=FOLDER has no \"%.40s\"", field);
+        else
+            rc = stk_text_put(*field ? images : file, p.folder.name[i], strlen(p.folder.name[i]),
+                              err);
+    }
+    stk_pairs_fini(&p);
+    return rc == 0 && !file->len
+               ? stk_fail(err, STK_EINVAL, "coco:// names no annotation file: write "
+                                           "coco://FILE&images=FOLDER")
+               : rc;
+}
+
+static int coco_open(const stk_open_info *o, stk_file **out, stk_error *err)
+{
+    stk_text file = { 0 }, images = { 0 };
+    int rc = stk_coco_file(o->url, &file, &images, err);
+
+    *out = NULL;
+    if (rc == 0)
+        rc = stk_source_local.open(STK_URL(file.s, NULL), out, err);
+    stk_free(file.s);
+    stk_free(images.s);
     return rc;
 }
 
@@ -244,6 +288,19 @@ static int pairs_open(const stk_open_info *o, stk_file **out, stk_error *err)
         *out = &f->base;
     return rc;
 }
+
+/* coco_open() gives a local file: these are never called. */
+const stk_source stk_source_coco = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
+    .name = "coco",
+    .help = "an annotation file of this machine, and the folder of its pictures",
+    .scheme = "coco",
+    .open = coco_open,
+    .ready = pairs_ready,
+    .read = pairs_read,
+    .close = pairs_close,
+};
 
 const stk_source stk_source_pairs = {
     .abi = STK_PLUGIN_ABI,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pairs.h - folders whose files belong together by their names, as one shard:
- * pairs://image=/data/images&mask=/data/masks, or pairs:///data/photos for the files of one folder.
+ * pairs://image=/data/images&mask=/data/masks, or pairs:///data/photos for the files of one folder;
+ * and an annotation file with the folder of its pictures: coco:///data/train.json&images=/data/photos.
  *
  * &missing=drop or keep says what becomes of a name that some folder lacks; otherwise that is an
  * error.  "%", "&" and "=" in names are written %25, %26 and %3D, as is any other byte that
@@ -8,12 +9,16 @@
 #ifndef STOKER_SOURCE_PAIRS_H
 #define STOKER_SOURCE_PAIRS_H
 
+#include "base/text.h"
 #include "source/source.h"
 
 #define STK_PAIRS_SCHEME "pairs://"
 #define STK_PAIRS_MAX 64 /* folders */
 
+#define STK_COCO_SCHEME "coco://"
+
 extern const stk_source stk_source_pairs;
+extern const stk_source stk_source_coco; /* the annotation file itself */
 
 typedef enum stk_missing { STK_MISSING_ERROR, STK_MISSING_DROP, STK_MISSING_KEEP } stk_missing;
 
@@ -24,8 +29,12 @@ typedef struct stk_pairs { /* init with zeros, end with fini */
 } stk_pairs;
 
 int stk_is_pairs(const char *url);
+int stk_is_coco(const char *url);
 int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err);
 void stk_pairs_fini(stk_pairs *p);
+/* The annotation file, and the folder of its pictures, "" where the name of the shard says none; of
+ * a plain path that path. */
+int stk_coco_file(const char *shard, stk_text *file, stk_text *images, stk_error *err);
 /* The address with absolute folders, by which the index is found. */
 int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err);
 

@@ -335,8 +335,6 @@ static int add_remote(const char *name, stk_names *out, stk_error *err)
     const stk_source *s = stk_registry_source(name);
     const char *rest = strstr(name, "://") + 3;
 
-    if (stk_is_pairs(name))
-        return stk_pairs_resolve(name, out, err);
     if (!strncmp(name, "http://", 7) || !strncmp(name, "https://", 8))
         return add_web(name, out, err);
     if (s && s->list && (strpbrk(rest, "*?[") || name[strlen(name) - 1] == '/'))
@@ -353,6 +351,8 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
 
     if (!strncmp(name, "file://", 7))
         name += 7; /* one spelling for local files: the index is found by it */
+    if (stk_is_pairs(name) || stk_is_coco(name))
+        return stk_pairs_resolve(name, out, err);
     rc = stk_shard_list_add(name, out, err);
     if (rc != STK_END)
         return rc;
