@@ -16,6 +16,7 @@
 #include "base/lock.h"
 #include "base/table.h"
 #include "codec/codec.h"
+#include "data/data.h"
 #include "format/annotated.h"
 #include "format/format.h"
 #include "op/view.h"

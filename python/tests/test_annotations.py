@@ -242,3 +242,82 @@ def test_regions_that_are_no_regions(tmp_path):
         for chain in ("from(masks) | masks", "from(masks) | image(mode=index)"):
             with pytest.raises(stoker.StokerError):
                 stoker.open(tmp_path / f"{k}.json", {"x": chain})[0]
+
+
+# ---- Pascal VOC and YOLO ---------------------------------------------------------------------------------
+
+OBJECT = ("<object><name>{name}</name><pose>Left</pose><truncated>{t}</truncated><difficult>{d}</difficult><bndbox><xmin>{b[0]}</xmin><ymin>{b[1]}</ymin>"
+          "<xmax>{b[2]}</xmax><ymax>{b[3]}</ymax></bndbox><part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></part></object>")
+
+
+def make_voc(root, names=("person", "cat", "aeroplane")):
+    for folder in ("Annotations", "JPEGImages", "ImageSets/Main", "SegmentationClass"):
+        (root / folder).mkdir(parents=True)
+    made = {}
+    for i in range(6):
+        key = f"2008_{i:06d}"
+        objects = [{"name": names[(i + k) % len(names)], "t": k % 2, "d": i % 2, "b": [1 + i, 2, 10 + k, 12.5]} for k in range(i % 4)]
+        Image.fromarray(np.full((20, 30, 3), 9 * i, np.uint8)).save(root / f"JPEGImages/{key}.jpg")
+        if i % 2:
+            Image.fromarray(np.full((20, 30), i, np.uint8)).save(root / f"SegmentationClass/{key}.png")
+        (root / f"Annotations/{key}.xml").write_text(
+            f"<annotation>\n<folder>VOC</folder><filename>{key}.jpg</filename><size><width>30</width><height> 20 </height><depth>3</depth></size>"
+            + "".join(OBJECT.format(**o) for o in objects) + "</annotation>")
+        made[key] = objects
+    (root / "ImageSets/Main/train.txt").write_text("".join(f"{k}\n" for k in made))
+    (root / "ImageSets/Main/cat_val.txt").write_text("".join(f"{k}  -1\r\n" for k in list(made)[:3]))
+    return made
+
+
+@pytest.mark.asan
+def test_voc_folders(tmp_path):
+    made = make_voc(tmp_path / "VOC2012")
+    ds = stoker.open(tmp_path / "VOC2012/ImageSets/Main/train.txt")
+    assert len(ds.classes) == 20 and ds.classes[0] == "aeroplane" and [s["__key__"] for s in ds] == list(made)
+    for sample in ds:
+        objects = made[sample["__key__"]]
+        assert json.loads(sample["boxes"]) == [[o["b"][0] - 1, o["b"][1] - 1, o["b"][2], o["b"][3]] for o in objects]
+        assert [ds.classes[n] for n in json.loads(sample["labels"])] == [o["name"] for o in objects]
+        assert json.loads(sample["difficult"]) == [o["d"] for o in objects] and json.loads(sample["truncated"]) == [o["t"] for o in objects]
+        assert (sample["width"], sample["height"]) == (b"30", b"20") and ("class_mask" in sample) == bool(int(sample["__key__"][-1]) % 2)
+    assert len(stoker.open(str(tmp_path / "VOC2012/ImageSets/Main/cat_val.txt"))) == 3
+    chains = {"image": "image | resize((10, 15))", "boxes": "floats(shape=(-1, 4)) | like(image)", "labels": "ints | like(boxes)"}
+    assert sum(len(x) for b in stoker.Loader(ds, chains, batch_size=2, collate={"boxes": "list", "labels": "list"}) for x in b["boxes"]) > 3
+    xml = tmp_path / "VOC2012/Annotations/2008_000001.xml"
+    xml.write_text(xml.read_text().replace("<xmax>10</xmax>", "<xmax>11</xmax>"))      # labels that were corrected are noticed
+    with pytest.raises(stoker.StokerError, match="renamed or changed in these folders"):
+        stoker.open(tmp_path / "VOC2012/ImageSets/Main/train.txt")
+    (tmp_path / "VOC2012/ImageSets/Main/other.txt").write_text("2008_000000\nnothing\n../x\n")
+    with pytest.raises(stoker.StokerError, match="not below its folder|1 of 2 names have no picture"):
+        stoker.open(tmp_path / "VOC2012/ImageSets/Main/other.txt")
+    make_voc(tmp_path / "own", ("zebra", "ant"))
+    assert stoker.open(tmp_path / "own/ImageSets/Main/train.txt").classes == ["ant", "zebra"]
+
+
+@pytest.mark.asan
+def test_yolo_folders(tmp_path):
+    lines = {"a": "0 0.5 0.5 0.5 0.25\n2 0.1 0.2 0.1 0.1\n", "b": "", "sub/c": "1 0.25 0.25 0.75 0.25 0.75 0.75 0.25 0.75\r\n"}
+    for key, text in lines.items():
+        (tmp_path / f"images/train/{key}").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"labels/train/{key}").parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 20)).save(tmp_path / f"images/train/{key}.{'png' if key == 'a' else 'jpg'}")
+        if key != "b":
+            (tmp_path / f"labels/train/{key}.txt").write_text(text)
+    (tmp_path / "classes.txt").write_text("cat\ndog\nant\n")
+    ds = stoker.open(f"yolo://{tmp_path}/images/train")
+    assert ds.classes == ["cat", "dog", "ant"] and [s["__key__"] for s in ds] == ["a", "b", "sub/c"]
+    assert np.allclose(json.loads(ds["a"]["boxes"]), [[10, 7.5, 30, 12.5], [2, 3, 6, 5]]) and json.loads(ds["a"]["labels"]) == [0, 2]
+    assert json.loads(ds["b"]["boxes"]) == [] and json.loads(ds["sub/c"]["boxes"]) == [[10, 5, 30, 15]]
+    plane = as_numpy(stoker.open(f"yolo://{tmp_path}/images/train", {"m": "from(masks) | masks"})[2]["m"])
+    assert plane.shape == (1, 20, 40) and plane.sum() == 200 and plane[0, 5:15, 10:30].all()
+    done = subprocess.run([CLI, "pack", "yolo://images/train", "out"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and stoker.open(str(tmp_path / "out"))["a"]["png"][:4] == b"\x89PNG"
+    (tmp_path / "labels/train/a.txt").write_text("0 0.5 0.5 0.5 0.5\n")
+    with pytest.raises(stoker.StokerError, match="renamed or changed in these folders"):
+        stoker.open(f"yolo://{tmp_path}/images/train")
+    (tmp_path / "labels/train/a.txt").write_text("0 0.5 0.5\n")
+    (tmp_path / "more").symlink_to(tmp_path / "images")
+    (tmp_path / "images/val").symlink_to(tmp_path / "images/train")
+    (tmp_path / "labels/val").symlink_to(tmp_path / "labels/train")
+    with pytest.raises(stoker.StokerError, match="a line has 3 numbers"):
+        stoker.open(f"yolo://{tmp_path}/images/val")

@@ -269,7 +269,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
 {
     scan_progress p = { b, 0 };
     stk_file_info now = { 0 };
-    int folder = stk_folder_path(f) != NULL, pairs = stk_is_pairs(b->x->names.name[i]), rc;
+    int folder = stk_folder_path(f) != NULL, pairs = stk_is_many(b->x->names.name[i]), rc;
 
     if (folder) { /* info borrows the etag */
         STK_TRY(state_of(f, &b->info[i], err));

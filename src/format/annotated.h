@@ -10,6 +10,7 @@
 #include "format/record.h"
 
 extern const stk_format stk_format_coco;
+extern const stk_format stk_format_voc;
 
 /* stk_format's open, close, class_name and locate. */
 int stk_annotated_open(const stk_format_data *in, void **out, stk_error *err);

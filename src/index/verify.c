@@ -162,7 +162,7 @@ int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f)
     const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
 
     if (!format || stk_index_shard(ix, shard, &was, NULL) < 0 ||
-        !(stk_folder_path(f) || stk_is_pairs(was.name)))
+        !(stk_folder_path(f) || stk_is_many(was.name)))
         return 0;
     l.scan.name = was.name;
     l.at = was.first;
@@ -288,9 +288,10 @@ static int check_pairs(const stk_index *ix, const stk_shard_info *was, stk_file 
     return rc != STK_ESTALE
                ? rc
                : stk_fail(err, rc,
-                          "files were added, removed or renamed in these folders since they were "
-                          "indexed; run: stoker index \"pairs://...\" (where files are only "
-                          "added: open(..., reindex=\"auto\"))");
+                          "files were added, removed, renamed or changed in these folders since "
+                          "they were indexed; run: stoker index \"%.60s...\" (where files are only "
+                          "added: open(..., reindex=\"auto\"))",
+                          was->name);
 }
 
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
@@ -305,7 +306,7 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
         *info = now;
     if (stk_folder_path(f))
         return check_folder(ix, &was, f, &now, err);
-    if (stk_is_pairs(was.name))
+    if (stk_is_many(was.name))
         return strcmp(was.etag, now.etag) ? check_pairs(ix, &was, f, err) : 0;
     if (now.size != was.size)
         return stk_fail(err, STK_ESTALE,

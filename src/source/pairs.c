@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -16,6 +17,7 @@
 typedef struct pairs_file {
     stk_file base;
     stk_pairs what;
+    char *url;
 } pairs_file;
 
 int stk_is_pairs(const char *url)
@@ -26,6 +28,21 @@ int stk_is_pairs(const char *url)
 int stk_is_coco(const char *url)
 {
     return !strncmp(url, STK_COCO_SCHEME, strlen(STK_COCO_SCHEME));
+}
+
+int stk_is_voc(const char *url)
+{
+    return !strncmp(url, STK_VOC_SCHEME, strlen(STK_VOC_SCHEME));
+}
+
+int stk_is_yolo(const char *url)
+{
+    return !strncmp(url, STK_YOLO_SCHEME, strlen(STK_YOLO_SCHEME));
+}
+
+int stk_is_many(const char *url)
+{
+    return stk_is_pairs(url) || stk_is_voc(url) || stk_is_yolo(url);
 }
 
 void stk_pairs_fini(stk_pairs *p)
@@ -184,6 +201,24 @@ int stk_pairs_resolve(const char *url, stk_names *out, stk_error *err)
     return rc;
 }
 
+int stk_voc_add(const char *name, stk_names *out, stk_error *err)
+{
+    size_t len = strlen(name);
+    stk_text t = { 0 };
+    int rc;
+
+    if (len < 4 || strcmp(name + len - 4, ".txt") != 0 || strstr(name, "://") ||
+        !(strstr(name, "/ImageSets/") || !strncmp(name, "ImageSets/", 10)))
+        return STK_END;
+    rc = stk_text_put(&t, STK_VOC_SCHEME, strlen(STK_VOC_SCHEME), err);
+    if (rc == 0)
+        rc = put_escaped(&t, name, err);
+    if (rc == 0)
+        rc = stk_pairs_resolve(t.s, out, err);
+    stk_free(t.s);
+    return rc;
+}
+
 int stk_coco_file(const char *shard, stk_text *file, stk_text *images, stk_error *err)
 {
     stk_pairs p = { 0 };
@@ -245,6 +280,82 @@ static int folder_version(const char *path, uint64_t *hash, stk_error *err)
     return rc;
 }
 
+/* VOC: Annotations/ beside ImageSets/.  YOLO: labels/ in place of images/, or beside the
+ * pictures. */
+int stk_labels_folder(const char *url, const char *path, stk_text *out, stk_error *err)
+{
+    const char *word = stk_is_voc(url) ? "/ImageSets/" : "/images/", *at = NULL, *rest;
+    char whole[4096];
+
+    out->len = 0;
+    if (snprintf(whole, sizeof whole, "%s/", path) >= (int)sizeof whole)
+        return stk_fail(err, STK_ELIMIT, "the path has more than %zu bytes", sizeof whole - 2);
+    for (const char *p = whole; (p = strstr(p, word)); p++)
+        at = p;
+    if (!at && stk_is_voc(url))
+        return stk_fail(err, STK_EINVAL,
+                        "a list of Pascal VOC is in ImageSets/, as in VOC2012/ImageSets/Main/"
+                        "train.txt");
+    if (!at)
+        return stk_text_put(out, path, strlen(path), err);
+    STK_TRY(stk_text_put(out, whole, (size_t)(at - whole), err));
+    if (stk_is_voc(url))
+        return stk_text_put(out, "/Annotations", 12, err);
+    STK_TRY(stk_text_put(out, "/labels/", 8, err));
+    rest = at + strlen(word);
+    STK_TRY(stk_text_put(out, rest, strlen(rest), err));
+    out->s[--out->len] = 0; /* the slash */
+    return 0;
+}
+
+static int file_version(void *cookie, const stk_dir_entry *e, stk_error *err)
+{
+    uint64_t *hash = cookie;
+    struct stat st;
+
+    (void)err;
+    if (e->folder || fstatat(e->fd, e->name, &st, 0))
+        return 0;
+    /* a sum: folders are listed in any order */
+    *hash += stk_hash64((uint64_t)st.st_size, e->name, strlen(e->name)) *
+             (uint64_t)(st.st_mtim.tv_sec * 1000000007 + st.st_mtim.tv_nsec + 1);
+    return 0;
+}
+
+/* Every file at and below the folder; one that is not there has none. */
+static int labels_version(const char *path, uint64_t *hash, stk_error *err)
+{
+    stk_names dirs = { 0 };
+    struct stat st;
+    int rc = stat(path, &st) ? STK_END : stk_folder_walk(path, &dirs, err);
+
+    for (size_t i = 0; rc == 0 && i < dirs.n; i++)
+        rc = stk_folder_list(path, dirs.name[i], file_version, hash, err);
+    stk_names_fini(&dirs);
+    return rc < 0 ? rc : 0;
+}
+
+static int annotations_version(const pairs_file *f, uint64_t *hash, stk_error *err)
+{
+    const char *path = f->what.folder.name[0];
+    stk_text labels = { 0 };
+    struct stat st;
+    int rc = stk_labels_folder(f->url, path, &labels, err);
+
+    if (rc == 0 && stat(path, &st)) {
+        rc = stk_fail(err, STK_ENOTFOUND, "no such file or folder");
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    }
+    if (rc == 0 && stk_is_yolo(f->url))
+        rc = folder_version(path, hash, err);
+    else if (rc == 0)
+        *hash = stk_hash64((uint64_t)st.st_size, &st.st_mtim, sizeof st.st_mtim);
+    if (rc == 0)
+        rc = labels_version(labels.s, hash, err);
+    stk_free(labels.s);
+    return rc;
+}
+
 static int pairs_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     const stk_pairs *p = &((pairs_file *)f)->what;
@@ -252,7 +363,9 @@ static int pairs_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err
 
     (void)wait;
     memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < p->folder.n; i++)
+    if (!stk_is_pairs(((pairs_file *)f)->url))
+        STK_TRY(annotations_version((pairs_file *)f, &hash, err));
+    for (size_t i = 0; stk_is_pairs(((pairs_file *)f)->url) && i < p->folder.n; i++)
         STK_TRY(folder_version(p->folder.name[i], &hash, err));
     snprintf(out->etag, sizeof out->etag, "%016" PRIx64, hash);
     return 0;
@@ -269,6 +382,7 @@ static int pairs_read(stk_file *f, stk_io *io)
 static void pairs_close(stk_file *f)
 {
     stk_pairs_fini(&((pairs_file *)f)->what);
+    stk_free(((pairs_file *)f)->url);
     stk_free(f);
 }
 
@@ -280,8 +394,11 @@ static int pairs_open(const stk_open_info *o, stk_file **out, stk_error *err)
     *out = NULL;
     if (!f)
         return stk_fail_nomem(err, sizeof *f);
-    f->base.source = &stk_source_pairs;
-    rc = stk_pairs_parse(o->url, &f->what, err);
+    f->base.source = stk_is_voc(o->url)    ? &stk_source_voc
+                     : stk_is_yolo(o->url) ? &stk_source_yolo
+                                           : &stk_source_pairs;
+    f->url = stk_strdup(o->url);
+    rc = f->url ? stk_pairs_parse(o->url, &f->what, err) : stk_fail_nomem(err, strlen(o->url));
     if (rc < 0)
         pairs_close(&f->base);
     else
@@ -297,6 +414,30 @@ const stk_source stk_source_coco = {
     .help = "an annotation file of this machine, and the folder of its pictures",
     .scheme = "coco",
     .open = coco_open,
+    .ready = pairs_ready,
+    .read = pairs_read,
+    .close = pairs_close,
+};
+
+const stk_source stk_source_voc = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
+    .name = "voc",
+    .help = "a list of Pascal VOC (ImageSets/Main/train.txt), with pictures and annotations",
+    .scheme = "voc",
+    .open = pairs_open,
+    .ready = pairs_ready,
+    .read = pairs_read,
+    .close = pairs_close,
+};
+
+const stk_source stk_source_yolo = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
+    .name = "yolo",
+    .help = "a folder of pictures with YOLO's text files (images/train, labels/train)",
+    .scheme = "yolo",
+    .open = pairs_open,
     .ready = pairs_ready,
     .read = pairs_read,
     .close = pairs_close,
