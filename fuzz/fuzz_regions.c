@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_regions - any bytes as masks of annotations: for the decoder, and for the codec, whose planes
- * are 0 and 1 and fill what it asked for. */
+/* fuzz_regions - any bytes as masks of annotations: for the decoder, and for the codec, whose
+ * planes are 0 and 1 and fill what it asked for. */
 #include "decoder.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

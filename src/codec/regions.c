@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* regions - the masks of a picture's objects, as polygons and run lengths (COCO's), made into pixels.
+/* regions - the masks of a picture's objects, as polygons and run lengths (COCO's), made into
+ * pixels.
  *
  * A field is JSON: {"size":[height,width],"labels":[2,0],"regions":[REGION,REGION]}, where a region
  * is a list of polygons [[x, y, x, y, ...], ...], run lengths {"size":[h,w],"counts":[...]} or
@@ -7,7 +8,7 @@
  *
  * `masks` gives every region as a plane of its own, of 0 and 1: (regions, height, width).  The
  * decoder makes one picture for image(mode=index), which follows another by like(): a pixel is the
- * number of its region, from 1 on, or behind `class_map` its label, from 1 on; 0 is none of them.
+ * number of its region, from 1 on, or after `class_map` its label, from 1 on; 0 is none of them.
  * Where regions overlap the later one counts.
  *
  * Pixels are those of pycocotools' annToMask(), bit for bit: its way to walk along polygons, on a
@@ -248,8 +249,8 @@ typedef struct runs {
 static int put_run(runs *r, int64_t len, stk_error *err)
 {
     if (len < 0 || (uint64_t)len > r->end - r->at)
-        return stk_fail(err, STK_ECORRUPT, "masks: run lengths don't fit the %ux%u picture", r->p->w,
-                        r->p->h);
+        return stk_fail(err, STK_ECORRUPT, "masks: run lengths don't fit the %ux%u picture",
+                        r->p->w, r->p->h);
     for (uint64_t i = r->at; r->on && i < r->at + (uint64_t)len; i++)
         r->p->pixel[i % r->p->h * r->p->w + i / r->p->h] |= 1;
     r->at += (uint64_t)len;

@@ -79,8 +79,8 @@ static int read_header(yolo *y, uint64_t most, stk_image_info *out, uint64_t *si
     if (rc == STK_END)
         return stk_fail(err, STK_ECORRUPT, "the file is not a picture that is known");
     return rc < 0 ? rc
-                  : decoder->header(ctx, (stk_bytes){ y->bytes, (size_t)len }, (stk_bytes){ 0 }, out,
-                                    err);
+                  : decoder->header(ctx, (stk_bytes){ y->bytes, (size_t)len }, (stk_bytes){ 0 },
+                                    out, err);
 }
 
 /* Headers are short, as a rule. */
@@ -107,8 +107,9 @@ static int numbers_of(yolo *y, stk_bytes line, size_t *n, stk_error *err)
 
         while (i < line.len && line.data[i] > ' ')
             i++;
-        if (i > from && (*n == NUMBERS_MAX || stk_number_f64((stk_bytes){ line.data + from, i - from },
-                                                             &y->v[*n]) != 1))
+        if (i > from &&
+            (*n == NUMBERS_MAX ||
+             stk_number_f64((stk_bytes){ line.data + from, i - from }, &y->v[*n]) != 1))
             return stk_fail(err, STK_ECORRUPT, "a line has a word that is not a number, or more "
                                                "than %d numbers",
                             NUMBERS_MAX);

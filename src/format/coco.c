@@ -18,140 +18,11 @@
 #include "base/json.h"
 #include "base/numeral.h"
 #include "format/annotated.h"
+#include "format/json_stream.h"
 #include "source/pairs.h"
 
-#define WINDOW ((size_t)1 << 20)
-#define OBJECT_MAX ((size_t)256 << 20)
+#define TELL_BYTES ((uint64_t)4 << 20)
 #define COUNT_MAX ((size_t)1 << 30)
-
-/* ---- the file as a stream ---- */
-
-typedef struct reader {
-    stk_file *file;
-    uint64_t size, at; /* at: of buf[0] */
-    uint8_t *buf;
-    size_t len, cap, pos, from; /* from: kept from here on, while `keep` */
-    int keep;
-} reader;
-
-/* More of the file after what is there.  STK_END: there is no more. */
-static int refill(reader *r, stk_error *err)
-{
-    size_t from = r->keep ? r->from : r->pos, n;
-    uint64_t left;
-
-    memmove(r->buf, r->buf + from, r->len - from);
-    r->at += from;
-    r->len -= from;
-    r->pos -= from;
-    r->from = 0;
-    if (r->len == r->cap) {
-        uint8_t *grown = r->cap < OBJECT_MAX ? stk_grow(r->buf, r->len, 2 * r->cap) : NULL;
-
-        if (!grown)
-            return stk_fail(err, STK_ELIMIT, "an object has more than %zu bytes", r->cap);
-        r->buf = grown;
-        r->cap *= 2;
-    }
-    left = r->size - r->at - r->len;
-    n = left < r->cap - r->len ? (size_t)left : r->cap - r->len;
-    if (!n)
-        return STK_END;
-    STK_TRY(stk_file_read(r->file, r->at + r->len, r->buf + r->len, n, err));
-    r->len += n;
-    return 0;
-}
-
-static int broken(const reader *r, const char *what, stk_error *err)
-{
-    stk_fail(err, STK_ECORRUPT, "not the JSON of annotations: %s", what);
-    stk_error_at(err, NULL, r->at + r->pos, (stk_bytes){ 0 });
-    return STK_ECORRUPT;
-}
-
-/* The next byte, which stays; an end of the file is an error. */
-static int peek(reader *r, uint8_t *c, stk_error *err)
-{
-    if (r->pos == r->len) {
-        int rc = refill(r, err);
-
-        if (rc)
-            return rc < 0 ? rc : broken(r, "it ends in the middle", err);
-    }
-    *c = r->buf[r->pos];
-    return 0;
-}
-
-static int next_mark(reader *r, uint8_t *c, stk_error *err)
-{
-    STK_TRY(peek(r, c, err));
-    while (*c == ' ' || *c == '\n' || *c == '\r' || *c == '\t') {
-        r->pos++;
-        STK_TRY(peek(r, c, err));
-    }
-    return 0;
-}
-
-/* Past the string that begins here. */
-static int pass_string(reader *r, stk_error *err)
-{
-    uint8_t c;
-
-    for (r->pos++;; r->pos++) {
-        STK_TRY(peek(r, &c, err));
-        if (c == '"')
-            break;
-        if (c == '\\') {
-            r->pos++;
-            STK_TRY(peek(r, &c, err));
-        }
-    }
-    r->pos++;
-    return 0;
-}
-
-/* Past the value that begins here: brackets are counted, what is in it is not looked at. */
-static int pass_value(reader *r, stk_error *err)
-{
-    size_t depth = 0;
-    uint8_t c;
-
-    do {
-        STK_TRY(next_mark(r, &c, err));
-        if (c == '"') {
-            STK_TRY(pass_string(r, err));
-            continue;
-        }
-        if (!depth && (c == ',' || c == '}' || c == ']' || c == ':'))
-            return broken(r, "a value is missing", err);
-        depth += c == '{' || c == '[';
-        depth -= c == '}' || c == ']';
-        if (c == '{' || c == '[' || c == '}' || c == ']' || c == ',' || c == ':') {
-            r->pos++;
-            continue;
-        }
-        while (c != ',' && c != '}' && c != ']' && c != ':' && c != '"' && c > ' ') {
-            r->pos++;
-            STK_TRY(peek(r, &c, err));
-        }
-        if (c < ' ' && c != '\n' && c != '\r' && c != '\t')
-            return broken(r, "a control character", err);
-    } while (depth);
-    return 0;
-}
-
-/* The value that begins here, in the buffer until the next call. */
-static int take_value(reader *r, stk_bytes *out, stk_error *err)
-{
-    int rc;
-
-    r->keep = 1;
-    r->from = r->pos;
-    rc = pass_value(r, err);
-    r->keep = 0;
-    *out = (stk_bytes){ r->buf + r->from, r->pos - r->from };
-    return rc;
-}
 
 /* ---- what the file has ---- */
 
@@ -181,8 +52,9 @@ typedef struct object { /* members of one, as raw text in it; no data: it has no
 } object;
 
 enum { IDS, BOXES, LABELS, CATEGORIES, AREAS, CROWD, MASKS, KEYPOINTS, CAPTIONS, TEXTS };
-static const char *const text_names[TEXTS] = { "ids",   "boxes", "labels",    "category_ids", "areas",
-                                               "crowd", "masks", "keypoints", "captions" };
+static const char *const text_names[TEXTS] = {
+    "ids", "boxes", "labels", "category_ids", "areas", "crowd", "masks", "keypoints", "captions"
+};
 
 typedef struct coco {
     stk_scan *scan;
@@ -340,16 +212,16 @@ static int note_category(coco *c, stk_bytes text, uint64_t at, stk_error *err)
 
 typedef int (*note_fn)(coco *c, stk_bytes text, uint64_t at, stk_error *err);
 
-static int take_list(coco *c, reader *r, note_fn fn, stk_error *err)
+static int take_list(coco *c, stk_json_stream *r, note_fn fn, stk_error *err)
 {
     uint64_t told = 0;
     uint8_t mark;
 
     r->pos++;
-    STK_TRY(next_mark(r, &mark, err));
+    STK_TRY(stk_json_mark(r, &mark, err));
     while (mark != ']') {
         stk_bytes text;
-        int rc = take_value(r, &text, err);
+        int rc = stk_json_take(r, &text, err);
 
         if (rc == 0)
             rc = fn(c, text, r->at + r->from, err);
@@ -357,14 +229,14 @@ static int take_list(coco *c, reader *r, note_fn fn, stk_error *err)
             stk_error_at(err, NULL, r->at + r->from, (stk_bytes){ 0 });
             return rc;
         }
-        STK_TRY(next_mark(r, &mark, err));
+        STK_TRY(stk_json_mark(r, &mark, err));
         if (mark != ',' && mark != ']')
-            return broken(r, "no comma between objects", err);
+            return stk_json_broken(r, "no comma between objects", err);
         if (mark == ',') {
             r->pos++;
-            STK_TRY(next_mark(r, &mark, err));
+            STK_TRY(stk_json_mark(r, &mark, err));
         }
-        if (r->at - told > 4 * WINDOW && c->scan->progress) {
+        if (r->at - told > TELL_BYTES && c->scan->progress) {
             told = r->at;
             if (c->scan->progress(c->scan, r->at))
                 return stk_fail(err, STK_ECLOSED, "indexing was stopped");
@@ -374,7 +246,7 @@ static int take_list(coco *c, reader *r, note_fn fn, stk_error *err)
     return 0;
 }
 
-static int take_top(coco *c, reader *r, stk_error *err)
+static int take_top(coco *c, stk_json_stream *r, stk_error *err)
 {
     static const struct {
         const char *key;
@@ -386,34 +258,34 @@ static int take_top(coco *c, reader *r, stk_error *err)
     note_fn fn = NULL;
     uint8_t mark;
 
-    STK_TRY(take_value(r, &key, err));
+    STK_TRY(stk_json_take(r, &key, err));
     if (!key.len || key.data[0] != '"')
-        return broken(r, "a member has no name", err);
+        return stk_json_broken(r, "a member has no name", err);
     for (size_t i = 0; i < 3; i++)
         fn = is(key, lists[i].key) ? lists[i].fn : fn;
-    STK_TRY(next_mark(r, &mark, err));
+    STK_TRY(stk_json_mark(r, &mark, err));
     if (mark != ':')
-        return broken(r, "no colon after a name", err);
+        return stk_json_broken(r, "no colon after a name", err);
     r->pos++;
-    STK_TRY(next_mark(r, &mark, err));
-    return fn && mark == '[' ? take_list(c, r, fn, err) : pass_value(r, err);
+    STK_TRY(stk_json_mark(r, &mark, err));
+    return fn && mark == '[' ? take_list(c, r, fn, err) : stk_json_pass(r, err);
 }
 
-static int take_file(coco *c, reader *r, stk_error *err)
+static int take_file(coco *c, stk_json_stream *r, stk_error *err)
 {
     uint8_t mark;
 
-    STK_TRY(next_mark(r, &mark, err));
+    STK_TRY(stk_json_mark(r, &mark, err));
     if (mark != '{')
-        return broken(r, "it is not an object", err);
+        return stk_json_broken(r, "it is not an object", err);
     do {
         r->pos++;
-        STK_TRY(next_mark(r, &mark, err));
+        STK_TRY(stk_json_mark(r, &mark, err));
         if (mark != '}')
             STK_TRY(take_top(c, r, err));
-        STK_TRY(next_mark(r, &mark, err));
+        STK_TRY(stk_json_mark(r, &mark, err));
     } while (mark == ',');
-    return mark == '}' ? 0 : broken(r, "no comma between members", err);
+    return mark == '}' ? 0 : stk_json_broken(r, "no comma between members", err);
 }
 
 /* ---- who belongs to whom ---- */
@@ -436,7 +308,9 @@ static int by_image(const void *a, const void *b)
 {
     const note *x = a, *y = b;
 
-    return x->image != y->image ? (x->image > y->image ? 1 : -1) : (x->at > y->at) - (x->at < y->at);
+    if (x->image != y->image)
+        return x->image > y->image ? 1 : -1;
+    return (x->at > y->at) - (x->at < y->at);
 }
 
 static int check_ids(const coco *c, stk_error *err)
@@ -734,8 +608,8 @@ static int put_masks(coco *c, const image *m, stk_error *err)
     stk_text all = { 0 };
     stk_text *labels = &c->text[LABELS], *regions = &c->text[MASKS];
     char head[96];
-    int n = snprintf(head, sizeof head, "{\"size\":[%" PRId64 ",%" PRId64 "],\"labels\":", m->height,
-                     m->width),
+    int n = snprintf(head, sizeof head, "{\"size\":[%" PRId64 ",%" PRId64 "],\"labels\":",
+                     m->height, m->width),
         rc = stk_text_put(&all, head, (size_t)n, err);
 
     if (rc == 0)
@@ -834,15 +708,16 @@ static void fini(coco *c)
 static int coco_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
 {
     coco *c = STK_NEW(coco);
-    reader r = { .file = f, .size = size, .cap = size < WINDOW ? (size_t)size + 1 : WINDOW };
+    stk_json_stream r;
     int rc;
 
     if (!c)
         return stk_fail_nomem(err, sizeof *c);
     c->scan = c->record.scan = scan;
     c->file = f;
-    r.buf = stk_alloc(r.cap);
-    rc = r.buf ? take_file(c, &r, err) : stk_fail_nomem(err, r.cap);
+    rc = stk_json_stream_init(&r, f, size, err);
+    if (rc == 0)
+        rc = take_file(c, &r, err);
     stk_free(r.buf);
     if (rc == 0 && !scan->name)
         rc = stk_fail(err, STK_EINVAL, "annotations are found by their file's name");

@@ -20,10 +20,11 @@
 
 #define FILE_MAX ((uint64_t)64 << 20)
 
-static const char *const twenty[] = { "aeroplane", "bicycle",     "bird",  "boat",      "bottle",
-                                      "bus",       "car",         "cat",   "chair",     "cow",
-                                      "diningtable", "dog",       "horse", "motorbike", "person",
-                                      "pottedplant", "sheep",     "sofa",  "train",     "tvmonitor" };
+static const char *const twenty[] = {
+    "aeroplane", "bicycle", "bird",  "boat",      "bottle", "bus",         "car",
+    "cat",       "chair",   "cow",   "diningtable", "dog",  "horse",       "motorbike",
+    "person",    "pottedplant", "sheep", "sofa",  "train",  "tvmonitor"
+};
 #define TWENTY (sizeof twenty / sizeof *twenty)
 
 typedef struct voc {

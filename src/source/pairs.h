@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pairs.h - folders whose files belong together by their names, as one shard:
  * pairs://image=/data/images&mask=/data/masks, or pairs:///data/photos for the files of one folder;
- * and an annotation file with the folder of its pictures: coco:///data/train.json&images=/data/photos.
+ * and an annotation file with the folder of its pictures:
+ * coco:///data/train.json&images=/data/photos.
  *
  * &missing=drop or keep says what becomes of a name that some folder lacks; otherwise that is an
  * error.  "%", "&" and "=" in names are written %25, %26 and %3D, as is any other byte that
