@@ -27,7 +27,7 @@ EXAMPLES = {
     "text": "from(txt) | text",
     "bytes": "from(jpg) | bytes",
     "masks": "from(masks) | masks",
-    "class_map": "from(masks) | class_map | image(mode=index) | like(image)",
+    "class_map": "from(masks) | class_map | image(mode=index)",
     "json": "from(json) | json(boxes.0.label) | text",
     "npy": "from(npy) | npy(shape=(3, 4), dtype=f32)",
     "raw": "from(bin) | raw(f32, shape=(3, 4))",

@@ -311,7 +311,8 @@ def test_yolo_folders(tmp_path):
     plane = as_numpy(stoker.open(f"yolo://{tmp_path}/images/train", {"m": "from(masks) | masks"})[2]["m"])
     assert plane.shape == (1, 20, 40) and plane.sum() == 200 and plane[0, 5:15, 10:30].all()
     done = subprocess.run([CLI, "pack", "yolo://images/train", "out"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0 and stoker.open(str(tmp_path / "out"))["a"]["png"][:4] == b"\x89PNG"
+    assert done.returncode == 0, done.stderr
+    assert stoker.open(str(tmp_path / "out"))["a"]["png"][:4] == b"\x89PNG"
     (tmp_path / "labels/train/a.txt").write_text("0 0.5 0.5 0.5 0.5\n")
     with pytest.raises(stoker.StokerError, match="renamed or changed in these folders"):
         stoker.open(f"yolo://{tmp_path}/images/train")

@@ -119,11 +119,11 @@ def test_changes_are_noticed(tmp_path):
     assert len(stoker.open(tmp_path / "flat", pairs=True)) == 3
     picture(tmp_path / "flat" / "9.jpg")
     picture(tmp_path / "flat" / "9.png", 9)
-    with pytest.raises(stoker.StokerError, match="files were added, removed or renamed in these folders"):
+    with pytest.raises(stoker.StokerError, match="files were added, removed, renamed or changed in these folders"):
         stoker.open(tmp_path / "flat", pairs=True)
     assert len(stoker.open(tmp_path / "flat", pairs=True, reindex="auto")) == 4
     (tmp_path / "flat" / "9.png").unlink()
-    with pytest.raises(stoker.StokerError, match="files were added, removed or renamed in these folders"):
+    with pytest.raises(stoker.StokerError, match="files were added, removed, renamed or changed in these folders"):
         stoker.open(tmp_path / "flat", pairs=True, reindex="auto")
 
 

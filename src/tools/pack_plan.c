@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/jobs.h"
 #include "base/registry.h"
+#include "source/pairs.h"
 #include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)
@@ -210,7 +211,7 @@ static int same_remote(void *cookie, uint64_t i, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    if (!ask.url || !stk_is_address(ask.url))
+    if (!ask.url || !stk_is_address(ask.url) || stk_is_many(ask.url)) /* seen to when opened */
         return 0;
     STK_TRY(ds->ops->shard(ds, i, &was, err));
     STK_TRY(stk_url_open(&ask, &f, err));
