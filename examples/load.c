@@ -7,7 +7,7 @@
 
 int main(int argc, char **argv)
 {
-    const stk_output out[] = { { "image", "from(jpg) | image | resize((64, 64)) | to(f32)" },
+    const stk_output out[] = { { "image", "image | resize((64, 64)) | to(f32)" },
                                { "label", "from(cls) | int" } };
     stk_loader_options o = {
         .size = sizeof o, .batch_size = 32, .outputs = out, .n_outputs = 2, .shuffle = 1

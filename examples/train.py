@@ -7,7 +7,7 @@ import torch
 
 classes = int(sys.argv[2]) if len(sys.argv) > 2 else 10
 loader = stoker.Loader(sys.argv[1], batch_size=32, shuffle=True, fields={
-    "image": "from(jpg) | image | random_resized_crop(32) | hflip | normalize(imagenet)",
+    "image": "image | random_resized_crop(32) | hflip | normalize(imagenet)",
     "label": "from(cls) | int"})
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, classes))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -16,8 +16,11 @@
 #include "base/lock.h"
 #include "base/table.h"
 #include "codec/codec.h"
+#include "data/data.h"
+#include "format/annotated.h"
 #include "format/format.h"
 #include "op/view.h"
+#include "source/pairs.h"
 #include "source/source.h"
 
 #define KINDS (STK_PLUGIN_OP + 1)

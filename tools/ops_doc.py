@@ -26,6 +26,8 @@ EXAMPLES = {
     "floats": "from(json) | json(boxes) | floats(shape=(-1, 4))",
     "text": "from(txt) | text",
     "bytes": "from(jpg) | bytes",
+    "masks": "from(masks) | masks",
+    "class_map": "from(masks) | class_map | image(mode=index)",
     "json": "from(json) | json(boxes.0.label) | text",
     "npy": "from(npy) | npy(shape=(3, 4), dtype=f32)",
     "raw": "from(bin) | raw(f32, shape=(3, 4))",

@@ -236,6 +236,8 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t row;   /* the library's own */
     /* with `name`, .data set: it stands in place of the name's, without the dot */
     stk_bytes suffix;
+    const char *root; /* with `name`: relative to this folder; NULL: the shard's */
+    int listed;       /* with `name`: found by listing its folder: symlinks are followed */
 } stk_place;
 
 typedef struct stk_format_data { /* the whole data set, as its format may want to know it */
@@ -243,6 +245,7 @@ typedef struct stk_format_data { /* the whole data set, as its format may want t
     uint64_t n_shards;
     const char *const *classes; /* the list that the user fixed; NULL: none */
     uint32_t n_classes;
+    const stk_bytes *first; /* key of each shard's first sample, all of it; no data: it has none */
 } stk_format_data;
 
 typedef struct stk_format {
@@ -267,6 +270,7 @@ typedef struct stk_format {
     /* The file that a field names, for `open` in a chain.  NULL: fields of this format name
      * none. */
     int (*find)(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err);
+    int class_of_shard; /* 1: the field cls is the same in all samples of a shard */
 } stk_format;
 
 STK_API void *stk_alloc(size_t size); /* aligned to 64; NULL: no memory */

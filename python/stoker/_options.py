@@ -16,7 +16,7 @@ from typing import Any
 from . import _ranks, _stoker
 from ._arrays import loaded, torch_or_none
 from ._hints import loader_hint
-from .errors import invalid, nearest, shown, unsupported
+from .errors import invalid, nearest, not_a_chain, shown, unsupported
 
 
 # Of the options that are numbers: the least and the most, from src/loader/options.def.
@@ -283,7 +283,7 @@ def outputs(fields: Any, found: list[str], core: Any, collate: Any = None) -> tu
         text = str(chain)
         if not isinstance(chain, str) and not hasattr(chain, "_calls"):
             invalid(f"fields[{name!r}] must be a chain, as text or built by stoker.image(), "
-                    f"not {shown(chain)}")
+                    f"not {not_a_chain(chain)}")
         if "\0" in name + text:
             invalid(f"fields[{name!r}] has a null character")
         pairs.append((name, text))

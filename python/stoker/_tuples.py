@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .batch import Batch
-from .errors import Whole, invalid, nearest, shown
+from .errors import Batched, Whole, invalid, nearest, shown
 
 if TYPE_CHECKING:
     from .loader import Loader
 
 
-class Tuples(Whole):
+class Tuples(Batched, Whole):
     """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
 
     def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:

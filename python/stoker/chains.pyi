@@ -130,6 +130,12 @@ class Chain:
         repack: pack: the epoch's order, so that rows are others each time; default false
         """
 
+    def masks(self) -> Chain:
+        """polygons and run lengths of annotations as planes of 0 and 1: (objects, height, width)"""
+
+    def class_map(self) -> Chain:
+        """before image(mode=index) of masks: pixels are labels + 1, not numbers of objects"""
+
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None,

@@ -15,14 +15,14 @@ from typing import Any
 
 from . import _collate, _crew, _make, _stoker, _streams, sets
 from ._arrays import torch_or_none
-from .errors import ClosedError, Whole, invalid, shown, unsupported
+from .errors import Batched, ClosedError, Whole, invalid, shown, unsupported
 from .seeing import profiled
 
 _VERSION = 1
 _FIXED = ("dataset", "batch_size", "batch_sampler", "sampler", "drop_last", "persistent_workers")     # in torch too
 
 
-class DataLoader(Whole, has=("dataset", "batch_size", "sampler", "batch_sampler", "num_workers", "drop_last", "generator")):
+class DataLoader(Batched, Whole, has=("dataset", "batch_size", "sampler", "batch_sampler", "num_workers", "drop_last", "generator")):
     """torch.utils.data.DataLoader with another engine: change the import and nothing else.
 
     The arguments mean what they mean in torch (docs/python-data.md has the list).  Differences: with shuffle=True the

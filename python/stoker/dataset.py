@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _arrow, _calls, _join, _options, _stoker
+from . import _arrow, _calls, _join, _options, _pairs, _stoker
 from . import store as _store
 from .batch import from_parts
 from .errors import MissingKeyError, StokerError, Whole, invalid, printable, shown
@@ -57,6 +57,18 @@ class _Decoder:
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 
+def _named(urls: Any, fields: Any, pairs: Any, missing: Any, images: Any) -> Any:
+    """The address that dicts of folders, pairs= and images= stand for; other data as it is."""
+    if pairs is not None:
+        _options.flag("pairs", pairs)
+    found = _pairs.folders(urls, missing) if images is None else _pairs.annotations(urls, images)
+    if found is None and (pairs or pairs is None and _pairs.implied(urls, fields)):
+        found = _pairs.one(urls, missing)
+    if found is None and missing is not None:
+        invalid('missing= is for pairs: stoker.open({"image": "images/", "mask": "masks/"}, missing="drop"), or pairs=True')
+    return urls if found is None else found
+
+
 def _satisfying(core: _stoker.Dataset, where: Any, rows: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """The numbers of the samples that satisfy a condition, in order; of `rows` only."""
     if not isinstance(where, str):
@@ -76,7 +88,9 @@ class Dataset(Whole):
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-                 store: Store | None = None, salvage: bool = False, where: str | None = None) -> None:
+                 store: Store | None = None, salvage: bool = False, where: str | None = None,
+                 pairs: bool | None = None, missing: str | None = None, images: Any = None) -> None:
+        urls = _named(urls, fields, pairs, missing, images)
         found = _options.url_bytes(urls)
         table = found is None and _arrow.is_table(urls)
         if found is None and not table and not isinstance(urls, Mapping):
@@ -299,12 +313,14 @@ class Dataset(Whole):
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, salvage: bool = False, where: str | None = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None,
+         pairs: bool | None = None, missing: str | None = None, images: Any = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
         them (a pathlib.Path is taken as it stands, patterns are strings); token files and arrays (.bin, .npy, .npz); or a dict: field -> array, or files of it; or an Arrow table
-        (Hugging Face's Dataset, anything with __arrow_c_stream__), which is read in place
+        (Hugging Face's Dataset, anything with __arrow_c_stream__), which is read in place; or a dict of folders,
+        {"image": "images/", "mask": "masks/"}: files of one name are one sample
     fields: None: ds[i] is {"__key__", "__url__", field: bytes, ...}; of a table columns of numbers and texts are such;
         output name -> chain, as for Loader: ds[i] is {"__key__", output: decoded value, ...}; random steps
         draw for the epoch of ds.set_epoch(), 0 at first, so ds[i] is the same until that changes
@@ -320,6 +336,11 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
         is an error.  Files that were removed, renamed or changed, and a new class that would renumber labels,
         stay errors
 
+    pairs: True: files of one name in one folder, 1.jpg beside 1.png, are one sample, and their suffixes are its fields;
+        None: where `fields` name pictures of different kinds, from(jpg) and from(png)
+    images: of COCO's annotation files (instances_train2017.json): the folder of their pictures; None: beside them, or as COCO has it
+    missing: of pairs: "error" where a name lacks a file, "drop" such names, or "keep" them as they are
+
     store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)
 
     where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
@@ -333,4 +354,4 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, pairs, missing, images)

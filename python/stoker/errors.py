@@ -174,6 +174,24 @@ def _article(name: str) -> str:
     return f"an {name}" if name[:1].lower() in "aeio" else f"a {name}"
 
 
+class Batched:
+    """Base of loaders: what torch's DataLoader, which takes a data set, is told."""
+
+    def __getitem__(self, i: Any) -> NoReturn:
+        raise TypeError(f"a stoker {type(self).__name__} makes batches by itself and has no samples by number: iterate over it in place of a "
+                        "DataLoader; a data set for torch.utils.data.DataLoader is stoker.open(data, fields)")
+
+
+def not_a_chain(value: object) -> str:
+    """What a value in place of a chain is, and how it becomes one."""
+    home = type(value).__module__.partition(".")[0]
+    if hasattr(value, "transforms") or home in ("torchvision", "albumentations"):
+        return f"{shown(value)}: stoker.Chain.from_transform(it) makes a chain of it"
+    if callable(value):
+        return f"{shown(value)}: a function is a step of a chain, stoker.image().call(function) or stoker.bytes().call(function)"
+    return shown(value)
+
+
 def by_handler(error: BaseException) -> bool:
     """Was it raised by a signal's handler?  Then it came upon the loader and says nothing of its batch."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()}

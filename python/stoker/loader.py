@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import (_agree, _arrow, _batch_ops, _calls, _options, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
+from . import (_agree, _arrow, _batch_ops, _calls, _options, _pairs, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
                preview, seeing)
 from ._arrays import note_stream, prepare, torch_or_none
 from ._tuples import Tuples, as_tuple
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
+from .errors import Batched, ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
 from .mixing import Mix
 from .store import Store
 
@@ -112,7 +112,7 @@ class _Epoch(_stoker.Giver):
         return len(self._loader)
 
 
-class Loader(Whole):
+class Loader(Batched, Whole):
     """Batches from shards, one epoch a loop.
 
         loader = stoker.Loader("train-{000..099}.tar", batch_size=256, shuffle=True, fields={
@@ -263,7 +263,7 @@ class Loader(Whole):
         self._bins: list[int] | None = None     # of a state that was taken up
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes, dtype, shape, store)
+            datasets = _datasets(data, classes, dtype, shape, store, fields)
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
@@ -768,7 +768,7 @@ def describe(data: Any) -> str:
     return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
 
 
-def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> list[Dataset]:
+def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any, fields: Any) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
         for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape), ("store", store)):
@@ -778,4 +778,4 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any) -> li
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
-    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store)]
+    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store, pairs=_pairs.implied(data, fields))]

@@ -15,7 +15,7 @@ from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
 from .dataset import Dataset, Urls
-from .errors import invalid
+from .errors import invalid, not_a_chain
 from .store import Store
 
 _DEFAULT_BYTES = 500_000_000
@@ -235,7 +235,7 @@ def _chains(fields: Mapping[str, Any] | None) -> tuple[tuple[bytes, bytes], ...]
     made = []
     for name, chain in fields.items():
         if not isinstance(name, str) or not (chain is None or isinstance(chain, (str, Chain))):
-            invalid(f"fields: {name!r} needs a chain or None, not {type(chain).__name__}")
+            invalid(f"fields: {name!r} needs a chain or None, not {not_a_chain(chain)}")
         made.append((name.encode(), b"" if chain is None else str(chain).encode()))
     return tuple(made)
 

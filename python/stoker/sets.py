@@ -22,7 +22,7 @@ from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _stag
 from ._arrays import from_bytes, prepare, torch_or_none
 from .batch import Batch
 from .dataset import Dataset
-from .errors import ClosedError, invalid, shown, unsupported
+from .errors import Batched, ClosedError, invalid, shown, unsupported
 from .loader import Loader, Tuples, _open_loaders
 from .mixing import Mix
 from .seeing import profiled
@@ -72,7 +72,7 @@ def is_python(data: Any) -> bool:
 def is_stream(dataset: Any) -> bool:
     """Only iterable: samples have no numbers.  torch's IterableDataset inherits a __getitem__ that it has not."""
     data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__getitem__")
+    return data is not None and isinstance(dataset, data.IterableDataset) or isinstance(dataset, Batched) or not hasattr(dataset, "__getitem__")
 
 
 def is_map(dataset: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from . import _staging, _stoker
 from ._options import whole
-from .errors import ClosedError, Whole, by_handler, invalid, shown
+from .errors import Batched, ClosedError, Whole, by_handler, invalid, shown
 
 
 class _Pulled:
@@ -141,7 +141,7 @@ class _NoState:
         self.why = why
 
 
-class ToDevice(Whole, has=("loader", "device", "depth")):
+class ToDevice(Batched, Whole, has=("loader", "device", "depth")):
     """What to_device() answers: iterate over it as over the loader.
 
     len(), set_epoch(), state_dict() and load_state_dict() are there as far as the loader has them, and

@@ -10,7 +10,7 @@ from . import _stoker
 from ._arrays import torch_or_none
 from ._options import or_chosen, whole
 from .chains import Chain
-from .errors import Whole, invalid, shown, unsupported
+from .errors import Whole, invalid, not_a_chain, shown, unsupported
 
 _TORCH = {"u8": "uint8", "f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 _NUMPY = {**_TORCH, "bf16": "uint16"}           # NumPy has none: the same bits
@@ -38,7 +38,7 @@ class Transform(Whole, has=("epoch", "position")):
     def __init__(self, chain: str | Chain, seed: int = 0, *, output: int = 0, layout: str | None = None,
                  num_workers: int | None = None) -> None:
         if not isinstance(chain, (str, Chain)):
-            invalid(f"a chain is text or built from objects, not {shown(chain)}")
+            invalid(f"a chain is text or built from objects, not {not_a_chain(chain)}")
         if layout not in _LAYOUTS:
             invalid(f'layout must be "chw", "hwc" or None, not {shown(layout)}')
         self._made_of = str(chain), whole("seed", seed, 0, 2**64 - 1), whole("output", output, 0, 255), \

@@ -630,20 +630,32 @@ static int find_field(const stk_chain *c, const stk_dataset *ds, uint32_t schema
     return found >= 0;
 }
 
-/* Folders call a picture `image`, shards call it by its suffix: a chain for one finds the
- * other's. */
+static const char *const kinds[] = { "jpg", "jpeg", "png", "webp" };
+
+uint32_t stk_picture_word(const char *name)
+{
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(name, kinds[i]))
+            return 1u << (i ? i : 1); /* jpg and jpeg are one */
+    return 0;
+}
+
+/* One rule for names of pictures: jpg and jpeg are one word; `image` is a picture of any kind; and
+ * a picture that is called `image`, as in folders, goes by its kind too. */
 static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t schema,
                         const char *name, stk_binding *out)
 {
-    static const char *const pictures[] = { "jpg", "jpeg", "png", "webp" };
+    size_t n = sizeof kinds / sizeof *kinds, k = 0;
     int found = 0;
 
-    for (size_t i = 0; i < sizeof pictures / sizeof *pictures && !found; i++) {
-        if (!strcmp(name, "image"))
-            found = find_field(c, ds, schema, pictures[i], out);
-        else if (!strcmp(name, pictures[i]))
-            found = find_field(c, ds, schema, "image", out);
-    }
+    for (size_t i = 0; i < n && !strcmp(name, "image") && !found; i++)
+        found = find_field(c, ds, schema, kinds[i], out);
+    while (k < n && strcmp(name, kinds[k]) != 0)
+        k++;
+    if (!found && k < 2)
+        found = find_field(c, ds, schema, kinds[1 - k], out);
+    if (!found && k < n)
+        found = find_field(c, ds, schema, "image", out);
     return found;
 }
 

@@ -162,6 +162,10 @@ typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     const void *state;       /* of `unpack`; NULL: it has none */
 } stk_binding;
 
+/* A bit for each kind of picture that a field may be called by: jpg or jpeg, png, webp.  0: it is
+ * another word. */
+uint32_t stk_picture_word(const char *name);
+
 /* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
  * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,

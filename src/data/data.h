@@ -213,6 +213,8 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
 /* STK_ESTALE: an open file was written to, or is not the one of this name any more. */
 int stk_named_unchanged(const char *name, stk_file *f, stk_error *err);
 
+extern const stk_format stk_format_yolo; /* yolo.c: it looks into pictures, so it is here */
+
 /* STK_ENOTSUP for a data set without an index: `what` is done with shards and their index. */
 static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)
 {

@@ -2,8 +2,8 @@
 /* named.c - open a file that a sample names: a picture of a folder, the path of a manifest.
  *
  * Names of a manifest come from data, so they stay below their root: "..", absolute names and
- * symlinks that lead elsewhere are refused.  Names of a folder come from listing it, where symlinks
- * are followed: they are what the user put there. */
+ * symlinks that lead elsewhere are refused.  Names of a folder come from listing it (`listed`),
+ * where symlinks are followed: they are what the user put there. */
 #include <stdio.h>
 #include <string.h>
 
@@ -107,16 +107,18 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
 {
     stk_file_info info;
     char path[PATH_BYTES];
-    size_t len_root = root_len(shard, root);
+    size_t len_root;
     int rc;
 
     *out = NULL;
+    root = root ? root : place->root;
+    len_root = root_len(shard, root);
     STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
     if (place->suffix.data)
         STK_TRY(change_suffix(path, place->suffix, err));
     if (path[0] != '/')
         rc = stk_url_open(STK_URL(path, NULL), out, err);
-    else if (stk_is_folder(shard))
+    else if (place->listed)
         rc = stk_source_local.open(STK_URL(path, NULL), out, err);
     else
         rc = stk_local_open_below(path, len_root, out, err);

@@ -179,7 +179,7 @@ static stk_bytes data_hint(const stk_dataset *d, const stk_seek_field *at, stk_s
 
 int stk_shards_have_classes(const stk_index *ix, const stk_format *format)
 {
-    for (uint32_t i = 0; format->class_name && i < stk_index_names(ix); i++)
+    for (uint32_t i = 0; format->class_of_shard && i < stk_index_names(ix); i++)
         if (!strcmp(stk_index_name(ix, i), "cls"))
             return 1;
     return 0;
@@ -303,6 +303,25 @@ void stk_shard_data_init(stk_shard_data *s, const stk_format *format)
         can |= STK_DATA_BLOCKS;
     stk_dataset_init(&s->base, &ops, can);
     s->format = format;
+}
+
+int stk_shard_data_open(stk_shard_data *s, stk_format_data in, stk_error *err)
+{
+    stk_bytes *first = s->format->open ? stk_zalloc(in.n_shards + 1, sizeof *first) : NULL;
+    int rc = first || !s->format->open ? 0 : stk_fail_nomem(err, in.n_shards * sizeof *first);
+    stk_shard_info shard;
+    stk_entry e;
+
+    for (uint64_t i = 0; rc == 0 && first && i < in.n_shards; i++) {
+        rc = stk_index_shard(s->index, i, &shard, err);
+        if (rc == 0 && shard.samples && (rc = stk_index_entry(s->index, shard.first, &e, err)) == 0)
+            first[i] = e.key;
+    }
+    in.first = first;
+    if (rc == 0 && first)
+        rc = s->format->open(&in, &s->state, err);
+    stk_free(first);
+    return rc;
 }
 
 void stk_shard_data_seek(stk_shard_data *s)

@@ -62,6 +62,8 @@ int stk_shards_have_classes(const stk_index *ix, const stk_format *format);
 
 /* The base of a zeroed *s, and what it can do with this format. */
 void stk_shard_data_init(stk_shard_data *s, const stk_format *format);
+/* What the format knows of the whole; s has its index.  in.first is filled in here. */
+int stk_shard_data_open(stk_shard_data *s, stk_format_data in, stk_error *err);
 
 /* Of the table: in shards.c, because they are called for every row. */
 int stk_shard_data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);

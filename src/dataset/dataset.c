@@ -78,12 +78,12 @@ static int take_indexed(stk_shard_data *ds, stk_indexer *x, const stk_dataset_op
         return stk_fail(err, STK_EINVAL,
                         "classes= is for folders of pictures; this data set is %s and has none",
                         ds->format->name);
-    if (ds->format->open) {
-        stk_format_data in = { (const char *const *)x->names.name, x->names.n,
-                               o->n_classes ? o->classes : NULL, o->n_classes };
-
-        STK_TRY(ds->format->open(&in, &ds->state, err));
-    }
+    STK_TRY(stk_shard_data_open(ds,
+                                (stk_format_data){ .shards = (const char *const *)x->names.name,
+                                                   .n_shards = x->names.n,
+                                                   .classes = o->n_classes ? o->classes : NULL,
+                                                   .n_classes = o->n_classes },
+                                err));
     return stk_shards_open(&ds->shards, ds->index, ds->format, &x->names, err);
 }
 
@@ -310,7 +310,8 @@ static uint32_t choose_fields(const stk_dataset *ds, stk_request *r, const stk_f
     uint32_t n = 0;
 
     for (uint32_t k = 0; k < r->entry.n_fields; k++)
-        if (!choice || choice->wants(choice->cookie, field_name(ds, &r->entry, k)))
+        if (!choice || !choice->wants ||
+            choice->wants(choice->cookie, field_name(ds, &r->entry, k)))
             r->want[n++].number = k;
     return n;
 }
@@ -357,6 +358,25 @@ int stk_dataset_read(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *e
     return read_now(ds, i, out, err);
 }
 
+/* sample_read() of the fields that are chosen, one of them opened. */
+static int read_chosen(stk_dataset *ds, stk_request *r, const stk_field_choice *choice,
+                       stk_sample **out, stk_error *err)
+{
+    uint32_t n = choose_fields(ds, r, choice);
+    const char **roots = choice && choice->open ? stk_zalloc(n + 1u, sizeof *roots) : NULL;
+    int rc = roots || !choice || !choice->open ? 0 : stk_fail_nomem(err, n * sizeof *roots);
+
+    for (uint32_t k = 0; roots && k < n; k++)
+        if (!strcmp(field_name(ds, &r->entry, r->want[k].number), choice->open))
+            roots[k] = "";
+    r->open_root = roots;
+    if (rc == 0)
+        rc = sample_read(ds, r, n, out, err);
+    r->open_root = NULL;
+    stk_free(roots);
+    return rc;
+}
+
 int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *choice,
                           stk_sample **out, stk_error *err)
 {
@@ -370,7 +390,7 @@ int stk_dataset_read_some(stk_dataset *ds, uint64_t i, const stk_field_choice *c
     rc = stk_dataset_request(ds, e.n_fields, &r, err);
     if (rc == 0) {
         r->entry = e;
-        rc = sample_read(ds, r, choose_fields(ds, r, choice), out, err);
+        rc = read_chosen(ds, r, choice, out, err);
         stk_dataset_request_done(ds, &r);
     }
     if (rc < 0) {

@@ -21,6 +21,7 @@
 #include "base/registry.h"
 #include "data/shard_data.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 
 #define STAT_ALL_UP_TO 4096u /* shards; beyond it they are checked when they are first opened */
 #define LOCK_LOOK_NS 10000000
@@ -195,7 +196,7 @@ static int check_shards(const stk_indexer *x, const stk_index *ix, stk_error *er
         int seen = name[0] == '/' && stat(name, &st) == 0, other = 0;
 
         if (name[0] != '/') { /* reads compare the version; only a thorough look asks for it */
-            if (x->thorough)
+            if (x->thorough || stk_is_many(name) || stk_is_coco(name))
                 STK_TRY(check_shard(x, ix, i, 0, err));
             continue;
         }

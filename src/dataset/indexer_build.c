@@ -22,6 +22,7 @@
 #include "dataset/kinds.h"
 #include "base/jobs.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 
 #define MAX_OLD 1024u /* parts of an index are as many */
 #define PROGRESS_EVERY_NS 50000000u
@@ -268,7 +269,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
 {
     scan_progress p = { b, 0 };
     stk_file_info now = { 0 };
-    int folder = stk_folder_path(f) != NULL, rc;
+    int folder = stk_folder_path(f) != NULL, pairs = stk_is_many(b->x->names.name[i]), rc;
 
     if (folder) { /* info borrows the etag */
         STK_TRY(state_of(f, &b->info[i], err));
@@ -282,7 +283,7 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
         return stk_fail(err, STK_ECLOSED, "stopped by the caller");
     if (rc < 0)
         return rc;
-    if (folder)
+    if (folder || pairs)
         info->size = p.seen;
     else
         STK_TRY(stk_index_part_print(part, f, info->size, &info->print, err));
@@ -342,6 +343,26 @@ static int format_by_name(stk_indexer *x, stk_error *err)
                     near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Files that people have and that are no shards: what to do with them. */
+static int no_format(const char *name, int several, stk_error *err)
+{
+    const char *end = strrchr(name, '.');
+
+    if (stk_is_picture(name))
+        return stk_fail(err, STK_ECORRUPT,
+                        "%s: open the folder, or a manifest of them: a .csv or .jsonl file with a "
+                        "column path, whose chain is from(path) | open | image",
+                        several ? "pictures are no shards" : "a picture is no shard");
+    if (end && strlen(end) < 12 && !strchr(end, '/') && strcmp(end, ".tar") != 0)
+        return stk_fail(err, STK_ECORRUPT,
+                        "%s files are no shards. Files of any kind are handed out by a manifest (a "
+                        ".csv or .jsonl file with a column path): from(path) | open | bytes, in "
+                        "Python with .call(function) to decode them; or pack what they hold",
+                        end);
+    return stk_fail(err, STK_ECORRUPT,
+                    "no format knows this shard by its name or first bytes; is it a tar file?");
+}
+
 /* By the first shard's name and head: the format that is surest of it. */
 static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
 {
@@ -367,9 +388,7 @@ static int format_by_probe(stk_indexer *x, uint64_t size, stk_error *err)
         rc = stk_kind_meant(&name, 1, &(stk_dataset_options){ 0 })
                  ? stk_fail(err, STK_ENOTSUP,
                             "token files and arrays need no index: open them as they are")
-                 : stk_fail(err, STK_ECORRUPT,
-                            "no format knows this shard by its name or first bytes; is it a tar "
-                            "file?");
+                 : no_format(name, x->names.n > 1, err);
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;

@@ -151,14 +151,13 @@ static int values_check(const adding *a, stk_error *err)
 static int data_open(adding *a, stk_error *err)
 {
     const stk_indexer *x = a->x;
-    stk_format_data in = { (const char *const *)x->names.name, x->names.n, NULL, 0 };
+    stk_format_data in = { .shards = (const char *const *)x->names.name, .n_shards = x->names.n };
     stk_names names = { .store = x->names.store };
     int rc = 0;
 
     stk_shard_data_init(&a->data, x->format);
     a->data.index = x->index;
-    if (x->format->open)
-        STK_TRY(x->format->open(&in, &a->data.state, err));
+    STK_TRY(stk_shard_data_open(&a->data, in, err));
     for (size_t i = 0; rc == 0 && i < x->names.n; i++)
         rc = stk_names_add(&names, x->names.name[i], strlen(x->names.name[i]), err);
     if (rc == 0)

@@ -6,8 +6,10 @@
 #include <stoker/dataset.h>
 
 typedef struct stk_field_choice {
-    int (*wants)(void *cookie, const char *name);
+    int (*wants)(void *cookie, const char *name); /* NULL: all are */
     void *cookie;
+    /* of this field the file that it names (STK_DATA_NAMES_FILES); NULL: of none */
+    const char *open;
 } stk_field_choice;
 
 /* Fields that are not wanted have a name and no bytes: nothing of them is read.  Not of arrays. */

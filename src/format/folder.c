@@ -45,7 +45,7 @@ typedef struct scan_state {
     stk_scan *scan;
     listing list;
     stk_text key;
-    uint64_t bytes, samples;
+    uint64_t bytes, samples, same_name;
 } scan_state;
 
 /* The number of the name's suffix + 1; 0: it does not belong to a picture. */
@@ -136,6 +136,14 @@ static int report(scan_state *s, size_t i, size_t prefix, uint32_t n, stk_error 
     return 0;
 }
 
+/* 1.jpg and 1.png: two pictures of one name. */
+static int same_stem(const picture *a, const picture *b)
+{
+    size_t n = (size_t)(strrchr(b->name, '.') - b->name);
+
+    return !a->companion && !strncmp(a->name, b->name, n + 1) && !strchr(a->name + n + 1, '.');
+}
+
 static int report_folder(scan_state *s, const char *sub, size_t class_len, uint32_t n,
                          stk_error *err)
 {
@@ -149,8 +157,10 @@ static int report_folder(scan_state *s, const char *sub, size_t class_len, uint3
     }
     prefix = s->key.len;
     for (size_t i = 0; i < s->list.n; i++)
-        if (!s->list.picture[i].companion)
+        if (!s->list.picture[i].companion) {
+            s->same_name += i && same_stem(&s->list.picture[i - 1], &s->list.picture[i]);
             STK_TRY(report(s, i, prefix, n, err));
+        }
     if (s->scan->progress && s->scan->progress(s->scan, s->bytes))
         return stk_fail(err, STK_ECLOSED, "indexing was stopped");
     return 0;
@@ -178,6 +188,15 @@ static int scan_folders(scan_state *s, const stk_names *dirs, stk_error *err)
     STK_TRY(stk_text_put(&s->key, cls.data ? (const char *)cls.data : "", cls.len, err));
     for (size_t i = 0; i < dirs->n; i++)
         STK_TRY(report_folder(s, dirs->name[i], cls.len, cls.len ? 2 : 1, err));
+    if (s->same_name && s->scan->warn) {
+        char why[180];
+
+        snprintf(why, sizeof why,
+                 "%" PRIu64 " pictures have the name of another but for its suffix: each is a "
+                 "sample; pairs=True (pairs://FOLDER) makes files of one name one",
+                 s->same_name);
+        s->scan->warn(s->scan, why);
+    }
     if (!s->samples)
         return stk_fail(err, STK_ENOTFOUND,
                         "the class has no picture (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff "
@@ -372,7 +391,7 @@ static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *
         slash = memchr(e->key.data, '/', e->key.len);
         slash = slash ? slash + 1 : e->key.data + e->key.len;
     }
-    *out = (stk_place){ .len = field->size, .must_equal = 1 };
+    *out = (stk_place){ .len = field->size, .must_equal = 1, .listed = 1 };
     out->name = (stk_bytes){ slash, e->key.len - (size_t)(slash - e->key.data) };
     if (strcmp(field->name, "image") != 0)
         out->suffix = (stk_bytes){ (const uint8_t *)field->name, field->name_len };
@@ -393,4 +412,5 @@ const stk_format stk_format_folder = {
     .open = folder_open,
     .close = folder_close,
     .class_name = folder_class_name,
+    .class_of_shard = 1,
 };

@@ -6,11 +6,16 @@
  * when the index was made and are hashed again: a few dozen small reads, whatever the size of the
  * shard.  Then the format goes through the whole shard once more, as when it was indexed, and every
  * key, name, place and size must be what the index says. */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/hash.h"
 #include "base/registry.h"
 #include "format/format.h"
+#include "index/layout.h"
 #include "index/part.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 
 static int print_row(const stk_index *ix, uint64_t id, idx_print *p, uint64_t *hash, stk_error *err)
 {
@@ -154,11 +159,15 @@ int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f)
     listing l = { { .sample = was_or_new }, ix, 0, 0, 0 };
     stk_shard_info was;
 
-    if (!stk_folder_path(f) || stk_index_shard(ix, shard, &was, NULL) < 0)
+    const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
+
+    if (!format || stk_index_shard(ix, shard, &was, NULL) < 0 ||
+        !(stk_folder_path(f) || stk_is_many(was.name)))
         return 0;
+    l.scan.name = was.name;
     l.at = was.first;
     l.end = was.first + was.samples;
-    return stk_format_folder.index(f, 0, &l.scan, NULL) == 0 && !l.other && l.at == l.end;
+    return format->index(f, 0, &l.scan, NULL) == 0 && !l.other && l.at == l.end;
 }
 
 /* ---- all members again ---- */
@@ -211,10 +220,24 @@ static int walk_progress(stk_scan *scan, uint64_t offset)
     return 0;
 }
 
+/* The shard's absolute name: an index beside the data is in ROOT/.stoker, and names are relative to
+ * ROOT. */
+static const char *whole_name(const stk_index *ix, const char *name, char *buf, size_t size)
+{
+    size_t len = ix->path ? strlen(ix->path) : 0;
+
+    if (name[0] == '/' || strstr(name, "://"))
+        return name;
+    for (int up = 2; len && up; len--)
+        up -= ix->path[len - 1] == '/';
+    return snprintf(buf, size, "%.*s/%s", (int)len, ix->path, name) < (int)size ? buf : name;
+}
+
 static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
 {
+    char name[4096];
     const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
-    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress, .name = was->name },
+    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress },
                .ix = ix,
                .was = was };
     stk_error why = { 0 };
@@ -222,6 +245,7 @@ static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file
 
     if (!format)
         return 0;
+    w.scan.name = whole_name(ix, was->name, name, sizeof name);
     rc = format->index(f, was->size, &w.scan, &why);
     if (rc < 0 && (rc == STK_ESTALE || rc == STK_ENOMEM || rc == STK_EIO)) {
         if (err)
@@ -256,6 +280,20 @@ static int check_folder(const stk_index *ix, const stk_shard_info *was, stk_file
                     "reindex=\"auto\"))");
 }
 
+/* Times of folders change with any file in them: the samples decide. */
+static int check_pairs(const stk_index *ix, const stk_shard_info *was, stk_file *f, stk_error *err)
+{
+    int rc = same_members(ix, was, f, err);
+
+    return rc != STK_ESTALE
+               ? rc
+               : stk_fail(err, rc,
+                          "files were added, removed, renamed or changed in these folders since "
+                          "they were indexed; run: stoker index \"%.60s...\" (where files are only "
+                          "added: open(..., reindex=\"auto\"))",
+                          was->name);
+}
+
 int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const int64_t *known,
                          stk_file_info *info, stk_error *err)
 {
@@ -268,6 +306,8 @@ int stk_index_check_file(const stk_index *ix, uint64_t shard, stk_file *f, const
         *info = now;
     if (stk_folder_path(f))
         return check_folder(ix, &was, f, &now, err);
+    if (stk_is_many(was.name))
+        return strcmp(was.etag, now.etag) ? check_pairs(ix, &was, f, err) : 0;
     if (now.size != was.size)
         return stk_fail(err, STK_ESTALE,
                         "shard has %" PRIu64 " bytes, the index was made from %" PRIu64

@@ -316,6 +316,39 @@ static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
         }
 }
 
+/* 1: the chains name pictures of kinds that they don't share, as from(jpg) and from(png). */
+static int other_kinds(const stk_chain *a, const stk_chain *b)
+{
+    uint32_t x = 0, y = 0;
+
+    for (uint32_t i = 0; i < a->n_from; i++)
+        x |= stk_picture_word(a->from[i]);
+    for (uint32_t i = 0; i < b->n_from; i++)
+        y |= stk_picture_word(b->from[i]);
+    return x && y && !(x & y);
+}
+
+/* In a folder every picture is a sample: a mask that goes by its kind would be the picture
+ * itself. */
+static int check_kinds_apart(const stk_plan_chains *out, const stk_plan_data *data, stk_error *err)
+{
+    for (uint32_t d = 0; d < data->n; d++)
+        for (uint32_t i = 0; i < out->n_out; i++)
+            for (uint32_t k = 0; k < i; k++) {
+                const stk_chain *a = &out->chain[k], *b = &out->chain[i];
+                const stk_binding *x = out->binding[d][k], *y = out->binding[d][i];
+
+                if (x && y && x->field != UINT16_MAX && x->field == y->field &&
+                    other_kinds(a, b))
+                    return stk_fail(err, STK_EINVAL,
+                                    "outputs %s and %s: from(%s) and from(%s) are the same file "
+                                    "here, as every picture of a folder is a sample: open it with "
+                                    "pairs=True (pairs://FOLDER) to make 1.jpg and 1.png one",
+                                    out->out[k].name, out->out[i].name, a->from[0], b->from[0]);
+            }
+    return 0;
+}
+
 int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err)
 {
@@ -331,6 +364,8 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
     }
     for (uint32_t i = 0; i < o->n_outputs; i++)
         STK_TRY(plan_after_leaders(out, i, in, so_far, err));
+    if (!so_far->data.immediate)
+        STK_TRY(check_kinds_apart(out, &so_far->data, err));
     for (uint32_t i = 0; i < o->n_outputs; i++)
         STK_TRY(find_boxes(out, i, err));
     for (uint32_t i = 0; i < o->n_outputs; i++)

@@ -21,6 +21,7 @@
 #include "source/braces.h"
 #include "base/registry.h"
 #include "source/folder.h"
+#include "source/pairs.h"
 #include "source/shard_list.h"
 #include "source/shared_list.h"
 #include "source/remote.h"
@@ -350,7 +351,11 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
 
     if (!strncmp(name, "file://", 7))
         name += 7; /* one spelling for local files: the index is found by it */
-    rc = stk_shard_list_add(name, out, err);
+    if (stk_is_many(name) || stk_is_coco(name))
+        return stk_pairs_resolve(name, out, err);
+    rc = stk_voc_add(name, out, err);
+    if (rc == STK_END)
+        rc = stk_shard_list_add(name, out, err);
     if (rc != STK_END)
         return rc;
     if (strstr(name, "://"))
@@ -389,7 +394,9 @@ static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
                         "there is no \"%.150s\"; it was given as a path: give a string for a "
                         "pattern",
                         path);
-    rc = stk_shard_list_add(path, out, err);
+    rc = stk_voc_add(path, out, err);
+    if (rc == STK_END)
+        rc = stk_shard_list_add(path, out, err);
     if (rc != STK_END)
         return rc;
     if (!S_ISDIR(st.st_mode))

@@ -162,7 +162,7 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
     *w = (walk){ .base = { .sample = on_sample,
                            .progress = on_progress,
                            .warn = on_warning,
-                           .name = info.name },
+                           .name = stk_dataset_shard_name(c->ds, shard) },
                  .c = c,
                  .shard = info.name,
                  .id = info.first,

@@ -3,22 +3,65 @@
 #include <string.h>
 
 #include "base/jobs.h"
+#include "dataset/read_some.h"
 #include "tools/pack_model.h"
 
-void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix)
+const char *stk_pack_file_field(const stk_pack_run *p)
 {
-    const uint8_t *dot = key->len ? memrchr(key->data, '.', key->len) : NULL;
-    size_t len = dot ? key->len - (size_t)(dot - key->data) - 1 : 0;
+    const stk_shard_data *d = stk_shard_data_of(p->ds);
 
-    if (!stk_pack_is_folder(p) || (image && strcmp(image->name, "image") != 0) || !len ||
-        len >= STK_PACK_SUFFIX)
-        return;
+    if (!d)
+        return NULL;
+    return d->format->find ? "path" : d->format->open ? "image" : NULL;
+}
+
+/* A line of data, and a sample of files in several folders, has a key of its own. */
+int stk_pack_keys_files(const stk_pack_run *p)
+{
+    const char *name;
+
+    if (stk_pack_is_folder(p))
+        return 1;
+    for (uint32_t i = 0; stk_pack_file_field(p) && (name = stk_dataset_field(p->ds, i)); i++)
+        if (!strcmp(name, "path"))
+            return stk_shard_data_of(p->ds)->format->find != NULL;
+    return 0;
+}
+
+/* The suffix of a name in lower case; 0: it has none, or a long one. */
+static int lower_suffix(stk_bytes name, char *out)
+{
+    const uint8_t *dot = name.len ? memrchr(name.data, '.', name.len) : NULL;
+    size_t len = dot ? name.len - (size_t)(dot - name.data) - 1 : 0;
+
+    if (!len || len >= STK_PACK_SUFFIX || memchr(dot, '/', len + 1))
+        return 0;
     for (size_t i = 0; i < len; i++)
-        suffix[i] = (char)(dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? dot[1 + i] + 32 : dot[1 + i]);
-    suffix[len] = 0;
-    key->len = (size_t)(dot - key->data);
-    if (image)
-        image->name = suffix;
+        out[i] = (char)(dot[1 + i] >= 'A' && dot[1 + i] <= 'Z' ? dot[1 + i] + 32 : dot[1 + i]);
+    out[len] = 0;
+    return 1;
+}
+
+/* Of a manifest's range in a larger file the suffix is that file's: there the content decides. */
+void stk_pack_name_file(const stk_pack_run *p, stk_bytes *key, stk_part *file, char *suffix)
+{
+    const char *field = stk_pack_file_field(p), *kind;
+    int cut;
+
+    if (!field || (file && strcmp(file->name, field) != 0))
+        return;
+    cut = stk_pack_keys_files(p) && lower_suffix(*key, suffix);
+    if (cut)
+        key->len -= strlen(suffix) + 1;
+    if (!file)
+        return;
+    kind = stk_pack_is_folder(p)
+               ? NULL
+               : stk_pack_picture_kind((stk_bytes){ file->data, file->len });
+    if (kind && !(cut && !strcmp(kind, "jpg") && !strcmp(suffix, "jpeg")))
+        file->name = kind;
+    else if (cut)
+        file->name = suffix;
 }
 
 /* Members of a row: their bytes are in *text.  *n: how many, nulls left out. */
@@ -50,6 +93,9 @@ static int table_parts(const stk_pack_run *p, const stk_sample *s, stk_part *par
 static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *tar, uint64_t id,
                         stk_error *err)
 {
+    const stk_field_choice whole = { .open = stk_pack_keys_files(p) && !stk_pack_is_folder(p)
+                                                 ? "path"
+                                                 : NULL };
     stk_sample *s = NULL;
     char suffix[STK_PACK_SUFFIX], number[STK_PACK_KEY];
     stk_text text = { 0 };
@@ -58,7 +104,7 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
     uint32_t n;
     int rc;
 
-    STK_TRY(stk_dataset_read(p->ds, id, &s, err));
+    STK_TRY(stk_dataset_read_some(p->ds, id, &whole, &s, err));
     n = stk_sample_fields(s);
     key = stk_pack_key(p, id, number);
     parts = stk_alloc((n + 1) * sizeof *parts);
@@ -68,8 +114,8 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
     for (uint32_t k = 0; rc == 0 && !p->name && k < n; k++)
         parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
     name = key;
-    if (rc == 0 && n)
-        stk_pack_name_picture(p, &name, &parts[0], suffix);
+    for (uint32_t k = 0; rc == 0 && k < n; k++)
+        stk_pack_name_file(p, &name, &parts[k], suffix);
     if (rc == 0)
         rc = stk_sample_out_check(out, name, parts, n, err);
     if (rc < 0)

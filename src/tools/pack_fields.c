@@ -89,16 +89,46 @@ static int chain_text(stk_pack_field *f, stk_expr *e, stk_error *err)
     return 0;
 }
 
+/* How the rows of a chain are written, by the step that makes them; NULL: they are bytes. */
+static const char *encoding_for(const stk_expr *e)
+{
+    static const struct {
+        const char *step, *encoding;
+    } all[] = { { "image", "jpeg, 90" }, { "int", "text" },  { "float", "text" },
+                { "text", "text" },      { "vocab", "text" }, { "json", "json" },
+                { "ints", "json" },      { "floats", "json" }, { "npy", "npy" },
+                { "raw", "raw" },        { "one_hot", "npy" }, { "multi_hot", "npy" } };
+    const char *found = NULL;
+
+    for (uint32_t k = 0; k < e->n_calls; k++)
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            if (!strcmp(e->call[k].name, all[i].step))
+                found = all[i].encoding;
+    return found;
+}
+
+static int no_encoding(const char *name, const char *text, const stk_expr *e, stk_error *err)
+{
+    const char *how = encoding_for(e);
+
+    if (how)
+        return stk_fail(err, STK_EINVAL,
+                        "field %s: the last step says how it is written, as in `%.80s | "
+                        "encode(%s)`",
+                        name, text, how);
+    return stk_fail(err, STK_EINVAL,
+                    "field %s: `%.80s` are bytes as they are: a field that no chain makes is kept, "
+                    "so leave it out; under another name write `%.80s | encode(raw)`",
+                    name, text, text);
+}
+
 static int field_plan(stk_pack_field *f, const char *text, stk_error *err)
 {
     stk_expr *e = NULL;
     int rc = stk_expr_parse(&e, text, err);
 
     if (rc == 0 && strcmp(e->call[e->n_calls - 1].name, "encode"))
-        rc = stk_fail(
-            err, STK_EINVAL,
-            "field %s: the last step says how it is written, as in `%.80s | encode(jpeg, 90)`",
-            f->name, text);
+        rc = no_encoding(f->name, text, e, err);
     if (rc == 0)
         rc = stk_encoding_plan(&f->encoding, &e->call[e->n_calls - 1], err);
     f->chain = rc == 0 ? stk_zalloc(1, CHAIN_MAX) : NULL;
@@ -189,8 +219,9 @@ static int is_picture_name(const char *name)
 
 static int is_made(const maker *m, const char *name)
 {
+    const char *file = stk_pack_file_field(m->p);
     int image = m->p->name ? is_picture_name(name)
-                           : !strcmp(name, "image") && stk_pack_is_folder(m->p);
+                           : file && !strcmp(name, file);
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))
@@ -428,7 +459,7 @@ static int write_row(maker *m, shard_out *s, const place *b, const made_row *row
     stk_bytes key = stk_pack_key(m->p, id, number);
     int rc = parts ? 0 : stk_fail_nomem(err, row->n * sizeof *parts);
 
-    stk_pack_name_picture(m->p, &key, NULL, suffix);
+    stk_pack_name_file(m->p, &key, NULL, suffix);
     for (uint32_t i = 0; rc == 0 && i < row->n; i++) {
         const member *x = &b->member[row->first + i];
 

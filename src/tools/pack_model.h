@@ -79,11 +79,18 @@ static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
     return d && !strcmp(stk_index_format(d->index), "folder");
 }
 
-#define STK_PACK_SUFFIX 16 /* bytes of a picture's suffix */
-/* A folder's picture "cat/1.jpg" becomes the member cat/1.jpg, and not cat/1_jpg.image: readers
- * such as WebDataset choose a decoder by the suffix.  image: the field, or NULL: only the key is
- * cut.  suffix: STK_PACK_SUFFIX bytes. */
-void stk_pack_name_picture(const stk_pack_run *p, stk_bytes *key, stk_part *image, char *suffix);
+/* The field that a sample is a file by: a folder's `image`, a manifest's `path`.  It becomes a
+ * member by the file's suffix, and not cat/1_jpg.image: readers such as WebDataset choose a decoder
+ * by it.  NULL: the data has no such field. */
+const char *stk_pack_file_field(const stk_pack_run *p);
+/* Are keys names of files, with their suffixes? */
+int stk_pack_keys_files(const stk_pack_run *p);
+
+#define STK_PACK_SUFFIX 16 /* bytes of a file's suffix */
+/* "cat/1.jpg" becomes the member cat/1.jpg.  file: that field, or NULL: only the key is cut.
+ * suffix: STK_PACK_SUFFIX bytes. */
+void stk_pack_name_file(const stk_pack_run *p, stk_bytes *key, stk_part *file, char *suffix);
+const char *stk_pack_picture_kind(stk_bytes in); /* jpg, png, webp; NULL: none of these */
 
 /* Count `more` bytes and tell of them now and then; non-zero: stop. */
 int stk_pack_tell(stk_pack_run *p, uint64_t more);

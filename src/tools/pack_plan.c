@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/jobs.h"
 #include "base/registry.h"
+#include "source/pairs.h"
 #include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)
@@ -81,6 +82,38 @@ static int weigh_row(stk_pack_run *p, const stk_entry *e, uint64_t *bytes, stk_e
     return 0;
 }
 
+/* Does the data name files (a manifest, annotations, folders that are paired), and not as a folder
+ * of pictures does, whose shards say when it changes? */
+static uint64_t opens_files(const stk_pack_run *p)
+{
+    return stk_pack_file_field(p) && !stk_pack_is_folder(p);
+}
+
+/* The file that a field names: f->size becomes its own, and its time counts.  Where chains make the
+ * samples, one that is missing is a bad sample and no error here. */
+static int weigh_file(stk_pack_run *p, const stk_entry *e, stk_field *f, stk_error *err)
+{
+    const stk_dataset *d = p->ds;
+    int named = stk_pack_keys_files(p) && !strcmp(f->name, "path"), rc;
+    stk_place place = { 0 };
+    stk_file_info info = { 0 };
+    stk_file *file = NULL;
+    uint64_t len = 0;
+
+    STK_TRY(d->ops->locate(d, e, f, named, &place, err));
+    if (!place.name.data)
+        return 0;
+    rc = stk_named_open(d->ops->shard_name(d, e->shard), NULL, &place, &file, &len, err);
+    if (rc == 0)
+        rc = stk_file_stat(file, &info, err);
+    stk_file_close(&file);
+    if (rc < 0)
+        return p->o.n_fields ? 0 : rc;
+    f->size = len;
+    p->fingerprint = stk_hash64(p->fingerprint, &info.mtime_ns, sizeof info.mtime_ns);
+    return 0;
+}
+
 /* What sample `id` takes in a tar, and its part of the fingerprint. */
 static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
 {
@@ -99,7 +132,9 @@ static int weigh(stk_pack_run *p, uint64_t id, uint64_t *bytes, stk_error *err)
     p->fingerprint = stk_hash64(p->fingerprint, e.key.data, e.key.len);
     for (uint32_t k = 0; k < e.n_fields; k++) {
         STK_TRY(ds->ops->field(ds, &e, k, &f, err));
-        *bytes += stk_tar_member_bytes(e.key.len + 1 + f.name_len, f.size);
+        if (opens_files(p))
+            STK_TRY(weigh_file(p, &e, &f, err));
+        *bytes += stk_tar_member_bytes(stk_key_shown(e.key).len + 1 + f.name_len, f.size);
         sizes[0] = stk_hash64(f.size, f.name, f.name_len);
         sizes[1] = f.offset;
         p->fingerprint = stk_hash64(p->fingerprint, sizes, sizeof sizes);
@@ -176,7 +211,7 @@ static int same_remote(void *cookie, uint64_t i, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    if (!ask.url || !stk_is_address(ask.url))
+    if (!ask.url || !stk_is_address(ask.url) || stk_is_many(ask.url)) /* seen to when opened */
         return 0;
     STK_TRY(ds->ops->shard(ds, i, &was, err));
     STK_TRY(stk_url_open(&ask, &f, err));
@@ -215,7 +250,7 @@ int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err)
 
 static int plan_source(stk_pack_run *p, stk_error *err)
 {
-    uint64_t head[] = { PACK_VERSION + stk_pack_is_folder(p),
+    uint64_t head[] = { PACK_VERSION + stk_pack_is_folder(p) + 2u * opens_files(p),
                         p->o.samples,
                         p->o.bytes,
                         p->o.shuffle == STK_YES,

@@ -52,7 +52,7 @@ stk_bytes stk_pack_key(const stk_pack_run *p, uint64_t id, char text[STK_PACK_KE
     return key;
 }
 
-static const char *picture_kind(stk_bytes in)
+const char *stk_pack_picture_kind(stk_bytes in)
 {
     if (in.len > 3 && !memcmp(in.data, "\xFF\xD8\xFF", 3))
         return "jpg";
@@ -65,7 +65,7 @@ static const char *picture_kind(stk_bytes in)
 
 const char *stk_pack_member(const stk_pack_run *p, uint32_t field, stk_bytes in)
 {
-    const char *kind = p->type[field].dtype ? NULL : picture_kind(in);
+    const char *kind = p->type[field].dtype ? NULL : stk_pack_picture_kind(in);
 
     return kind && !strcmp(p->name[field], "image") ? kind : p->name[field];
 }

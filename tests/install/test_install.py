@@ -59,7 +59,7 @@ def shards(tmp_path_factory):
     for s in range(2):
         write_tar(folder / f"{s}.tar", [
             (f"{s}{i:02d}.{field}", raw) for i in range(40)
-            for field, raw in (("jpg", jpeg(s * 40 + i)), ("cls", str(i % 4).encode()))])
+            for field, raw in (("JPEG" if s else "jpg", jpeg(s * 40 + i)), ("cls", str(i % 4).encode()))])
     return str(folder / "{0,1}.tar")
 
 
