@@ -88,7 +88,7 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "urls",  "classes", "columns", "jpeg",    "dtype",
                              "shape", "reindex", "store",   "salvage", "skip_damaged",
-                             "encoding", NULL };
+                             "encoding", "null", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
@@ -98,14 +98,19 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     size_t n, n_classes = 0, n_columns = 0;
     int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0, salvage = 0, skip = 0;
     uint32_t points[256];
-    PyObject *encoding = NULL;
+    PyObject *encoding = NULL, *null = NULL;
+    int64_t list_null = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpOppO:Dataset", names, &urls, &classes,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpOppOO:Dataset", names, &urls, &classes,
                                      &columns, &jpeg, &dtype, &shape, &reindex, &store, &salvage,
-                                     &skip, &encoding) ||
+                                     &skip, &encoding, &null) ||
         (shape && (ndim = dims_of(shape, dims)) < 0) ||
         (encoding && encoding != Py_None && code_points_of(encoding, points) < 0))
         return -1;
+    if (null && null != Py_None) {
+        list_null = PyLong_AsLongLong(null);
+        o.list_null = &list_null;
+    }
     o.encoding = encoding && encoding != Py_None ? points : NULL;
     o.skip_damaged = skip ? STK_YES : STK_UNSET;
     o.dtype = (stk_dtype)dtype;

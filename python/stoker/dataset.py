@@ -77,7 +77,7 @@ class Dataset(Whole):
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
                  store: Store | None = None, salvage: bool = False, where: str | None = None,
-                 encoding: str | None = None, skip_damaged: bool = False) -> None:
+                 encoding: str | None = None, null: int | None = None, skip_damaged: bool = False) -> None:
         found = _options.url_bytes(urls)
         table = found is None and _arrow.is_table(urls)
         if found is None and not table and not isinstance(urls, Mapping):
@@ -96,6 +96,7 @@ class Dataset(Whole):
         self._store = store
         self._salvage = _options.flag("salvage", salvage)
         self._encoding = encoding
+        self._null = None if null is None else _options.whole("null", null, -2**63, 2**63 - 1)
         self._skip_damaged = skip_damaged       # Loader(on_error="skip")
         if table:
             if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
@@ -110,7 +111,7 @@ class Dataset(Whole):
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
                                          store=_store.core(store), salvage=self._salvage,
-                                         skip_damaged=skip_damaged, encoding=_options.code_points(encoding))
+                                         skip_damaged=skip_damaged, encoding=_options.code_points(encoding), null=self._null)
         self._where = where
         self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
         self._types: list[tuple[str, str, tuple[int, ...]]] | None = None
@@ -293,7 +294,7 @@ class Dataset(Whole):
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store, self._salvage, self._where, self._encoding, self._skip_damaged), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where, self._encoding, self._null, self._skip_damaged), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -303,7 +304,8 @@ class Dataset(Whole):
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, salvage: bool = False, where: str | None = None, encoding: str | None = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None, encoding: str | None = None,
+         null: int | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -332,6 +334,9 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     salvage: of a shard that is torn take the samples before the tear, and log where it is; of JSON lines and CSV
         leave damaged lines out, and log how many; False: they are errors.  The index then stays in memory
 
+    null: of Parquet's lists of whole numbers: what stands for a null in them; None: such a list is a bad sample
+        (lists of floats have NaN there)
+
     encoding: of CSV files that are not UTF-8: "cp1252", "latin-1" or another name of one byte per character
 
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what is
@@ -339,4 +344,4 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, encoding)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, encoding, null)

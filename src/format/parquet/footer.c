@@ -6,9 +6,14 @@
  * on. */
 #include "format/parquet/schema.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+
+#define SLACK 100u         /* as other readers allow: a dictionary's header */
+#define RENAMES_MAX 1000u
 
 int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
                 stk_error *err)
@@ -86,6 +91,7 @@ static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uin
 {
     int64_t start = c->dictionary_at > 0 && c->dictionary_at < c->data_at ? c->dictionary_at
                                                                           : c->data_at;
+    uint64_t left;
 
     out->refused = why_not(c);
     if (out->refused)
@@ -98,10 +104,12 @@ static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uin
         return stk_fail(err, STK_ECORRUPT,
                         "column %s: %" PRId64 " bytes at %" PRId64 " are not in the file",
                         leaf->name, c->packed, start);
+    left = size - (uint64_t)start - (uint64_t)c->packed;
     *out = (stk_pq_chunk){ .start = (uint64_t)start,
                            .len = (uint64_t)c->packed,
                            .values = (uint64_t)c->values,
                            .unpacked = (uint64_t)c->unpacked,
+                           .slack = (uint8_t)(left < SLACK ? left : SLACK),
                            .codec = (uint8_t)c->codec,
                            .dictionary = start != c->data_at };
     return 0;
@@ -183,10 +191,78 @@ static stk_bytes find_arrow(stk_thrift *t, uint32_t n)
     return found;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const stk_pq_leaf *x = *(stk_pq_leaf *const *)a, *y = *(stk_pq_leaf *const *)b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : x < y ? -1 : x > y;
+}
+
+static int is_taken(const stk_pq_file *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->n_leaves; i++)
+        if (!strcmp(f->leaf[i].name, name))
+            return 1;
+    return 0;
+}
+
+static int rename_leaf(const stk_pq_file *f, stk_pq_leaf *l, stk_error *err)
+{
+    size_t room = strlen(l->name) + 12;
+    char *name = stk_alloc(room);
+
+    if (!name)
+        return stk_fail_nomem(err, room);
+    for (uint32_t k = 1; k == 1 || is_taken(f, name); k++)
+        snprintf(name, room, "%s_%u", l->name, k);
+    stk_free(l->name);
+    l->name = name;
+    return 0;
+}
+
+/* Of columns with one name the first keeps it; the others are name_1, name_2, ..., as DuckDB calls
+ * them. */
+static int number_names(stk_pq_file *f, stk_error *err)
+{
+    stk_pq_leaf **sorted = stk_alloc((f->n_leaves + 1u) * sizeof *sorted);
+    uint32_t first = 0, renamed = 0;
+    int rc = 0;
+
+    if (!sorted)
+        return stk_fail_nomem(err, f->n_leaves * sizeof *sorted);
+    for (uint32_t i = 0; i < f->n_leaves; i++)
+        sorted[i] = &f->leaf[i];
+    qsort(sorted, f->n_leaves, sizeof *sorted, by_name);
+    for (uint32_t i = 1; i < f->n_leaves && rc == 0; i++)
+        if (strcmp(sorted[i]->name, sorted[first]->name) != 0)
+            first = i;
+        else if (++renamed > RENAMES_MAX)
+            rc = stk_fail(err, STK_ELIMIT, "more than %u columns have the name of another",
+                          RENAMES_MAX);
+        else
+            rc = rename_leaf(f, sorted[i], err);
+    stk_free(sorted);
+    return rc;
+}
+
+/* "parquet-cpp version 1.5.1", "parquet-cpp-arrow version 2.0.0": before 3.0.0 their version 2
+ * pages are packed and say that they are not (ARROW-10353, ARROW-17100). */
+static int packs_always(stk_bytes writer)
+{
+    static const char arrow[] = "parquet-cpp-arrow version ", cpp[] = "parquet-cpp version ";
+    size_t n = sizeof arrow - 1;
+
+    if (writer.len >= sizeof cpp - 1 && !memcmp(writer.data, cpp, sizeof cpp - 1))
+        return 1;
+    return writer.len > n + 1 && !memcmp(writer.data, arrow, n) && writer.data[n] >= '0' &&
+           writer.data[n] <= '2' && writer.data[n + 1] == '.';
+}
+
 static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *err)
 {
     stk_thrift_field x = { 0 };
-    stk_bytes arrow = { 0 };
+    stk_bytes arrow = { 0 }, writer = { 0 };
     int64_t rows = -1;
 
     while (stk_thrift_next(t, &x)) {
@@ -198,6 +274,8 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
             STK_TRY(read_groups(t, f, stk_thrift_list(t, &x, STK_THRIFT_STRUCT), size, err));
         else if (x.id == 5)
             arrow = find_arrow(t, stk_thrift_list(t, &x, STK_THRIFT_STRUCT));
+        else if (x.id == 6)
+            writer = stk_thrift_binary(t, &x);
         else
             stk_thrift_skip(t, &x);
     }
@@ -209,7 +287,10 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
         return stk_fail(err, STK_ECORRUPT,
                         "the file says %" PRId64 " rows, its row groups have %" PRIu64, rows,
                         f->rows);
-    return stk_pq_arrow_hint(f, arrow, err);
+    for (uint32_t i = 0; i < f->n_leaves && packs_always(writer); i++)
+        f->leaf[i].v2_packed = 1;
+    STK_TRY(stk_pq_arrow_hint(f, arrow, err));
+    return number_names(f, err);
 }
 
 int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err)
@@ -241,6 +322,27 @@ void stk_pq_file_close(stk_pq_file **f)
     stk_free(x->group);
     stk_free(x->chunk);
     stk_free(x);
+}
+
+int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err)
+{
+    for (uint32_t i = 0; i < f->n_leaves; i++) {
+        stk_pq_leaf *l = &f->leaf[i];
+        int whole = l->dtype && l->dtype != STK_F16 && l->dtype != STK_F32 && l->dtype != STK_F64;
+        int is_signed = l->dtype == STK_I8 || l->dtype == STK_I16 || l->dtype == STK_I32;
+        int bits = 8 * (int)l->width - is_signed;
+
+        if (!l->max_rep || !whole || l->refused)
+            continue;
+        if (l->width < 8 && (value >= (int64_t)1 << bits ||
+                             value < (is_signed ? -((int64_t)1 << bits) : 0)))
+            return stk_fail(err, STK_EINVAL,
+                            "null=%" PRId64 " is not a value of column %.60s, which has lists of %s",
+                            value, l->name, stk_dtype_name(l->dtype));
+        l->fills = 1;
+        l->fill = value;
+    }
+    return 0;
 }
 
 uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row)

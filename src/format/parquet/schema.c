@@ -159,7 +159,10 @@ static void leaf_meaning(stk_pq_leaf *l, const node *n)
         leaf_time(l, n);
     else if (n->logical == 10 && is_int)
         leaf_integer(l, n);
-    else if (n->logical == 15 && l->physical == STK_PQ_FIXED && l->len == 2)
+    else if (n->logical == 11) {
+        l->meaning = STK_PQ_NOTHING;
+        l->unit = "null";
+    } else if (n->logical == 15 && l->physical == STK_PQ_FIXED && l->len == 2)
         l->dtype = STK_F16;
 }
 
