@@ -154,7 +154,7 @@ def test_bad_manifests(tmp_path, name, text, message):
 
 
 @pytest.mark.parametrize(("path", "message"), [
-    ("../secret.bin", r'leads out of its root by ".."'), ("a/../../secret.bin", "leads out"),
+    ("../secret.bin", r'"../secret.bin" leads out of its root'), ("a/../../secret.bin", "leads out"),
     ("/etc/hostname", 'open\\(root="/"\\) allows any'), ("gone.jpg", "no such file"),
     ("sub/", "names no file"), ("sub", "is a directory")])
 def test_paths_that_cannot_be_opened(tmp_path, path, message):
@@ -201,7 +201,7 @@ def test_absolute_paths_below_the_root(tmp_path):
         loader = stoker.Loader(m, fields={"x": f'from(path) | open(root="{root}") | bytes'})
         assert bytes(next(iter(loader))["x"][0]) == b"abc"
     loader = stoker.Loader(m, fields={"x": f'from(path) | open(root="{tmp_path}/dat") | bytes'})
-    with pytest.raises(stoker.StokerError, match="is outside the root"):
+    with pytest.raises(stoker.StokerError, match="leads out of its root"):
         next(iter(loader))
 
 

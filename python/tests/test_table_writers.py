@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parquet as other writers leave it: old versions, folders of Spark and Hive, columns without a type or with one name."""
+import gzip
+import io
+import os
 import re
 import struct
+import subprocess
+import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stoker
 
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -187,3 +194,70 @@ def test_nulls_in_lists_of_whole_numbers(tmp_path):
         pq.write_table(pa.table({"l": pa.array(lists, pa.list_(getattr(pa, kind)()))}), path)
         with pytest.raises(stoker.StokerError, match=f"null={bad} is not a value of column l"):
             stoker.open(str(path), null=bad)
+
+
+@pytest.mark.parametrize("compression", ["snappy", "none", "zstd"])
+def test_is_null_of_any_column(tmp_path, compression):
+    """IS NULL looks at levels alone: of large values, structs, lists and their members, as DuckDB has it."""
+    duckdb = pytest.importorskip("duckdb")
+    rng = np.random.default_rng(18)
+    n = 60
+    holes = lambda make: [None if rng.random() < 0.3 else make(i) for i in range(n)]       # noqa: E731
+    table = pa.table({
+        "image": pa.array([None if i % 5 == 0 else {"bytes": None if i % 7 == 0 else rng.bytes(20_000), "path": None if i % 3 == 0 else f"{i}.jpg"} for i in range(n)],
+                          pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
+        "big": pa.array(holes(lambda i: rng.bytes(30_000)), pa.binary()),
+        "l": pa.array(holes(lambda i: [None, 1][:i % 3]), pa.list_(pa.int32())),
+        "s": pa.array(holes(lambda i: {"a": None if i % 2 else i, "t": {"b": "x"} if i % 3 else None}), pa.struct([("a", pa.int64()), ("t", pa.struct([("b", pa.string())]))])),
+        "whole": pa.array([{"a": i} for i in range(n)], pa.struct([("a", pa.int64())])),
+        "none": pa.nulls(n), "x": pa.array(range(n))})
+    path = str(tmp_path / "t.parquet")
+    for options in ({}, {"data_page_version": "2.0"}, {"write_statistics": False, "row_group_size": 17, "data_page_size": 100}):
+        pq.write_table(table, path, compression=compression, **options)
+        for name, sql in [(c, c) for c in table.column_names] + [("image.bytes", "image['bytes']"), ("image.path", "image.path"), ("s.a", "s.a"), ("s.t.b", "s.t.b")]:
+            for how in ("IS NULL", "IS NOT NULL", "IS NOT NULL AND x > 20", "IS NULL OR x < 3"):
+                want = [r[0] for r in duckdb.sql(f"SELECT x FROM '{path}' WHERE {sql} {how} ORDER BY x").fetchall()]
+                quoted = f'"{name}"'
+                if not want:
+                    with pytest.raises(stoker.StokerError, match="no sample satisfies"):
+                        stoker.open(path, {"x": "int"}, where=f"{quoted} {how}")
+                    continue
+                got = [int(s["x"]) for s in stoker.open(path, {"x": "int"}, where=f"{quoted} {how}")]
+                assert got == want, (name, how, options)
+    with pytest.raises(stoker.StokerError, match="where: "):
+        stoker.open(path, where="l = 3")
+
+
+def test_texts_may_be_called_anything(tmp_path):
+    """`check` takes cls and index for whole numbers where they are suffixes of files, not of columns."""
+    pq.write_table(pa.table({"index": ["a", "b"], "cls": ["cat", "dog"], "inx": ["x", "y"]}), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("index,cls\na,cat\nb,dog\n")
+    (tmp_path / "t.jsonl").write_text('{"index": "a", "cls": "cat"}\n')
+    for name in ("t.parquet", "t.csv", "t.jsonl"):
+        done = subprocess.run([CLI, "check", str(tmp_path / name)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    with tarfile.open(tmp_path / "t.tar", "w") as t:
+        info = tarfile.TarInfo("0.cls")
+        info.size = 3
+        t.addfile(info, io.BytesIO(b"cat"))
+    assert subprocess.run([CLI, "check", str(tmp_path / "t.tar")], capture_output=True).returncode != 0
+
+
+def test_gzip_without_its_ending(tmp_path, monkeypatch):
+    """tf.io.TFRecordOptions(compression_type="GZIP") names nothing: the first bytes say it."""
+    monkeypatch.setenv("STOKER_STORE_CACHE", str(tmp_path / "cache"))
+
+    def masked(data):                           # CRC-32C, bit by bit
+        crc = 0xFFFFFFFF
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        crc ^= 0xFFFFFFFF
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    records = [b"one", b"two, longer", b""]
+    plain = b"".join(struct.pack("<Q", len(r)) + masked(struct.pack("<Q", len(r))) + r + masked(r) for r in records)
+    for name, data in (("plain.tfrecord", plain), ("zipped.tfrecord", gzip.compress(plain)), ("zipped.tfrecord-00000-of-00001", gzip.compress(plain))):
+        (tmp_path / name).write_bytes(data)
+        assert [s["record"] for s in stoker.open(str(tmp_path / name))] == records, name

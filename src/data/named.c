@@ -14,15 +14,6 @@
 #define PATH_BYTES 4096
 #define TEXT_BYTES (6 * PATH_BYTES) /* of a name that is written with escapes */
 
-static int climbs(stk_bytes name)
-{
-    for (size_t i = 0; i + 1 < name.len; i++)
-        if (name.data[i] == '.' && name.data[i + 1] == '.' && (!i || name.data[i - 1] == '/') &&
-            (i + 2 == name.len || name.data[i + 2] == '/'))
-            return 1;
-    return 0;
-}
-
 /* The name as a path below root[0..len), which is "" for "/". */
 static int join(char *path, const char *root, size_t len, stk_bytes name, stk_error *err)
 {
@@ -31,17 +22,13 @@ static int join(char *path, const char *root, size_t len, stk_bytes name, stk_er
 
     if (!name.len || s[name.len - 1] == '/' || memchr(s, 0, name.len))
         return stk_fail(err, STK_ECORRUPT, "\"%.*s\" names no file", shown, s);
-    if (climbs(name))
-        return stk_fail(err, STK_ECORRUPT, "\"%.*s\" leads out of its root by \"..\": refused",
-                        shown, s);
-    if (s[0] == '/') {
-        if (name.len <= len || memcmp(s, root, len) != 0 || s[len] != '/')
-            return stk_fail(err, STK_ECORRUPT,
-                            "\"%.*s\" is outside the root %.*s: refused; open(root=\"/\") "
-                            "allows any",
-                            shown, s, len > 80 ? 80 : (int)len, root);
+    if (!stk_name_below((stk_bytes){ (const uint8_t *)root, len ? len : root[0] == '/' }, name))
+        return stk_fail(err, STK_ECORRUPT,
+                        "\"%.*s\" leads out of its root %.*s: refused; open(root=\"/\") allows "
+                        "absolute names",
+                        shown, s, len > 80 ? 80 : (int)len, root);
+    if (s[0] == '/')
         len = 0;
-    }
     if (len + 1 + name.len >= PATH_BYTES)
         return stk_fail(err, STK_ELIMIT, "the path of \"%.*s\" has %zu bytes, %d are allowed",
                         shown, s, len + 1 + name.len, PATH_BYTES - 1);

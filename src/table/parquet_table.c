@@ -235,6 +235,20 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
     return rc;
 }
 
+int stk_pq_table_pages(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_table **out,
+                       stk_error *err)
+{
+    int rc;
+
+    *out = STK_NEW(stk_pq_table);
+    if (!*out)
+        return stk_fail_nomem(err, sizeof **out);
+    rc = make(p, shard, chunk, *out, err);
+    if (rc < 0)
+        stk_pq_table_close(out);
+    return rc;
+}
+
 int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,
                      stk_error *err)
 {

@@ -36,9 +36,20 @@ int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *f
 /* ---- chunks ---- */
 
 typedef struct column { /* what a ColumnChunk says */
-    int64_t codec, values, unpacked, packed, data_at, dictionary_at;
+    int64_t codec, values, unpacked, packed, data_at, dictionary_at, nulls;
     int physical, seen, foreign, encrypted;
 } column;
+
+static void read_statistics(stk_thrift *t, column *c)
+{
+    stk_thrift_field f = { 0 };
+
+    while (stk_thrift_next(t, &f))
+        if (f.id == 3)
+            c->nulls = stk_thrift_int(t, &f);
+        else
+            stk_thrift_skip(t, &f);
+}
 
 static void column_meta(stk_thrift *t, column *c)
 {
@@ -54,6 +65,10 @@ static void column_meta(stk_thrift *t, column *c)
         case 7: c->packed = stk_thrift_int(t, &f); break;
         case 9: c->data_at = stk_thrift_int(t, &f); break;
         case 11: c->dictionary_at = stk_thrift_int(t, &f); break;
+        case 12:
+            if (stk_thrift_struct(t, &f))
+                read_statistics(t, c);
+            break;
         default: stk_thrift_skip(t, &f);
         }
 }
@@ -62,7 +77,7 @@ static void column_chunk(stk_thrift *t, column *c)
 {
     stk_thrift_field f = { 0 };
 
-    *c = (column){ .physical = -1 };
+    *c = (column){ .physical = -1, .nulls = -1 };
     while (stk_thrift_next(t, &f))
         if (f.id == 1)
             c->foreign = stk_thrift_binary(t, &f).len > 0;
@@ -108,6 +123,7 @@ static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uin
     *out = (stk_pq_chunk){ .start = (uint64_t)start,
                            .len = (uint64_t)c->packed,
                            .values = (uint64_t)c->values,
+                           .nulls = c->nulls,
                            .unpacked = (uint64_t)c->unpacked,
                            .slack = (uint8_t)(left < SLACK ? left : SLACK),
                            .codec = (uint8_t)c->codec,

@@ -603,6 +603,30 @@ int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int 
     return rc;
 }
 
+int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_presence *out,
+                   stk_error *err)
+{
+    while (in.len) {
+        body b = { 0 };
+        stk_bytes data;
+        int rc = page_at(in, &b.page, &data, err);
+        int is_data = rc == 0 && (b.page.kind == STK_PQ_DATA || b.page.kind == STK_PQ_DATA2);
+
+        if (is_data)
+            rc = open_body(d, &b, NULL, data, err);
+        if (is_data && rc == 0 && b.rows > out->room - out->n)
+            rc = stk_fail(err, STK_ECORRUPT, "column %s: its pages have more rows than its group",
+                          d->leaf->name);
+        for (uint64_t i = 0; is_data && rc == 0 && i < b.page.values; i++)
+            if (!b.reps || !b.reps[i])
+                out->row[out->n++] = !b.defs || b.defs[i] >= def;
+        body_fini(&b);
+        STK_TRY(rc);
+        in = (stk_bytes){ data.data + data.len, in.len - b.page.head - b.page.packed };
+    }
+    return 0;
+}
+
 int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t r, stk_bytes *out,
                uint64_t *values, stk_error *err)
 {

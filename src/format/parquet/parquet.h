@@ -54,6 +54,8 @@ typedef struct stk_pq_leaf {
     int32_t scale;    /* DECIMAL */
     stk_dtype dtype;  /* of a value as it is handed out; 0: bytes */
     uint32_t width;   /* bytes of it; 0: each has its own length */
+    uint32_t top_len;  /* bytes of `name` that are its outermost node's */
+    uint8_t top_def;   /* definition levels below this one: that node is null */
     uint8_t fills;     /* lists of whole numbers: `fill` stands for a null in them */
     int64_t fill;
     uint8_t v2_packed; /* values of version 2 pages are packed whatever their header says */
@@ -67,6 +69,7 @@ typedef struct stk_pq_chunk {
     uint64_t unpacked;         /* bytes of all pages, unpacked, as the file says */
     uint8_t codec, dictionary; /* dictionary: the file says that it begins with one */
     uint8_t slack; /* parquet-mr before 1.2.9 left a header out of `len`: so many bytes may follow */
+    int64_t nulls; /* as the file says; -1: it does not */
     const char *refused;
 } stk_pq_chunk;
 
@@ -166,6 +169,13 @@ int stk_pq_decode_dictionary(const stk_pq_decode *d, stk_bytes in, stk_pq_vector
  * last row of the page before. */
 int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int *whole,
                       stk_error *err);
+/* By row of these data pages: is its definition level at least `def`?  *n of `room` are there. */
+typedef struct stk_pq_presence {
+    uint8_t *row;
+    uint64_t n, room;
+} stk_pq_presence;
+int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_presence *out,
+                   stk_error *err);
 void stk_pq_vector_fini(stk_pq_vector *v);
 
 /* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how

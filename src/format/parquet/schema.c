@@ -227,6 +227,8 @@ static int add_leaf(tree *t, const level *at, node *n, stk_error *err)
     if (!l->name)
         return stk_fail_nomem(err, at->name_len);
     f->n_leaves++;
+    l->top_len = (uint32_t)(t->depth > 1 ? t->up[1].name_len : at->name_len);
+    l->top_def = t->depth > 1 ? t->up[1].def : at->def;
     if (at->rep > 1)
         l->refused = "it is a list of lists; lists of one level are read";
     STK_TRY(leaf_type(l, n, err));
