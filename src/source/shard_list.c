@@ -85,8 +85,8 @@ static int join(stk_text *t, stk_bytes home, stk_bytes folder, const char *name,
     address = strstr(name, "://") != NULL;
     if (!address && !stk_name_below(home, (stk_bytes){ (const uint8_t *)name, strlen(name) }))
         return stk_fail(err, STK_ECORRUPT,
-                        "the list names \"%.120s\", which is not below its folder: refused; open the "
-                        "shards by a pattern",
+                        "the list names \"%.120s\", which is not below its folder: refused; open "
+                        "the shards by a pattern",
                         name);
     if (folder.len && !address && name[0] != '/') {
         STK_TRY(put(t, (const char *)folder.data, folder.len, err));

@@ -306,7 +306,8 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
             name[n] = 0;
             decode(name);
             f = find_field(p, name);
-            if (collect && f >= 0 && p->field[f].partition < 0 && p->n_partitions < MAX_PARTITIONS) {
+            if (collect && f >= 0 && p->field[f].partition < 0 &&
+                p->n_partitions < MAX_PARTITIONS) {
                 p->field[f].leaf = text; /* the folder's value counts, as for DuckDB and Spark */
                 p->field[f].partition = (int)p->n_partitions++;
             } else if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)

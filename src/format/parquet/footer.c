@@ -353,7 +353,7 @@ int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err)
         if (l->width < 8 && (value >= (int64_t)1 << bits ||
                              value < (is_signed ? -((int64_t)1 << bits) : 0)))
             return stk_fail(err, STK_EINVAL,
-                            "null=%" PRId64 " is not a value of column %.60s, which has lists of %s",
+                            "null=%" PRId64 " is not a value of column %.60s, of lists of %s",
                             value, l->name, stk_dtype_name(l->dtype));
         l->fills = 1;
         l->fill = value;

@@ -68,7 +68,7 @@ typedef struct stk_pq_chunk {
     uint64_t values;           /* with nulls */
     uint64_t unpacked;         /* bytes of all pages, unpacked, as the file says */
     uint8_t codec, dictionary; /* dictionary: the file says that it begins with one */
-    uint8_t slack; /* parquet-mr before 1.2.9 left a header out of `len`: so many bytes may follow */
+    uint8_t slack; /* bytes that may follow: parquet-mr before 1.2.9 left a header out of `len` */
     int64_t nulls; /* as the file says; -1: it does not */
     const char *refused;
 } stk_pq_chunk;
