@@ -447,3 +447,16 @@ def test_shared_types_of_old_files(tmp_path):
     with h5py.File(tmp_path / "t.h5") as f:
         want = f["x"][:].tolist()
     assert [int(s["x"]) for s in stoker.open(str(tmp_path / "t.h5"))] == want == list(range(30))
+
+
+def test_texts_of_wide_characters(tmp_path):
+    """A variable-length text (class 9, kind 1) whose base type has 2 bytes was read as if it had 1."""
+    with h5py.File(tmp_path / "t.h5", "w") as f:
+        f["x"] = np.arange(4)
+        f.create_dataset("s", data=["a", "bc", "", "d"], dtype=h5py.string_dtype())
+    raw = (tmp_path / "t.h5").read_bytes()
+    base = re.search(rb"\x19\x01.\x00\x10\x00\x00\x00(\x13|\x10)...(\x01\x00\x00\x00)", raw, re.S)
+    assert base
+    (tmp_path / "t.h5").write_bytes(raw[:base.start(2)] + b"\x02" + raw[base.start(2) + 1:])
+    assert "s" not in stoker.open(str(tmp_path / "t.h5"))[0]
+    assert re.search(r"^\s*s\b.*more than one byte", schema_of(tmp_path / "t.h5"), re.M)

@@ -261,3 +261,26 @@ def test_gzip_without_its_ending(tmp_path, monkeypatch):
     for name, data in (("plain.tfrecord", plain), ("zipped.tfrecord", gzip.compress(plain)), ("zipped.tfrecord-00000-of-00001", gzip.compress(plain))):
         (tmp_path / name).write_bytes(data)
         assert [s["record"] for s in stoker.open(str(tmp_path / name))] == records, name
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_arrow_columns_without_a_type_or_with_one_name(tmp_path, compression):
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+
+    def write(name, table):
+        with pa.ipc.new_file(tmp_path / name, table.schema, options=options) as f:
+            f.write_table(table)
+
+    kinds = {"i": pa.array([1, None]), "s": pa.array(["x", None]), "l": pa.array([[1, 2], None]), "f": pa.array([[0.5, 1.5], None], pa.list_(pa.float32(), 2))}
+    write("0.arrow", pa.table({k: pa.nulls(2) for k in kinds}))
+    write("1.arrow", pa.table(kinds))
+    full, empty = pa.table(kinds).to_pylist(), dict.fromkeys(kinds)
+    assert rows(str(tmp_path / "*.arrow")) == [empty, empty, *full]
+    assert rows([str(tmp_path / "1.arrow"), str(tmp_path / "0.arrow")]) == [*full, empty, empty]
+    write("t.feather", pa.Table.from_arrays([pa.array([i, -i]) for i in range(4)], names=["a", "b", "a", "a_1"]))
+    assert rows(str(tmp_path / "t.feather")) == [{"a": 0, "b": 1, "a_2": 2, "a_1": 3}, {"a": 0, "b": -1, "a_2": -2, "a_1": -3}]
+    fixed = [pa.array([[i] * n], pa.list_(pa.int32(), n)) for i, n in enumerate((2, 3))]
+    pq.write_table(pa.Table.from_arrays(fixed, names=["v", "v"]), tmp_path / "v.parquet")
+    with stoker.Loader(str(tmp_path / "v.parquet"), {"a": "from(v)", "b": "from(v_1)"}, batch_size=1) as loader:
+        batch = next(iter(loader))
+        assert (tuple(batch["a"].shape), tuple(batch["b"].shape)) == ((1, 2), (1, 3))

@@ -6,14 +6,12 @@
  * on. */
 #include "format/parquet/schema.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "format/column_names.h"
 
 #define SLACK 100u         /* as other readers allow: a dictionary's header */
-#define RENAMES_MAX 1000u
 
 int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
                 stk_error *err)
@@ -207,58 +205,17 @@ static stk_bytes find_arrow(stk_thrift *t, uint32_t n)
     return found;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const stk_pq_leaf *x = *(stk_pq_leaf *const *)a, *y = *(stk_pq_leaf *const *)b;
-    int order = strcmp(x->name, y->name);
-
-    return order ? order : x < y ? -1 : x > y;
-}
-
-static int is_taken(const stk_pq_file *f, const char *name)
-{
-    for (uint32_t i = 0; i < f->n_leaves; i++)
-        if (!strcmp(f->leaf[i].name, name))
-            return 1;
-    return 0;
-}
-
-static int rename_leaf(const stk_pq_file *f, stk_pq_leaf *l, stk_error *err)
-{
-    size_t room = strlen(l->name) + 12;
-    char *name = stk_alloc(room);
-
-    if (!name)
-        return stk_fail_nomem(err, room);
-    for (uint32_t k = 1; k == 1 || is_taken(f, name); k++)
-        snprintf(name, room, "%s_%u", l->name, k);
-    stk_free(l->name);
-    l->name = name;
-    return 0;
-}
-
-/* Of columns with one name the first keeps it; the others are name_1, name_2, ..., as DuckDB calls
- * them. */
 static int number_names(stk_pq_file *f, stk_error *err)
 {
-    stk_pq_leaf **sorted = stk_alloc((f->n_leaves + 1u) * sizeof *sorted);
-    uint32_t first = 0, renamed = 0;
-    int rc = 0;
+    char ***name = stk_alloc((f->n_leaves + 1u) * sizeof *name);
+    int rc;
 
-    if (!sorted)
-        return stk_fail_nomem(err, f->n_leaves * sizeof *sorted);
+    if (!name)
+        return stk_fail_nomem(err, f->n_leaves * sizeof *name);
     for (uint32_t i = 0; i < f->n_leaves; i++)
-        sorted[i] = &f->leaf[i];
-    qsort(sorted, f->n_leaves, sizeof *sorted, by_name);
-    for (uint32_t i = 1; i < f->n_leaves && rc == 0; i++)
-        if (strcmp(sorted[i]->name, sorted[first]->name) != 0)
-            first = i;
-        else if (++renamed > RENAMES_MAX)
-            rc = stk_fail(err, STK_ELIMIT, "more than %u columns have the name of another",
-                          RENAMES_MAX);
-        else
-            rc = rename_leaf(f, sorted[i], err);
-    stk_free(sorted);
+        name[i] = &f->leaf[i].name;
+    rc = stk_column_names(name, f->n_leaves, err);
+    stk_free(name);
     return rc;
 }
 
@@ -305,8 +262,8 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
                         f->rows);
     for (uint32_t i = 0; i < f->n_leaves && packs_always(writer); i++)
         f->leaf[i].v2_packed = 1;
-    STK_TRY(stk_pq_arrow_hint(f, arrow, err));
-    return number_names(f, err);
+    STK_TRY(number_names(f, err));
+    return stk_pq_arrow_hint(f, arrow, err);
 }
 
 int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err)
