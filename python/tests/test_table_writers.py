@@ -284,3 +284,14 @@ def test_arrow_columns_without_a_type_or_with_one_name(tmp_path, compression):
     with stoker.Loader(str(tmp_path / "v.parquet"), {"a": "from(v)", "b": "from(v_1)"}, batch_size=1) as loader:
         batch = next(iter(loader))
         assert (tuple(batch["a"].shape), tuple(batch["b"].shape)) == ((1, 2), (1, 3))
+
+
+def test_prepared_data_know_how_they_were_read(tmp_path):
+    """null= and encoding= decide what a data set gives: prepared() makes it again."""
+    from stoker.prepared import _part_of
+    pq.write_table(pa.table({"l": [[1, None]]}), tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_bytes(b"a\n\xe4\n")
+    parts = [_part_of(stoker.open(str(tmp_path / "t.parquet"), null=v)) for v in (None, 0, -1)]
+    parts += [_part_of(stoker.open(str(tmp_path / "t.csv"), encoding=v)) for v in ("latin-1", "cp1251")]
+    assert len(set(parts)) == 5
+    assert _part_of(stoker.open(str(tmp_path / "t.csv"))) == parts[0]
