@@ -88,6 +88,23 @@ static void points(stk_bytes file, const stk_pq_decode *d, const stk_pq_chunk *c
     stk_pq_points_build_fini(&b);
 }
 
+/* Which rows have a value, by their levels, is what decoding gave. */
+static void presence(const stk_pq_decode *d, stk_bytes in, const stk_pq_vector *v)
+{
+    static uint8_t row[1 << 16];
+    stk_pq_presence seen = { row, 0, sizeof row };
+    stk_error err;
+    int rc = stk_pq_present(d, in, d->leaf->max_def, &seen, &err);
+
+    check(rc, &err);
+    FUZZ_CHECK(seen.n <= sizeof row);
+    if (rc < 0 || !v || d->leaf->max_rep)
+        return;
+    FUZZ_CHECK(seen.n == v->rows);
+    for (uint64_t r = 0; r < v->rows; r++)
+        FUZZ_CHECK(row[r] == !(v->null && v->null[r]));
+}
+
 static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *c)
 {
     stk_pq_vector dict = { 0 }, v = { 0 };
@@ -114,6 +131,7 @@ static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *
         check(rc, &err);
         FUZZ_CHECK(v.bytes <= d.max_bytes);
         sum = rc == 0 ? look(&v, &dict) : 0;
+        presence(&d, in, rc == 0 ? &v : NULL);
     }
     if (l->physical == STK_PQ_BYTES && !l->dtype && !l->max_rep && c->codec <= STK_PQ_SNAPPY)
         for (int cuts = 0; cuts < 2; cuts++)
@@ -136,6 +154,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     rc = stk_pq_file_open(&f, (stk_bytes){ data + size - 8 - footer, footer }, size, &err);
     check(rc, &err);
+    if (rc == 0 && size % 2)
+        check(stk_pq_fill_lists(f, 7, &err), &err);
     for (uint32_t g = 0; rc == 0 && g < f->n_groups && g < 4; g++)
         for (uint32_t i = 0; i < f->n_leaves && i < 64; i++) {
             const stk_pq_chunk *c = &f->chunk[(size_t)g * f->n_leaves + i];

@@ -27,6 +27,13 @@ SEEDS = {
     "cut.jsonl": '{"path": "a", "b": [1',
     "twice.jsonl": '{"path": "a", "b": 1, "\\u0062": 2}\n',
     "null.jsonl": '{"path": "a\\u0000"}\n',
+    "cr_only.csv": 'path,b\r"a\rb",1\rc,"x"',
+    "quotes.tsv": 'a\tb\n5" disk\t"x" y\n"a\t"b"c\n,"x"\t"7 ""q"""\n',
+    "names.csv": ",a,a,\n1,2,3,4\n",
+    "code.jsonl": '{"path": "a.py", "length": 3.5}\n{"path": null, "length": "x"}\n{"path": 7}\n',
+    "nan.jsonl": '{"x": NaN, "y": [Infinity, -Infinity]}\n',
+    "skip.jsonl": '{"x": 1}\n{"x"\n\n{"x": 2}',
+    "utf16.csv": "\ufeffa\n1\n".encode("utf-16-le").decode("latin-1"),
     "empty": "",
 }
 

@@ -25,6 +25,9 @@ def parquet():
                 for c in ("none", "snappy", "gzip", "lz4", "zstd", "brotli") for v in ("1.0", "2.0"))
     for e, columns in {"DELTA_BINARY_PACKED": ["x"], "BYTE_STREAM_SPLIT": ["x", "d", "f"], "DELTA_BYTE_ARRAY": ["f"]}.items():
         yield e.lower(), save(plain.select(columns), use_dictionary=False, column_encoding={c: e for c in columns})
+    lists = pa.array([[1, None], [], None, [None]] * 4, pa.list_(pa.int16()))
+    for v in ("1.0", "2.0"):
+        yield f"names_{v[0]}", save(pa.Table.from_arrays([lists, lists, pa.nulls(16)], names=["a", "a", "n"]), data_page_version=v)
     whole = save(table)
     yield "cut", whole[:200] + whole[-300:]
     yield "no_rows", save(plain.slice(0, 0))

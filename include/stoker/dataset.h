@@ -52,6 +52,15 @@ typedef struct stk_dataset_options {
     /* A shard that is torn has the samples before the tear, and a line of the log says so.  The
      * index of such shards stays in memory: without this they are an error as before. */
     stk_tri salvage;
+    /* Damaged lines of CSV and JSON lines are left out, and a line of the log counts them; as with
+     * `salvage`, which does this too, the index stays in memory then. */
+    stk_tri skip_damaged;
+    /* CSV: the code point that each of the 256 bytes means, UINT32_MAX: none.  0 to 127 mean
+     * themselves.  NULL: UTF-8.  Borrowed until open returns. */
+    const uint32_t *encoding;
+    /* Parquet: what stands for a null in a list of whole numbers; NULL: such a list is bad.
+     * Borrowed until open returns. */
+    const int64_t *list_null;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

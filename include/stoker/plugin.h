@@ -207,6 +207,9 @@ typedef struct stk_scan { /* index() reports here */
     /* The shard can be read, and yet something is odd about it: at most once.  May be NULL. */
     void (*warn)(struct stk_scan *scan, const char *why);
     int salvage; /* a shard that is torn ends where it is: warn() with the reason, and succeed */
+    int skip_damaged; /* leave damaged records out if the next one can be found, and warn() */
+    /* CSV: the code point of each of the 256 bytes, UINT32_MAX: none.  NULL: it is UTF-8 */
+    const uint32_t *encoding;
     const char *name; /* the shard's, where it is known; or NULL */
 } stk_scan;
 

@@ -67,10 +67,28 @@ static int open_dataset(module_state *st, const char **urls, size_t n, stk_datas
     return rc < 0 ? -1 : 0;
 }
 
+/* A list of 256 code points, -1: none. */
+static int code_points_of(PyObject *list, uint32_t out[256])
+{
+    if (!PyList_Check(list) || PyList_Size(list) != 256) {
+        PyErr_SetString(PyExc_TypeError, "an encoding is a list of 256 code points");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < 256; i++) {
+        long c = PyLong_AsLong(PyList_GetItem(list, i));
+
+        if (c == -1 && PyErr_Occurred())
+            return -1;
+        out[i] = c < 0 || c > 0xFFFF ? UINT32_MAX : (uint32_t)c;
+    }
+    return 0;
+}
+
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "urls",  "classes", "columns", "jpeg",    "dtype",
-                             "shape", "reindex", "store",   "salvage", NULL };
+                             "shape", "reindex", "store",   "salvage", "skip_damaged",
+                             "encoding", "null", NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
@@ -78,12 +96,23 @@ static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     stk_dataset *ds = NULL;
     const char **strings = NULL;
     size_t n, n_classes = 0, n_columns = 0;
-    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0, salvage = 0;
+    int jpeg, rc = -1, dtype = 0, ndim = 0, reindex = 0, salvage = 0, skip = 0;
+    uint32_t points[256];
+    PyObject *encoding = NULL, *null = NULL;
+    int64_t list_null = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpOp:Dataset", names, &urls, &classes,
-                                     &columns, &jpeg, &dtype, &shape, &reindex, &store, &salvage) ||
-        (shape && (ndim = dims_of(shape, dims)) < 0))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOp|iOpOppOO:Dataset", names, &urls, &classes,
+                                     &columns, &jpeg, &dtype, &shape, &reindex, &store, &salvage,
+                                     &skip, &encoding, &null) ||
+        (shape && (ndim = dims_of(shape, dims)) < 0) ||
+        (encoding && encoding != Py_None && code_points_of(encoding, points) < 0))
         return -1;
+    if (null && null != Py_None) {
+        list_null = PyLong_AsLongLong(null);
+        o.list_null = &list_null;
+    }
+    o.encoding = encoding && encoding != Py_None ? points : NULL;
+    o.skip_damaged = skip ? STK_YES : STK_UNSET;
     o.dtype = (stk_dtype)dtype;
     o.ndim = (uint32_t)ndim;
     o.shape = dims;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import inspect
 import json
@@ -371,3 +372,26 @@ def url_bytes(data: Any) -> list[bytes] | None:
     if any(b"\0" in u for u in urls):
         invalid("a path has a null character")
     return urls
+
+
+def code_points(encoding: Any) -> list[int] | None:
+    """What each of the 256 bytes means in an encoding of one byte per character; -1: nothing."""
+    if encoding is None:
+        return None
+    try:
+        reader = codecs.getincrementaldecoder(encoding)
+    except (LookupError, TypeError, AttributeError):
+        invalid(f'encoding= is the name of an encoding, like "cp1252", not {shown(encoding)}')
+    points = []
+    for byte in range(256):
+        try:
+            text = reader().decode(bytes([byte]))
+        except UnicodeDecodeError:
+            text = None
+        points.append(-1 if text is None else ord(text) if len(text) == 1 else -2)
+    if points[:128] != list(range(128)) or -2 in points:
+        if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+            return None
+        invalid(f"encoding={encoding!r}: only encodings of one byte per character that begin as ASCII does; "
+                f"make UTF-8 of the file: iconv -f {encoding} -t UTF-8 OLD > NEW")
+    return points

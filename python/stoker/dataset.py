@@ -89,6 +89,7 @@ class Dataset(Whole):
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
                  store: Store | None = None, salvage: bool = False, where: str | None = None,
+                 encoding: str | None = None, null: int | None = None, skip_damaged: bool = False,
                  pairs: bool | None = None, missing: str | None = None, images: Any = None) -> None:
         urls = _named(urls, fields, pairs, missing, images)
         found = _options.url_bytes(urls)
@@ -108,6 +109,9 @@ class Dataset(Whole):
         self._reindex = reindex
         self._store = store
         self._salvage = _options.flag("salvage", salvage)
+        self._encoding = encoding
+        self._null = None if null is None else _options.whole("null", null, -2**63, 2**63 - 1)
+        self._skip_damaged = skip_damaged       # Loader(on_error="skip")
         if table:
             if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
                 invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
@@ -120,7 +124,8 @@ class Dataset(Whole):
         else:
             self._core = _stoker.Dataset(found, self._fixed or [], self._wanted, self._jpeg,
                                          *_join.raw(dtype, shape), reindex=reindex == "auto",
-                                         store=_store.core(store), salvage=self._salvage)
+                                         store=_store.core(store), salvage=self._salvage,
+                                         skip_damaged=skip_damaged, encoding=_options.code_points(encoding), null=self._null)
         self._where = where
         self._ids = self._rows if where is None else _satisfying(self._core, where, self._rows)
         self._types: list[tuple[str, str, tuple[int, ...]]] | None = None
@@ -303,7 +308,7 @@ class Dataset(Whole):
 
     def __reduce__(self):
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
-                         *self._raw, self._reindex, self._store, self._salvage, self._where), {"_epoch": self._epoch}
+                         *self._raw, self._reindex, self._store, self._salvage, self._where, self._encoding, self._null, self._skip_damaged), {"_epoch": self._epoch}
 
     def __repr__(self) -> str:
         return (f"stoker.Dataset({len(self)} samples in {len(self.shards)} shards: "
@@ -313,8 +318,8 @@ class Dataset(Whole):
 def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: A001
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
-         store: Store | None = None, salvage: bool = False, where: str | None = None,
-         pairs: bool | None = None, missing: str | None = None, images: Any = None) -> Dataset:
+         store: Store | None = None, salvage: bool = False, where: str | None = None, encoding: str | None = None,
+         null: int | None = None, pairs: bool | None = None, missing: str | None = None, images: Any = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -346,12 +351,18 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     where: only samples that satisfy a condition on columns, as SQL writes it ("width >= 300 AND label IN (1, 2)");
         they are numbered 0, 1, ..., also for len() and column(); a loader over the data set takes these (docs/tables.md)
 
-    salvage: of a shard that is torn take the samples before the tear, and log where it is; False: it is an error.
-        The index then stays in memory
+    salvage: of a shard that is torn take the samples before the tear, and log where it is; of JSON lines and CSV
+        leave damaged lines out, and log how many; False: they are errors.  The index then stays in memory
+
+    null: of Parquet's lists of whole numbers: what stands for a null in them; None: such a list is a bad sample
+        (lists of floats have NaN there)
+
+    encoding: of CSV files that are not UTF-8: "cp1252", "latin-1" or another name of one byte per character
 
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what is
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
-    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, pairs, missing, images)
+    return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, encoding, null,
+                   pairs=pairs, missing=missing, images=images)

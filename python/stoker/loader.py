@@ -263,7 +263,7 @@ class Loader(Batched, Whole):
         self._bins: list[int] | None = None     # of a state that was taken up
         self._changes: list[mixing.Change] = []     # of its weights, all from the first on
         with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes, dtype, shape, store, fields)
+            datasets = _datasets(data, classes, dtype, shape, store, fields, on_error == "skip")
             self._datasets, self._named = datasets, describe(data)
             self._data = cores = tuple(d._core for d in datasets)
             self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
@@ -768,7 +768,7 @@ def describe(data: Any) -> str:
     return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
 
 
-def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any, fields: Any) -> list[Dataset]:
+def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any, fields: Any = None, skip: bool = False) -> list[Dataset]:
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
         for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape), ("store", store)):
@@ -778,4 +778,4 @@ def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any, field
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
-    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store, pairs=_pairs.implied(data, fields))]
+    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store, skip_damaged=skip, pairs=_pairs.implied(data, fields))]

@@ -77,7 +77,8 @@ def _name(data: Dataset, fields: Mapping[str, Any] | None, functions: tuple[Any,
 def _part_of(data: Dataset) -> str:
     """What else than its files decides what the data set gives."""
     fields = {k: v if callable(v) else str(v) for k, v in (data._fields or {}).items()}
-    return value_fingerprint([fields, data._fixed, data._salvage, data._where, data._rows, data._epoch if data._fields else 0])
+    read = {k: v for k, v in (("encoding", data._encoding), ("null", data._null), ("skip", data._skip_damaged or None)) if v is not None}
+    return value_fingerprint([fields, data._fixed, data._salvage, data._where, data._rows, data._epoch if data._fields else 0, *([read] if read else [])])
 
 
 class _Note:

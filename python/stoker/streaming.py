@@ -47,7 +47,8 @@ class _Opened(Dataset):
         self._fields = self._fixed = self._decoder = self._types = self._rows = self._ids = None
         self._where, self._reindex, self._raw = None, None, (None, None)
         self._wanted: Any = []
-        self._jpeg = self._salvage = False
+        self._jpeg = self._salvage = self._skip_damaged = False
+        self._encoding = self._null = None
         self._epoch = 0
 
     def __len__(self) -> int:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """HDF5 files: what h5py writes is read back, whatever the types, layouts, filters and versions."""
 import io
+import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -267,8 +269,7 @@ def test_stale_and_refused(tmp_path):
         f["ref"] = np.array([f["x"].ref] * 40, dtype=h5py.ref_dtype)
         f["loop"] = h5py.SoftLink("/loop2")
         f["loop2"] = h5py.SoftLink("/loop")
-    with pytest.raises(stoker.StokerError, match="in a circle"):
-        stoker.open(str(path))
+    assert float(stoker.open(str(path))[7]["x"]) == 7       # the circle is left out
     with h5py.File(path, "a") as f:
         del f["loop"], f["loop2"]
         p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -353,3 +354,109 @@ def test_columns_taken_together(tmp_path, kind):
                 np.testing.assert_array_equal(got, want[np.asarray(batch.sample_ids)], err_msg=chain)
     with pytest.raises(stoker.StokerError, match="xv is not a column of numbers"):
         stoker.Loader(str(tmp_path / "0.h5"), {"x": "columns(xv)"}, batch_size=2)
+
+
+# ---- what is left out, and files of others ----
+
+def schema_of(path):
+    cli = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
+    return subprocess.run([cli, "ls", "--schema", str(path)], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_links_that_lead_nowhere(tmp_path, libver):
+    """A circle of links, a link to nothing and one to another file are left out with their reasons; data beside them is read."""
+    with h5py.File(tmp_path / "t.h5", "w", libver=libver) as f:
+        f["x"] = np.arange(5)
+        f["good"] = h5py.SoftLink("/x")
+        f["a"], f["b"] = h5py.SoftLink("/b"), h5py.SoftLink("/a")
+        f["self"] = h5py.SoftLink("/self")
+        f["lost"] = h5py.SoftLink("/nothing/here")
+        f["far"] = h5py.ExternalLink("other.h5", "/x")
+        f.create_group("more")["y"] = np.arange(5)
+    ds = stoker.open(str(tmp_path / "t.h5"))
+    assert [(int(s["x"]), int(s["good"])) for s in ds] == [(i, i) for i in range(5)]
+    text = schema_of(tmp_path / "t.h5")
+    for name, why in (("a", "leads to nothing, or in a circle"), ("self", "in a circle"), ("lost", "leads to nothing"), ("far", "a link to another file"), ("more", "it is a group")):
+        assert re.search(rf"^\s*{name}\b.*{why}", text, re.M), (name, text)
+    with pytest.raises(stoker.StokerError, match="circle"):
+        stoker.open(str(tmp_path / "t.h5#/self"))
+
+
+def test_filters_in_an_order_that_is_not_read(tmp_path):
+    """A list of filters that ends in nbit was listed as readable and failed when rows were read."""
+    with h5py.File(tmp_path / "t.h5", "w") as f:
+        f["x"] = np.arange(100, dtype="i4")
+        for name, order in (("ends", ("deflate", "nbit")), ("begins", ("nbit", "deflate"))):
+            plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plist.set_chunk((10,))
+            for one in order:
+                if one == "nbit":
+                    plist.set_filter(h5py.h5z.FILTER_NBIT, h5py.h5z.FLAG_OPTIONAL)
+                else:
+                    plist.set_deflate(4)
+            h5py.h5d.create(f.id, name.encode(), h5py.h5t.STD_I32LE, h5py.h5s.create_simple((100,)), plist).write(
+                h5py.h5s.ALL, h5py.h5s.ALL, np.arange(100, dtype="i4"))
+    text = schema_of(tmp_path / "t.h5")
+    assert re.search(r"^\s*ends\b.*packed by two filters in an order", text, re.M), text
+    ds = stoker.open(str(tmp_path / "t.h5"))
+    assert [int(s["begins"]) for s in ds] == [int(s["x"]) for s in ds] == list(range(100))
+
+
+def test_a_fill_value_that_is_not_defined(tmp_path):
+    """Fill value messages of version 1 and 2 end after the flag `defined` when it is 0, or have the size -1 (0xFFFFFFFF); version 1 has no size then.
+    h5py writes version 2 (earliest): its flag is turned off, and its version lowered."""
+    with h5py.File(tmp_path / "t.h5", "w", libver="earliest") as f:
+        f.create_dataset("x", data=np.arange(50, dtype="i4"), fillvalue=0x01020304)
+    raw = (tmp_path / "t.h5").read_bytes()
+    # version, allocation time, write time, defined, size, value
+    old = re.search(rb"\x02[\x00-\x03][\x00-\x03]\x01\x04\x00\x00\x00\x04\x03\x02\x01", raw)
+    assert old
+    for version, defined, size in ((1, 0, 0xFFFFFFFF), (2, 0, 0xFFFFFFFF), (1, 1, 0xFFFFFFFF), (2, 1, 0xFFFFFFFF), (2, 1, 0), (1, 1, 4)):
+        at = old.start()
+        (tmp_path / "u.h5").write_bytes(raw[:at] + bytes([version]) + raw[at + 1:at + 3] + bytes([defined]) + size.to_bytes(4, "little") + raw[at + 8:])
+        assert [int(s["x"]) for s in stoker.open(str(tmp_path / "u.h5"))] == list(range(50)), (version, defined, size)
+        (tmp_path / "u.h5").unlink()
+
+
+def test_shared_types_of_old_files(tmp_path):
+    """Version 1 of a shared message: version, type, 6 bytes, then a symbol table entry: the place of a name (8 bytes), the header's address.
+    libhdf5 1.6 wrote it; h5py writes version 2 or 3, which is the address alone.  Messages of the header: type, size (2 bytes each), flags, 3 bytes, body."""
+    with h5py.File(tmp_path / "t.h5", "w", libver="earliest") as f:
+        f["kind"] = np.dtype(">i4")
+        d = f.create_dataset("x", (30,), f["kind"], data=np.arange(30))
+        d.attrs["room"] = np.zeros(4)           # a message that can go
+        at, = (h5py.h5o.get_info(d.id).addr,)
+        to = h5py.h5o.get_info(f["kind"].id).addr
+    raw = bytearray((tmp_path / "t.h5").read_bytes())
+    size = int.from_bytes(raw[at + 8:at + 12], "little")
+    messages, i = [], at + 16
+    while i < at + 16 + size:
+        n = int.from_bytes(raw[i + 2:i + 4], "little")
+        messages.append((int.from_bytes(raw[i:i + 2], "little"), raw[i + 4], bytes(raw[i + 8:i + 8 + n])))
+        i += 8 + n
+    assert any(t == 3 and flags & 2 for t, flags, _ in messages)
+    body = b"\x01" + bytes(7) + bytes(8) + to.to_bytes(8, "little")
+    messages = [(t, flags, body if t == 3 else b) for t, flags, b in messages if t not in (0, 0x0C, 0x12)]      # without attribute, time and gap
+    left = size - sum(8 + len(b) for *_, b in messages)
+    assert left >= 8
+    messages.append((0, 0, bytes(left - 8)))
+    raw[at + 2:at + 4] = len(messages).to_bytes(2, "little")
+    raw[at + 16:at + 16 + size] = b"".join(t.to_bytes(2, "little") + len(b).to_bytes(2, "little") + bytes([flags, 0, 0, 0]) + b for t, flags, b in messages)
+    (tmp_path / "t.h5").write_bytes(raw)
+    with h5py.File(tmp_path / "t.h5") as f:
+        want = f["x"][:].tolist()
+    assert [int(s["x"]) for s in stoker.open(str(tmp_path / "t.h5"))] == want == list(range(30))
+
+
+def test_texts_of_wide_characters(tmp_path):
+    """A variable-length text (class 9, kind 1) whose base type has 2 bytes was read as if it had 1."""
+    with h5py.File(tmp_path / "t.h5", "w") as f:
+        f["x"] = np.arange(4)
+        f.create_dataset("s", data=["a", "bc", "", "d"], dtype=h5py.string_dtype())
+    raw = (tmp_path / "t.h5").read_bytes()
+    base = re.search(rb"\x19\x01.\x00\x10\x00\x00\x00(\x13|\x10)...(\x01\x00\x00\x00)", raw, re.S)
+    assert base
+    (tmp_path / "t.h5").write_bytes(raw[:base.start(2)] + b"\x02" + raw[base.start(2) + 1:])
+    assert "s" not in stoker.open(str(tmp_path / "t.h5"))[0]
+    assert re.search(r"^\s*s\b.*more than one byte", schema_of(tmp_path / "t.h5"), re.M)

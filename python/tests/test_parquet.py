@@ -141,7 +141,7 @@ def test_files_that_differ(tmp_path):
     ds = stoker.open(str(tmp_path / "*.parquet"))
     assert [(ds[i]["a"], ds[i]["b"]) for i in range(3)] == [(1, None), (2, None), (3, "x")]
     pq.write_table(pa.table({"a": ["text"]}), tmp_path / "2.parquet")
-    with pytest.raises(stoker.StokerError, match="column a has another type"):
+    with pytest.raises(stoker.StokerError, match="column a is text here and i64 in the files before"):
         stoker.open(str(tmp_path / "*.parquet"))
 
 

@@ -139,3 +139,22 @@ def test_energon_that_is_wrong(folder):
 def test_a_folder_with_a_mark_in_its_name(tmp_path):
     shard(tmp_path / "a#train" / "x.tar", [7])
     assert keys(stoker.open(str(tmp_path / "a#train"))) == [7]
+
+
+@pytest.mark.parametrize("way", ["../out.tar", "part/../../out.tar", "{out}", "file://{out}", "file://../out.tar", "part/..", "..", "{root}2/out.tar", "part/"])
+def test_a_list_names_nothing_outside_its_folder(tmp_path, way):
+    """One rule for lists that come with data (SECURITY.md): wids here; manifests, MDS, LitData, Energon and HDF5 have theirs beside."""
+    root = tmp_path / "data"
+    (root / "part").mkdir(parents=True)
+    (tmp_path / "data2").mkdir()
+    for place in (tmp_path / "out.tar", tmp_path / "data2" / "out.tar", root / "part" / "in.tar"):
+        shard(place, range(2))
+    name = way.format(out=tmp_path / "out.tar", root=root)
+    for url, base in ((name, None), ("in.tar", name.removesuffix("/out.tar").removesuffix("out.tar") or "..")):
+        if (url, way) == ("in.tar", "part/"):
+            continue
+        with pytest.raises(stoker.StokerError, match="is not below its folder: refused") as e:
+            stoker.open(wids(root / "l.json", [(url, 2)], **({"base": base} if base else {})))
+        assert e.value.code == "ECORRUPT"
+    for url, base in (("part/in.tar", None), (str(root / "part" / "in.tar"), None), (f"file://{root}/part/in.tar", None), ("in.tar", "part/"), ("in.tar", str(root / "part"))):
+        assert len(stoker.open(wids(root / "l.json", [(url, 2)], **({"base": base} if base else {})))) == 2

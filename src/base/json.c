@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json.c - find one value in a JSON text by its path, without building a tree.
  *
- * Strict RFC 8259: no comments, no trailing commas, no NaN, UTF-8 checked.  A value is skipped
+ * Strict RFC 8259: no comments, no trailing commas, UTF-8 checked; but NaN,
+ * Infinity and -Infinity are numbers, as Python writes them.  A value is skipped
  * with one bit a level instead of recursion, so that depth costs no stack.  Every level of the
  * path walks its container once, to the end: a later equal key wins, and the document is known
  * to be whole.  Time is (levels of the path + 1) x length. */
@@ -90,10 +91,22 @@ static int skip_digits(scan *s)
     return 0;
 }
 
+static int skip_word(scan *s, const char *word)
+{
+    size_t n = strlen(word);
+
+    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n))
+        return expect(s, "a value was expected");
+    s->p += n;
+    return 0;
+}
+
 static int skip_number(scan *s)
 {
     if (peek(s) == '-')
         s->p++;
+    if (peek(s) == 'I')
+        return skip_word(s, "Infinity");
     if (peek(s) == '0')
         s->p++;
     else if (skip_digits(s) < 0)
@@ -112,16 +125,6 @@ static int skip_number(scan *s)
     return 0;
 }
 
-static int skip_word(scan *s, const char *word)
-{
-    size_t n = strlen(word);
-
-    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n))
-        return expect(s, "a value was expected");
-    s->p += n;
-    return 0;
-}
-
 static int skip_scalar(scan *s)
 {
     switch (peek(s)) {
@@ -129,6 +132,8 @@ static int skip_scalar(scan *s)
     case 't': return skip_word(s, "true");
     case 'f': return skip_word(s, "false");
     case 'n': return skip_word(s, "null");
+    case 'N': return skip_word(s, "NaN");
+    case 'I': return skip_word(s, "Infinity");
     case -1: return expect(s, "the text ends where a value was expected");
     default:
         if (peek(s) == '-' || (peek(s) >= '0' && peek(s) <= '9'))
@@ -231,30 +236,6 @@ static size_t read_escape(const uint8_t *p, const uint8_t *end, uint32_t *out)
     return 12;
 }
 
-static size_t put_utf8(uint8_t *d, uint32_t c)
-{
-    if (c < 0x80) {
-        d[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        d[0] = (uint8_t)(0xC0 | c >> 6);
-        d[1] = (uint8_t)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        d[0] = (uint8_t)(0xE0 | c >> 12);
-        d[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-        d[2] = (uint8_t)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    d[0] = (uint8_t)(0xF0 | c >> 18);
-    d[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
-    d[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-    d[3] = (uint8_t)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 /* Give a quoted string's characters to `sink` as UTF-8, until it says no or half a surrogate
  * pair comes. */
 static int each_char(stk_bytes s, int (*sink)(void *to, const uint8_t *bytes, size_t n), void *to)
@@ -270,7 +251,7 @@ static int each_char(stk_bytes s, int (*sink)(void *to, const uint8_t *bytes, si
             continue;
         }
         p += read_escape(p, end, &c);
-        if ((c >= 0xD800 && c < 0xE000) || sink(to, utf8, put_utf8(utf8, c)) < 0)
+        if ((c >= 0xD800 && c < 0xE000) || sink(to, utf8, stk_utf8_put(utf8, c)) < 0)
             return -1;
     }
     return 0;

@@ -10,6 +10,14 @@
 
 /* The offset of the first byte that is not well-formed UTF-8 (RFC 3629), or len. */
 size_t stk_utf8_span(stk_bytes s);
+/* The character as UTF-8; answers its length. */
+size_t stk_utf8_put(uint8_t dst[4], uint32_t c);
+
+#define STK_RECODED_MAX 3 /* bytes of UTF-8 that a byte of another encoding becomes at most */
+/* *len bytes in buf, which has room for `room`, become UTF-8 there: encoding[b] is the code point
+ * of byte b, UINT32_MAX: it has none, which is STK_ECORRUPT. */
+int stk_recode(const uint32_t encoding[256], uint8_t *buf, size_t *len, size_t room,
+               stk_error *err);
 
 /* At most 32 bytes of `s` in quotes, everything unprintable escaped.  Returns `buf`. */
 const char *stk_shown(stk_bytes s, char buf[STK_SHOWN_MAX]);

@@ -52,6 +52,56 @@ size_t stk_utf8_span(stk_bytes s)
     return i;
 }
 
+size_t stk_utf8_put(uint8_t d[4], uint32_t c)
+{
+    if (c < 0x80) {
+        d[0] = (uint8_t)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        d[0] = (uint8_t)(0xC0 | c >> 6);
+        d[1] = (uint8_t)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        d[0] = (uint8_t)(0xE0 | c >> 12);
+        d[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+        d[2] = (uint8_t)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    d[0] = (uint8_t)(0xF0 | c >> 18);
+    d[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
+    d[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
+    d[3] = (uint8_t)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+int stk_recode(const uint32_t encoding[256], uint8_t *buf, size_t *len, size_t room, stk_error *err)
+{
+    uint8_t utf8[4];
+    size_t to = 0;
+
+    for (size_t i = 0; i < *len; i++) {
+        uint32_t c = encoding[buf[i]];
+
+        if (c > 0xFFFF || (c >= 0xD800 && c < 0xE000))
+            return stk_fail(err, STK_ECORRUPT, "byte 0x%02X is no character of the file's encoding",
+                            buf[i]);
+        to += stk_utf8_put(utf8, c);
+    }
+    if (to > room)
+        return stk_fail(err, STK_ECORRUPT,
+                        "a text has %zu bytes in UTF-8, and there is room for %zu", to, room);
+    for (size_t i = *len, at = to; i--;) { /* the end first: nothing is written over what is left */
+        size_t n = stk_utf8_put(utf8, encoding[buf[i]]);
+
+        at -= n;
+        memcpy(buf + at, utf8, n);
+    }
+    *len = to;
+    return 0;
+}
+
 static uint32_t code_point(const uint8_t *p, size_t n)
 {
     uint32_t c = n == 1 ? p[0] : p[0] & (0xFFu >> (n + 1));

@@ -205,10 +205,15 @@ static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e,
 /* Open a URL with the source of its scheme; errors carry its name. */
 int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
 
-/* Open the file that a place of this shard names and check its size; *len: bytes of the range.
- * `root` (NULL: the shard's folder) is where the name is relative to. */
-int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
-                   uint64_t *len, stk_error *err);
+typedef struct stk_named { /* where a sample names a file */
+    const stk_dataset *data;
+    uint64_t shard;
+    stk_file *file;   /* the shard's */
+    const char *root; /* of names; NULL: the shard's folder */
+} stk_named;
+/* Open the file that `place` names.  If it has no name, its range is a text of the shard, which is
+ * the name: it is read, which may wait.  Then `place` is the file's range. */
+int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err);
 
 /* STK_ESTALE: an open file was written to, or is not the one of this name any more. */
 int stk_named_unchanged(const char *name, stk_file *f, stk_error *err);

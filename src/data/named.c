@@ -7,19 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "data/data.h"
 #include "source/folder.h"
 
 #define PATH_BYTES 4096
-
-static int climbs(stk_bytes name)
-{
-    for (size_t i = 0; i + 1 < name.len; i++)
-        if (name.data[i] == '.' && name.data[i + 1] == '.' && (!i || name.data[i - 1] == '/') &&
-            (i + 2 == name.len || name.data[i + 2] == '/'))
-            return 1;
-    return 0;
-}
+#define TEXT_BYTES (6 * PATH_BYTES) /* of a name that is written with escapes */
 
 /* The name as a path below root[0..len), which is "" for "/". */
 static int join(char *path, const char *root, size_t len, stk_bytes name, stk_error *err)
@@ -29,17 +22,13 @@ static int join(char *path, const char *root, size_t len, stk_bytes name, stk_er
 
     if (!name.len || s[name.len - 1] == '/' || memchr(s, 0, name.len))
         return stk_fail(err, STK_ECORRUPT, "\"%.*s\" names no file", shown, s);
-    if (climbs(name))
-        return stk_fail(err, STK_ECORRUPT, "\"%.*s\" leads out of its root by \"..\": refused",
-                        shown, s);
-    if (s[0] == '/') {
-        if (name.len <= len || memcmp(s, root, len) != 0 || s[len] != '/')
-            return stk_fail(err, STK_ECORRUPT,
-                            "\"%.*s\" is outside the root %.*s: refused; open(root=\"/\") "
-                            "allows any",
-                            shown, s, len > 80 ? 80 : (int)len, root);
+    if (!stk_name_below((stk_bytes){ (const uint8_t *)root, len ? len : root[0] == '/' }, name))
+        return stk_fail(err, STK_ECORRUPT,
+                        "\"%.*s\" leads out of its root %.*s: refused; open(root=\"/\") allows "
+                        "absolute names",
+                        shown, s, len > 80 ? 80 : (int)len, root);
+    if (s[0] == '/')
         len = 0;
-    }
     if (len + 1 + name.len >= PATH_BYTES)
         return stk_fail(err, STK_ELIMIT, "the path of \"%.*s\" has %zu bytes, %d are allowed",
                         shown, s, len + 1 + name.len, PATH_BYTES - 1);
@@ -102,17 +91,16 @@ static int check_size(const stk_place *p, uint64_t size, uint64_t *len, stk_erro
     return 0;
 }
 
-int stk_named_open(const char *shard, const char *root, const stk_place *place, stk_file **out,
-                   uint64_t *len, stk_error *err)
+/* The file at the place, by its name. */
+static int open_at(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
 {
-    stk_file_info info;
+    const char *shard = at->data->ops->shard_name(at->data, at->shard);
     char path[PATH_BYTES];
-    size_t len_root;
+    const char *root = at->root ? at->root : place->root;
+    size_t len_root = root_len(shard, root);
+    stk_file_info info;
     int rc;
 
-    *out = NULL;
-    root = root ? root : place->root;
-    len_root = root_len(shard, root);
     STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
     if (place->suffix.data)
         STK_TRY(change_suffix(path, place->suffix, err));
@@ -125,7 +113,7 @@ int stk_named_open(const char *shard, const char *root, const stk_place *place, 
     if (rc == 0)
         rc = stk_file_stat(*out, &info, err);
     if (rc == 0)
-        rc = check_size(place, info.size, len, err);
+        rc = check_size(place, info.size, &place->len, err);
     if (rc < 0) {
         stk_file_close(out);
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
@@ -146,4 +134,28 @@ int stk_named_unchanged(const char *name, stk_file *f, stk_error *err)
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
+}
+
+/* The name is a text of the shard. */
+static int open_by_text(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
+{
+    uint8_t raw[TEXT_BYTES], text[TEXT_BYTES * STK_RECODED_MAX];
+    stk_unpack_job job = { at->shard, place, { raw, (size_t)place->len }, text, sizeof text };
+    stk_place named = { .whole = 1 };
+
+    if (place->len > sizeof raw)
+        return stk_fail(err, STK_ECORRUPT, "a text of %" PRIu64 " bytes names no file", place->len);
+    STK_TRY(stk_file_read(at->file, place->offset, raw, (size_t)place->len, err));
+    STK_TRY(at->data->ops->unpack(at->data, &job, err));
+    named.name = (stk_bytes){ text, job.len };
+    STK_TRY(open_at(at, &named, out, err));
+    named.name = (stk_bytes){ 0 };
+    *place = named;
+    return 0;
+}
+
+int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
+{
+    *out = NULL;
+    return place->name.data ? open_at(at, place, out, err) : open_by_text(at, place, out, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/numeral.h"
 
 #define KEYS 1024 /* looked at for a fingerprint, spread evenly */
@@ -150,14 +151,19 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     STK_TRY((named ? format->find : format->locate)(&with, f, out, err));
     if (!format->unpack)
         out->unpacked = 0;
+    if (of(d)->encoding)
+        out->unpacked *= STK_RECODED_MAX;
     return 0;
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
 {
-    return stk_shard_gathered(job->place)
-               ? stk_shard_gather_unpack(of(d), job, err)
-               : of(d)->format->unpack(job->raw, job->dst, &job->len, err);
+    size_t room = job->len;
+
+    if (stk_shard_gathered(job->place))
+        return stk_shard_gather_unpack(of(d), job, err);
+    STK_TRY(of(d)->format->unpack(job->raw, job->dst, &job->len, err));
+    return of(d)->encoding ? stk_recode(of(d)->encoding, job->dst, &job->len, room, err) : 0;
 }
 
 static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *f,
@@ -259,6 +265,7 @@ static void data_close(stk_dataset *d)
     stk_seekfile_close(&s->seek);
     stk_index_close(&s->index);
     stk_gathers_fini(&s->gathers);
+    stk_free(s->encoding);
     stk_free(s);
 }
 

@@ -32,6 +32,7 @@ typedef struct stk_shard_data {
     void *state;        /* what the format's open() made; NULL: nothing */
     stk_seekfile *seek; /* NULL: there is none */
     stk_gathers gathers;
+    uint32_t *encoding; /* of CSV's cells: see stk_scan; NULL: UTF-8 */
 } stk_shard_data;
 
 /* shard_columns.c: fields whose text is a number, taken together (CSV, JSON lines, TFRecord). */

@@ -116,6 +116,24 @@ static int is_shard(const char *url, size_t len)
     return base && base < url + len;
 }
 
+/* A local TFRecord file that is gzip by its first bytes: TensorFlow puts no .gz after the name. */
+static int is_gzip_inside(const char *url)
+{
+    const char *base = strrchr(url, '/');
+    uint8_t head[3] = { 0 };
+    FILE *f;
+
+    if (!strstr(base ? base : url, ".tfrecord") || strstr(url, "://"))
+        return 0;
+    f = fopen(url, "rbe");
+    if (!f)
+        return 0;
+    if (fread(head, 1, sizeof head, f) != sizeof head)
+        head[0] = 0;
+    fclose(f);
+    return !memcmp(head, "\x1f\x8b\x08", 3);
+}
+
 static unpack_fn unpacker_of(const char *url)
 {
     static const struct {
@@ -135,7 +153,7 @@ static unpack_fn unpacker_of(const char *url)
         if (len > n && !strcmp(url + len - n, all[i].end) && is_shard(url, len - n))
             return all[i].fn;
     }
-    return NULL;
+    return is_gzip_inside(url) ? stk_gunzip_all : NULL;
 }
 
 int stk_is_packed(const char *url)

@@ -71,6 +71,15 @@ static int take_indexed(stk_shard_data *ds, stk_indexer *x, const stk_dataset_op
     ds->index = x->index;
     ds->base.log = x->log;
     x->index = NULL;
+    if (o->encoding) {
+        ds->encoding = stk_alloc(256 * sizeof *ds->encoding);
+        if (!ds->encoding)
+            return stk_fail_nomem(err, 256 * sizeof *ds->encoding);
+        memcpy(ds->encoding, o->encoding, 256 * sizeof *ds->encoding);
+    }
+    stk_index_scan_as(ds->index, &(stk_scan){ .salvage = x->torn && x->salvage,
+                                              .skip_damaged = x->torn,
+                                              .encoding = ds->encoding });
     memcpy(ds->base.index_path, x->path, sizeof ds->base.index_path);
     seek_find(ds);
     stk_shard_data_seek(ds);
@@ -118,6 +127,8 @@ static int open_shards(stk_dataset **out, const char *const *urls, size_t n,
                       .classes_fixed = o->n_classes > 0,
                       .grow = o->reindex == STK_YES,
                       .salvage = o->salvage == STK_YES,
+                      .skip_damaged = o->salvage == STK_YES || o->skip_damaged == STK_YES,
+                      .encoding = o->encoding,
                       .names = { .store = o->store } };
     int rc = stk_indexer_open(&x, urls, n, err);
 

@@ -497,7 +497,8 @@ int stk_indexer_open(stk_indexer *x, const char *const *urls, size_t n, stk_erro
     STK_TRY(names_resolve(x, urls, n, err));
     STK_TRY(stk_classes_check(x, err));
     rc = find_or_build(x, 0, err);
-    if (x->salvage && (rc == STK_ECORRUPT || rc == STK_ESTALE)) {
+    if ((x->salvage && (rc == STK_ECORRUPT || rc == STK_ESTALE)) ||
+        (x->skip_damaged && rc == STK_ECORRUPT)) {
         x->torn = 1;
         /* on disk it would be taken for the index of whole shards */
         rc = stk_indexer_build(x, NULL, err);

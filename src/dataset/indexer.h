@@ -19,6 +19,8 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     int keep_numbers;
     uint32_t part, parts; /* only every parts-th shard; 0: all */
     int salvage; /* stk_indexer_open(): shards that are torn have the samples before the tear */
+    int skip_damaged;         /* stk_indexer_open(): damaged lines are left out */
+    const uint32_t *encoding; /* of CSV: see stk_scan */
     int grow;    /* stk_indexer_open(): build again where files were only added to folders */
     stk_log log;
     stk_progress_fn progress;

@@ -276,7 +276,9 @@ static int scan_file(build *b, uint64_t i, stk_file *f, stk_index_part *part, st
         info->mtime_ns = b->info[i].mtime_ns;
     }
     stk_index_part_progress(part, advance, &p);
-    stk_index_part_scan(part)->salvage = b->x->torn;
+    stk_index_part_scan(part)->salvage = b->x->torn && b->x->salvage;
+    stk_index_part_scan(part)->skip_damaged = b->x->torn;
+    stk_index_part_scan(part)->encoding = b->x->encoding;
     stk_index_part_scan(part)->name = b->x->names.name[i];
     rc = b->x->format->index(f, info->size, stk_index_part_scan(part), err);
     if (atomic_load_explicit(&b->stopped, memory_order_relaxed))

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/numeral.h"
 #include "codec/unpack.h"
+#include "dataset/where_node.h"
 #include "kern/half.h"
 #include "table/parquet_data.h"
 
@@ -25,6 +26,10 @@ typedef struct source { /* where one column's values come from */
     stk_pq_vector rows; /* of tables: this row group's */
     const stk_pq_table *table;
     stk_where_values *values;
+    int only_nulls;          /* the condition asks for nothing but IS NULL */
+    int top;                 /* ... of the outermost node of `field`: a struct, say */
+    stk_pq_presence present; /* ... of this row group; row NULL: all are, or `none` */
+    int none;
 } source;
 
 typedef struct search {
@@ -90,10 +95,48 @@ static int no_column(const stk_parquet *p, const char *name, stk_error *err)
                     have);
 }
 
+/* Does the condition use the column for IS NULL alone? */
+static int only_nulls(const stk_condition *c, uint32_t column)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        const stk_where_node *x = &c->node[i], *a = &c->node[x->a], *b = &c->node[x->b];
+
+        if ((x->kind == STK_WHERE_COMPARE || x->kind == STK_WHERE_LIKE ||
+             x->kind == STK_WHERE_TRUTH) &&
+            ((a->kind == STK_WHERE_COLUMN && a->column == column) ||
+             (b->kind == STK_WHERE_COLUMN && b->column == column)))
+            return 0;
+    }
+    return 1;
+}
+
+/* Of a column whose values do not matter: a struct, or one of its members.  0: there is none. */
+static int null_field(const stk_parquet *p, source *s, const char *name)
+{
+    for (uint32_t i = 0; i < p->n_fields; i++) {
+        const stk_pq_leaf *l = &p->field[i].leaf;
+
+        if (l->refused || p->field[i].partition >= 0 || l->top_len != strlen(name) ||
+            strncmp(l->name, name, l->top_len) != 0)
+            continue;
+        s->field = i;
+        s->top = 1;
+        return 1;
+    }
+    return table_field(p, name, &s->field) && !p->field[s->field].leaf.refused &&
+           p->field[s->field].partition < 0;
+}
+
 static int table_column(const stk_parquet *p, source *s, const char *name, stk_where_type *type,
                         stk_error *err)
 {
     const stk_pq_leaf *l;
+
+    if (s->only_nulls && null_field(p, s, name)) {
+        *type = STK_WHERE_I64;
+        return 0;
+    }
+    s->only_nulls = 0;
 
     if (!table_field(p, name, &s->field))
         return no_column(p, name, err);
@@ -110,6 +153,13 @@ static int table_column(const stk_parquet *p, source *s, const char *name, stk_w
     return 0;
 }
 
+/* The definition level from which on a row is not null. */
+static uint8_t present_from(const stk_pq_leaf *l, int top)
+{
+    return top ? l->top_def : l->max_rep ? (uint8_t)(l->list_def - 1) : l->max_def;
+}
+
+/* A block's rows: their values, or whether they have one. */
 static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chunk, uint32_t block,
                         stk_error *err)
 {
@@ -124,12 +174,53 @@ static int decode_block(const search *x, source *s, uint64_t shard, uint32_t chu
 
     if (rc == 0)
         rc = stk_file_read(file, b->offset, bytes, (size_t)b->len, err);
-    if (rc == 0)
+    if (rc == 0 && s->present.row)
+        rc = stk_pq_present(&d, (stk_bytes){ bytes, (size_t)b->len }, present_from(d.leaf, s->top),
+                            &s->present, err);
+    else if (rc == 0)
         rc = stk_pq_decode_pages(&d, (stk_bytes){ bytes, (size_t)b->len }, &s->rows, err);
     if (rc < 0)
         stk_error_at(err, x->table->base.names.name[shard], b->offset, (stk_bytes){ 0 });
     stk_free(bytes);
     return rc;
+}
+
+/* Which rows of a group have a value.  Most files say that all have: then nothing is read. */
+static int load_nulls(const search *x, source *s, uint64_t shard, uint32_t group, stk_error *err)
+{
+    const stk_pq_file *f = x->table->shard[shard].meta;
+    uint32_t leaf = x->table->shard[shard].leaf_of[s->field], chunk = group * f->n_leaves + leaf;
+    stk_pq_table *pages = NULL;
+    int rc = 0;
+
+    stk_free(s->present.row);
+    s->present = (stk_pq_presence){ .room = f->group[group].rows };
+    s->none = leaf == UINT32_MAX;
+    if (s->none || !present_from(&f->leaf[leaf], s->top) || !f->chunk[chunk].nulls)
+        return 0;
+    if (s->present.room > GROUP_MAX)
+        return stk_fail(err, STK_ELIMIT, "where: a row group of %" PRIu64 " rows", s->present.room);
+    s->present.row = stk_alloc((size_t)s->present.room + 1);
+    if (!s->present.row)
+        return stk_fail_nomem(err, (size_t)s->present.room);
+    STK_TRY(stk_pq_table_pages(x->table, shard, chunk, &pages, err));
+    s->table = pages;
+    for (uint32_t b = 0; rc == 0 && b < s->table->n_blocks; b++)
+        rc = decode_block(x, s, shard, chunk, b, err);
+    s->table = NULL;
+    stk_pq_table_close(&pages);
+    if (rc == 0 && s->present.n != s->present.room)
+        rc = stk_fail(err, STK_ECORRUPT, "where: column %.60s ends early",
+                      x->table->field[s->field].name);
+    return rc;
+}
+
+static void fill_nulls(source *s, uint64_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        s->values->valid[i] = s->present.row ? s->present.row[first + i] : !s->none;
+        s->values->v.i[i] = 0;
+    }
 }
 
 /* All values of a column in one row group. */
@@ -139,6 +230,8 @@ static int load_group(const search *x, source *s, uint64_t shard, uint32_t group
     uint32_t leaf = file->leaf_of[s->field], chunk = group * file->meta->n_leaves + leaf;
     int rc = 0;
 
+    if (s->only_nulls)
+        return load_nulls(x, s, shard, group, err);
     stk_pq_vector_fini(&s->rows);
     s->table = NULL;
     if (leaf == UINT32_MAX)
@@ -246,12 +339,12 @@ static int plain_column(const search *x, source *s, const char *name, stk_where_
     if (at < 0 || !x->ds->ops->type(x->ds, (uint32_t)at, &t))
         return stk_fail(err, STK_EINVAL,
                         "where: there is no column %.60s: `stoker ls --schema` lists them", name);
-    if (t.ndim)
+    if (t.ndim && !s->only_nulls)
         return stk_fail(err, STK_ENOTSUP, "where: column %.60s: not supported because it is a list",
                         name);
     s->field = (uint32_t)at;
     s->dtype = t.dtype;
-    *type = t.dtype ? number_type(t.dtype) : STK_WHERE_TEXT;
+    *type = t.dtype && !s->only_nulls ? number_type(t.dtype) : STK_WHERE_TEXT;
     return 0;
 }
 
@@ -283,7 +376,7 @@ static int fill_plain(const search *x, source *s, uint64_t first, uint32_t n, st
         STK_TRY(ops->field(x->ds, &e, s->field, &f, err));
         STK_TRY(ops->locate(x->ds, &e, &f, 0, &place, err));
         v->valid[i] = !place.absent;
-        if (place.absent)
+        if (place.absent || s->only_nulls)
             continue;
         if (!place.here.data)
             STK_TRY(make_number(x->ds, e.shard, &place, &made, err));
@@ -410,7 +503,9 @@ static int search_group(search *x, uint64_t shard, uint32_t group, stk_error *er
         for (uint32_t c = 0; c < x->c.n_columns; c++) {
             int partition = x->table->field[x->source[c].field].partition;
 
-            if (partition >= 0)
+            if (x->source[c].only_nulls)
+                fill_nulls(&x->source[c], at, n);
+            else if (partition >= 0)
                 fill_constant(&x->source[c], s->constant[partition], n);
             else
                 STK_TRY(fill_rows(&x->source[c], at, n, err));
@@ -451,6 +546,7 @@ static int open_columns(search *x, stk_error *err)
     for (uint32_t i = 0; i < n; i++) {
         source *s = &x->source[i];
 
+        s->only_nulls = only_nulls(&x->c, i);
         STK_TRY(x->table   ? table_column(x->table, s, x->c.column[i], &x->type[i], err)
                 : x->plain ? plain_column(x, s, x->c.column[i], &x->type[i], err)
                            : shard_column(x, s, x->c.column[i], &x->type[i], err));
@@ -480,6 +576,7 @@ int stk_dataset_where(stk_dataset *ds, const char *where, uint64_t **ids, uint64
     for (uint32_t i = 0; x.source && i < x.c.n_columns; i++) {
         stk_column_close(&x.source[i].column);
         stk_pq_vector_fini(&x.source[i].rows);
+        stk_free(x.source[i].present.row);
         stk_free(x.source[i].values);
     }
     stk_free(x.source);

@@ -122,11 +122,12 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
         if (o->own && o->number == w->number &&
             (!root || (root_of(r, o) && !strcmp(root, root_of(r, o))))) {
             w->file = o->file;
-            w->place.len = o->place.len;
+            w->place = o->place;
             return 0;
         }
-    STK_TRY(stk_named_open(r->data->ops->shard_name(r->data, r->entry.shard),
-                           root && *root ? root : NULL, &w->place, &w->file, &w->place.len, err));
+    STK_TRY(stk_named_open(
+        &(stk_named){ r->data, r->entry.shard, r->file, root && *root ? root : NULL }, &w->place,
+        &w->file, err));
     w->own = 1;
     return 0;
 }
@@ -201,7 +202,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         return take_absent(r, w, err);
     if (w->place.here.data)
         w->file = NULL;
-    else if (w->place.name.data)
+    else if (w->place.name.data || root_of(r, w))
         return open_named(r, w, err);
     else if (!r->account)
         STK_TRY(check_range(r, w, err));

@@ -8,6 +8,7 @@
 
 #include "base/decimal.h"
 #include "base/mem.h"
+#include "format/column_names.h"
 #include "base/text.h"
 
 #define MAX_FIELDS 20000u
@@ -158,24 +159,16 @@ static int refused_last(stk_arrow_schema *s, stk_error *err)
     return 0;
 }
 
-static int by_name(const void *a, const void *b)
+static int number_names(const stk_arrow_schema *s, stk_error *err)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+    char ***name = stk_alloc((s->n + 1u) * sizeof *name);
+    int rc;
 
-static int names_differ(const stk_arrow_schema *s, stk_error *err)
-{
-    const char **name = stk_alloc((s->n + 1u) * sizeof *name);
-    int rc = name ? 0 : stk_fail_nomem(err, s->n * sizeof *name);
-
-    for (uint32_t i = 0; rc == 0 && i < s->n; i++)
-        name[i] = s->leaf[i].name;
-    if (rc == 0)
-        qsort(name, s->n, sizeof *name, by_name);
-    for (uint32_t i = 1; rc == 0 && i < s->n; i++)
-        if (!strcmp(name[i - 1], name[i]))
-            rc = stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names",
-                          name[i]);
+    if (!name)
+        return stk_fail_nomem(err, s->n * sizeof *name);
+    for (uint32_t i = 0; i < s->n; i++)
+        name[i] = &s->leaf[i].name;
+    rc = stk_column_names(name, s->n, err);
     stk_free(name);
     return rc;
 }
@@ -189,8 +182,8 @@ int stk_arrow_settle(stk_arrow_schema *s, stk_error *err)
     for (uint32_t i = 0; i < s->root.n; i++)
         STK_TRY(number(&s->root.child[i], &n, 1, err));
     STK_TRY(add_leaves(s, &top, "", err));
-    STK_TRY(refused_last(s, err));
-    return names_differ(s, err);
+    STK_TRY(number_names(s, err));
+    return refused_last(s, err);
 }
 
 /* A time's unit, also of those in lists. */
@@ -199,15 +192,22 @@ static const char *unit_of(const stk_arrow_leaf *l)
     return l->path[l->item ? l->item - 1 : l->depth - 1]->unit;
 }
 
+/* A column of nulls that has no type goes with any. */
+static int is_nothing(const stk_arrow_leaf *l)
+{
+    return l->path[l->depth - 1]->type == STK_ARROW_NULL;
+}
+
 const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b)
 {
     uint32_t n = a->n < b->n ? a->n : b->n;
 
     for (uint32_t i = 0; i < n; i++)
-        if (strcmp(a->leaf[i].name, b->leaf[i].name) || a->leaf[i].dtype != b->leaf[i].dtype ||
-            a->leaf[i].list != b->leaf[i].list || a->leaf[i].fixed != b->leaf[i].fixed ||
-            !a->leaf[i].refused != !b->leaf[i].refused ||
-            strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))
+        if (strcmp(a->leaf[i].name, b->leaf[i].name) ||
+            (!is_nothing(&a->leaf[i]) && !is_nothing(&b->leaf[i]) &&
+             (a->leaf[i].dtype != b->leaf[i].dtype || a->leaf[i].list != b->leaf[i].list ||
+              a->leaf[i].fixed != b->leaf[i].fixed || !a->leaf[i].refused != !b->leaf[i].refused ||
+              strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))))
             return b->leaf[i].name;
     return a->n > n ? a->leaf[n].name : b->n > n ? b->leaf[n].name : NULL;
 }

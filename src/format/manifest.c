@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - CSV with a header line, or JSON lines: a list of files, or the data themselves.
  *
- * Without a column `path` every line is a sample and its cells or members are fields, which stay in
- * the file: a field is the range of the cell or value, and unpack() takes quotes and escapes away.
- * Its key is its number, and nothing comes after that.
+ * Every line is a sample and its cells or members are fields, which stay in the file: a field is
+ * the range of the cell or value, and unpack() takes quotes and escapes away.  A sample's key is
+ * its number.
  *
- * With one it is a manifest.  Column `path` names a file, `offset` and `length` (both may be
- * missing) a range of it; every other column is a field of its own.  All texts go into the index,
- * after the sample's key and a NUL, so that a path is known before anything is read: key, NUL, 0 or
- * 1, with 1 the range as two numbers of 8 bytes, then the texts.  A field's offset, less the
- * sample's, is its place in there.  Which file a path means is found out when it is opened: see
- * `open` in a chain. */
+ * A field `path` may name a file, of which `offset` and `length` (both may be missing) say a range.
+ * Whether it does is not known here: corpora of code have a `path` too.  So nothing is refused for
+ * it.  A path that could be one is the sample's key, and the index has it and the range after it:
+ * key, NUL, one of enum range, with RANGED the range as two numbers of 8 bytes.  A chain with
+ * `open` finds the file without reading the line; a name in another field is read when it is
+ * opened. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -22,7 +22,11 @@
 #define WINDOW (1u << 20)
 #define RECORD_MAX (16u << 20)
 #define COLUMNS_MAX 512u
+#define PATH_MAX_BYTES 4095u /* a longer `path` names no file */
 #define TO_THE_END UINT64_MAX
+
+/* What is after a key and its NUL.  0 and 1 were those of indexes that had all texts. */
+enum range { OLD, OLD_RANGED, WHOLE, RANGED, NO_RANGE };
 
 typedef struct column {
     stk_bytes name, value; /* value.data NULL: this record has none */
@@ -31,12 +35,13 @@ typedef struct column {
 typedef struct manifest {
     stk_scan *scan;
     int json;
-    int data;      /* there is no column `path`: the lines are the data */
     uint64_t line; /* of the record available */
     uint64_t samples;
-    int seen, has_path; /* JSON: a record; one with a path */
-    stk_cells header;   /* CSV: the names */
-    stk_cells cells;    /* CSV: the values */
+    uint64_t skipped;                /* damaged lines that were left out */
+    char first_skipped[200];         /* the first of them: its line and why */
+    stk_bytes path, offset, length;  /* of the record available; .data NULL: it has none */
+    stk_cells header, names;         /* CSV: the header line; what the columns are called */
+    stk_cells cells;                 /* CSV: the values */
     uint8_t *unquoted;  /* JSON: the record's texts */
     size_t unquoted_cap, unquoted_len;
     column *column;
@@ -76,48 +81,63 @@ static int add_column(manifest *m, stk_bytes name, stk_bytes value, stk_error *e
     return 0;
 }
 
-static const column *find_column(const manifest *m, const char *name)
+/* offset or length as a count of bytes; an empty one is `none`.  Returns 1 if it is one. */
+static int count_in(stk_bytes s, uint64_t none, uint64_t *out)
 {
-    for (uint32_t i = 0; i < m->n; i++)
-        if (is(m->column[i].name, name))
-            return &m->column[i];
-    return NULL;
+    *out = s.len ? 0 : none;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.data[i] < '0' || s.data[i] > '9' || i >= 18)
+            return 0;
+        *out = *out * 10 + (uint64_t)(s.data[i] - '0');
+    }
+    return 1;
 }
 
-/* offset or length: a whole number; an empty cell is none. */
-static int number_in(const manifest *m, const char *name, uint64_t none, uint64_t *out,
-                     stk_error *err)
+/* Append a text of the file as UTF-8. */
+static int put_text(const manifest *m, stk_text *to, stk_bytes s, stk_error *err)
 {
-    const column *c = find_column(m, name);
-    char shown[STK_SHOWN_MAX];
+    const uint32_t *encoding = m->scan->encoding;
+    size_t len = s.len;
 
-    *out = none;
-    if (!c || !c->value.len)
+    STK_TRY(stk_text_put(to, s.data, s.len, err));
+    for (int i = 1; encoding && i < STK_RECODED_MAX; i++) /* room */
+        STK_TRY(stk_text_put(to, s.data, s.len, err));
+    if (!encoding)
         return 0;
-    *out = 0;
-    for (size_t i = 0; i < c->value.len; i++) {
-        uint8_t d = c->value.data[i];
-
-        if (d < '0' || d > '9' || i >= 18)
-            return stk_fail(err, STK_ECORRUPT, "%s is %s, no count of bytes", name,
-                            stk_shown(c->value, shown));
-        *out = *out * 10 + (d - '0');
-    }
+    to->len -= STK_RECODED_MAX * s.len;
+    STK_TRY(stk_recode(encoding, (uint8_t *)to->s + to->len, &len, STK_RECODED_MAX * s.len, err));
+    to->len += len;
     return 0;
 }
 
-static int put_head(manifest *m, stk_bytes path, stk_error *err)
+/* The record's key and what is after it. */
+static int put_key(manifest *m, stk_error *err)
 {
     uint64_t range[2];
-    char flag;
+    char number[24], flag;
+    stk_bytes path = m->path;
 
-    STK_TRY(number_in(m, "offset", 0, &range[0], err));
-    STK_TRY(number_in(m, "length", TO_THE_END, &range[1], err));
-    flag = range[0] != 0 || range[1] != TO_THE_END;
-    STK_TRY(stk_text_put(&m->blob, path.data, path.len, err));
+    m->blob.len = 0;
+    if (!path.len || path.len > PATH_MAX_BYTES || memchr(path.data, 0, path.len))
+        return stk_text_put(&m->blob, number,
+                            (size_t)snprintf(number, sizeof number, "%" PRIu64, m->samples), err);
+    flag = !count_in(m->offset, 0, &range[0]) || !count_in(m->length, TO_THE_END, &range[1])
+               ? NO_RANGE
+           : range[0] || range[1] != TO_THE_END ? RANGED
+                                                : WHOLE;
+    STK_TRY(put_text(m, &m->blob, path, err));
     STK_TRY(stk_text_put(&m->blob, "", 1, err));
     STK_TRY(stk_text_put(&m->blob, &flag, 1, err));
-    return flag ? stk_text_put(&m->blob, range, sizeof range, err) : 0;
+    return flag == RANGED ? stk_text_put(&m->blob, range, sizeof range, err) : 0;
+}
+
+/* A field of the record that a file's place may be in: where it is kept, or NULL. */
+static stk_bytes *place_of(manifest *m, stk_bytes name)
+{
+    return is(name, "path")     ? &m->path
+           : is(name, "offset") ? &m->offset
+           : is(name, "length") ? &m->length
+                                : NULL;
 }
 
 static int fields_reserve(manifest *m, stk_error *err)
@@ -136,12 +156,11 @@ static int fields_reserve(manifest *m, stk_error *err)
 }
 
 /* The columns are ranges of the record, which is at `offset` of the file and begins at `from`. */
-static int report_line(manifest *m, const uint8_t *from, uint64_t offset, stk_error *err)
+static int report(manifest *m, const uint8_t *from, uint64_t offset, stk_error *err)
 {
-    char key[24];
-    int len = snprintf(key, sizeof key, "%" PRIu64, m->samples++);
     uint32_t n = 0;
 
+    STK_TRY(put_key(m, err));
     STK_TRY(fields_reserve(m, err));
     for (uint32_t i = 0; i < m->n; i++) {
         const column *c = &m->column[i];
@@ -150,34 +169,7 @@ static int report_line(manifest *m, const uint8_t *from, uint64_t offset, stk_er
             m->field[n++] = (stk_field){ (const char *)c->name.data, c->name.len,
                                          offset + (uint64_t)(c->value.data - from), c->value.len };
     }
-    return m->scan->sample(m->scan, (stk_bytes){ (uint8_t *)key, (size_t)len }, offset, m->field, n,
-                           err);
-}
-
-/* The columns available are a sample that is at `offset` of the manifest. */
-static int report(manifest *m, uint64_t offset, stk_error *err)
-{
-    const column *path = find_column(m, "path");
-    uint32_t n = 0;
-
-    if (!path || !path->value.len)
-        return stk_fail(err, STK_ECORRUPT, "there is no path");
-    if (memchr(path->value.data, 0, path->value.len))
-        return stk_fail(err, STK_ECORRUPT, "the path has a null character");
-    m->blob.len = 0;
-    STK_TRY(put_head(m, path->value, err));
-    STK_TRY(fields_reserve(m, err));
-    for (uint32_t i = 0; i < m->n; i++) {
-        const column *c = &m->column[i];
-        uint64_t at = c == path ? 0 : m->blob.len;
-
-        if (!c->value.data || !c->name.len || is(c->name, "offset") || is(c->name, "length"))
-            continue;
-        m->field[n++] = (stk_field){ (const char *)c->name.data, c->name.len, offset + at,
-                                     c->value.len };
-        if (c != path)
-            STK_TRY(stk_text_put(&m->blob, c->value.data, c->value.len, err));
-    }
+    m->samples++;
     return m->scan->sample(m->scan, (stk_bytes){ (uint8_t *)m->blob.s, m->blob.len }, offset,
                            m->field, n, err);
 }
@@ -200,36 +192,73 @@ static int check_names(const manifest *m, stk_error *err)
 
 /* ---- CSV ---- */
 
-static int csv_header(manifest *m, stk_error *err)
+static int is_taken(const stk_cells *names, stk_bytes name)
 {
-    m->n = 0;
-    for (uint32_t i = 0; i < m->header.n; i++)
-        STK_TRY(add_column(m, stk_cells_at(&m->header, i), (stk_bytes){ 0 }, err));
-    STK_TRY(check_names(m, err));
-    m->data = !find_column(m, "path");
+    for (uint32_t i = 0; i < names->n; i++) {
+        stk_bytes other = stk_cells_at(names, i);
+
+        if (other.len == name.len && !memcmp(other.data, name.data, name.len))
+            return 1;
+    }
     return 0;
 }
 
-/* The cells of a record that was read, as ranges of it.  Cells in quotes begin with the mark or
- * line's end before them, which tells unpack() what they are: there is one, since a header line
- * comes first. */
-static void raw_cells(manifest *m, stk_bytes in)
+/* Column i's name: an empty cell is column0, column1, ... by its place, and a name that a column
+ * before it has is name_1, name_2, ...: as DuckDB calls them. */
+static int name_column(manifest *m, uint32_t i, stk_error *err)
 {
-    const uint8_t *p = in.data, *end = in.data + in.len;
+    stk_bytes cell = stk_cells_at(&m->header, i);
+    size_t from = m->names.text.len;
+    char made[24], more[24];
 
-    end -= end > p && end[-1] == '\n';
-    end -= end > p && end[-1] == '\r';
+    if (memchr(cell.data, 0, cell.len))
+        return stk_fail(err, STK_ECORRUPT, "a column's name has a null character");
+    if (!m->scan->encoding && stk_utf8_span(cell) != cell.len)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the name of column %u is not UTF-8: say how the file is encoded, as in "
+                        "open(..., encoding=\"cp1252\")",
+                        i + 1);
+    if (!cell.len)
+        cell = (stk_bytes){ (uint8_t *)made,
+                            (size_t)snprintf(made, sizeof made, "column%u", i) };
+    for (uint32_t k = 0;; k++) {
+        int len = k ? snprintf(more, sizeof more, "_%u", k) : 0;
+        stk_bytes name;
+
+        m->names.text.len = from;
+        STK_TRY(put_text(m, &m->names.text, cell, err));
+        STK_TRY(stk_text_put(&m->names.text, more, (size_t)len, err));
+        name = (stk_bytes){ (uint8_t *)m->names.text.s + from, m->names.text.len - from };
+        if (!is_taken(&m->names, name))
+            return stk_cells_add(&m->names, (stk_cell){ .end = from + name.len }, err);
+    }
+}
+
+static int csv_header(manifest *m, stk_error *err)
+{
+    m->n = 0;
+    m->names.n = 0;
+    m->names.text.len = 0;
+    for (uint32_t i = 0; i < m->header.n; i++)
+        STK_TRY(name_column(m, i, err));
+    for (uint32_t i = 0; i < m->header.n; i++)
+        STK_TRY(add_column(m, stk_cells_at(&m->names, i), (stk_bytes){ 0 }, err));
+    return 0;
+}
+
+/* The cells of a record that was read, as ranges of it.  A cell with quotes in it begins with the
+ * mark or line's end before it, which tells unpack() that there are some: there is one, since a
+ * header line comes first. */
+static void take_cells(manifest *m, const uint8_t *from)
+{
+    m->path = m->offset = m->length = (stk_bytes){ 0 };
     for (uint32_t i = 0; i < m->n; i++) {
-        const uint8_t *from = p;
-        int quoted = p < end && *p == '"';
+        const stk_cell *c = &m->cells.cell[i];
+        stk_bytes *place = place_of(m, m->column[i].name);
 
-        if (quoted)
-            for (p++; p < end && (*p != '"' || (p + 1 < end && p[1] == '"')); p++)
-                p += *p == '"';
-        while (p < end && *p != m->cells.mark)
-            p++;
-        m->column[i].value = (stk_bytes){ from - quoted, (size_t)(p - from) + (size_t)quoted };
-        p += p < end;
+        m->column[i].value = (stk_bytes){ from + c->from - c->quotes, c->len + c->quotes };
+        if (place)
+            *place = stk_cells_at(&m->cells, i);
     }
 }
 
@@ -241,10 +270,10 @@ static int csv_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_t
     uint64_t lines = 0;
     int rc;
 
-    if (to == &m->header)
-        m->cells.mark = to->mark = stk_csv_mark(in, last);
-    if (!to->mark)
+    if (to == &m->header && stk_csv_marks(in, last, to) == STK_PENDING)
         return STK_PENDING;
+    m->cells.mark = m->header.mark;
+    m->cells.end = m->header.end;
     rc = stk_csv_record(in, last, to, used, &lines, err);
     if (rc)
         return rc;
@@ -253,11 +282,8 @@ static int csv_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_t
     else if (to->n) {
         if (to->n != m->n)
             return stk_fail(err, STK_ECORRUPT, "%u cells, the header line has %u", to->n, m->n);
-        if (m->data)
-            raw_cells(m, (stk_bytes){ in.data, *used });
-        for (uint32_t i = 0; i < m->n && !m->data; i++)
-            m->column[i].value = stk_cells_at(to, i);
-        STK_TRY(m->data ? report_line(m, in.data, offset, err) : report(m, offset, err));
+        take_cells(m, in.data);
+        STK_TRY(report(m, in.data, offset, err));
     }
     m->line += lines;
     return 0;
@@ -279,23 +305,25 @@ static int unquote(manifest *m, stk_bytes s, stk_bytes *out, stk_error *err)
 static int json_member(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
 {
     manifest *m = cookie;
-    stk_bytes name;
+    stk_bytes name, *place;
 
     STK_TRY(unquote(m, key, &name, err));
-    m->has_path |= is(name, "path");
-    if (m->data)
-        return value.data[0] == 'n' ? 0 : add_column(m, name, value, err);
-    if (value.data[0] == '"')
-        STK_TRY(unquote(m, value, &value, err));
-    else if (value.data[0] == 'n')
+    if (value.data[0] == 'n')
         return 0; /* null: it is not there */
-    return add_column(m, name, value, err);
+    STK_TRY(add_column(m, name, value, err));
+    place = place_of(m, name);
+    if (place && value.data[0] == '"')
+        return unquote(m, value, place, err);
+    if (place && place != &m->path) /* a path is a string */
+        *place = value;
+    return 0;
 }
 
 static int json_columns(manifest *m, stk_bytes line, stk_error *err)
 {
     m->n = 0;
     m->unquoted_len = 0;
+    m->path = m->offset = m->length = (stk_bytes){ 0 };
     STK_TRY(stk_json_members(line, json_member, m, err));
     return check_names(m, err);
 }
@@ -321,12 +349,7 @@ static int json_take(manifest *m, stk_bytes in, int last, uint64_t offset, size_
             m->unquoted_cap = 2 * line.len;
         }
         STK_TRY(json_columns(m, line, err));
-        if (!m->seen && !m->has_path) { /* the first record decides */
-            m->data = 1;
-            STK_TRY(json_columns(m, line, err));
-        }
-        m->seen = 1;
-        STK_TRY(m->data ? report_line(m, in.data, offset, err) : report(m, offset, err));
+        STK_TRY(report(m, in.data, offset, err));
     }
     m->line++;
     return 0;
@@ -369,6 +392,30 @@ static int window_slide(window *w, size_t used, stk_error *err)
     return 0;
 }
 
+/* The line's end that is next, and what comes with it; 0: it is not in `in`. */
+static size_t line_of(stk_bytes in, int last)
+{
+    const uint8_t *end = memchr(in.data, '\n', in.len);
+    const uint8_t *cr = end ? NULL : memchr(in.data, '\r', in.len);
+
+    return end ? (size_t)(end - in.data) + 1 : cr ? (size_t)(cr - in.data) + 1 : last ? in.len : 0;
+}
+
+/* A damaged line is left out, if that is wanted: *used, 0 where its end is not known yet. */
+static int skip_line(manifest *m, int rc, stk_bytes in, int last, size_t *used, stk_error *err)
+{
+    if (!m->scan->skip_damaged || rc != STK_ECORRUPT || (!m->json && !m->n))
+        return rc;
+    *used = line_of(in, last);
+    if (!*used)
+        return STK_PENDING;
+    if (!m->skipped++)
+        snprintf(m->first_skipped, sizeof m->first_skipped, "line %" PRIu64 ": %.150s", m->line,
+                 err ? err->message : "");
+    m->line++;
+    return 0;
+}
+
 /* All records of the window; *used: how much of it they were. */
 static int take_records(manifest *m, const window *w, size_t *used, stk_error *err)
 {
@@ -381,6 +428,8 @@ static int take_records(manifest *m, const window *w, size_t *used, stk_error *e
 
         rc = m->json ? json_take(m, in, last, w->at + *used, &n, err)
                      : csv_take(m, in, last, w->at + *used, &n, err);
+        if (rc < 0)
+            rc = skip_line(m, rc, in, last, &n, err);
         if (rc < 0)
             stk_error_at(err, NULL, w->at + *used, (stk_bytes){ 0 });
         *used += rc == 0 ? n : 0;
@@ -399,7 +448,14 @@ static int take_file(manifest *m, window *w, stk_error *err)
             return stk_fail(err, STK_ECLOSED, "indexing was stopped");
     } while (w->at + used < w->size);
     if (!m->json && !m->n)
-        return stk_fail(err, STK_ECORRUPT, "a manifest begins with a header line; this is empty");
+        return stk_fail(err, STK_ECORRUPT, "CSV begins with a header line; this is empty");
+    if (m->skipped && m->scan->warn) {
+        char why[280];
+
+        snprintf(why, sizeof why, "%" PRIu64 " damaged lines were left out, the first is %s",
+                 m->skipped, m->first_skipped);
+        m->scan->warn(m->scan, why);
+    }
     return 0;
 }
 
@@ -457,14 +513,20 @@ static int manifest_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error 
     int rc;
 
     STK_TRY(stk_file_read(f, 0, head, n, err));
+    if (n >= 2 && (!memcmp(head, "\xFF\xFE", 2) || !memcmp(head, "\xFE\xFF", 2)))
+        return stk_fail(err, STK_ENOTSUP,
+                        "it is UTF-16; make UTF-8 of it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
     while (i < n && (is_space(head[i]) || (i < 3 && head[i] == (uint8_t) "\xEF\xBB\xBF"[i])))
         i++;
     m.json = (i < n && head[i] == '{') || (scan->name && says_json(scan->name));
+    if (m.json && scan->encoding)
+        return stk_fail(err, STK_EINVAL, "encoding= is for CSV: JSON is UTF-8");
     w.quotes = !m.json;
     w.data = stk_alloc(w.cap);
     rc = w.data ? at_line(&m, take_file(&m, &w, err), err) : stk_fail_nomem(err, w.cap);
     stk_free(w.data);
     stk_cells_fini(&m.header);
+    stk_cells_fini(&m.names);
     stk_cells_fini(&m.cells);
     stk_free(m.unquoted);
     stk_free(m.column);
@@ -484,52 +546,55 @@ static int manifest_probe(const char *name, stk_bytes head)
 
 /* ---- reading ---- */
 
-static int text_of(const stk_entry *e, const stk_field *field, stk_bytes *out, stk_error *err)
+/* What is after the key's NUL, a `path` with its range; NULL: nothing is. */
+static const uint8_t *place_in(const stk_entry *e)
 {
-    uint64_t at = field->offset - e->offset;
+    const uint8_t *nul = e->key.len ? memchr(e->key.data, 0, e->key.len) : NULL;
 
-    if (field->offset < e->offset || at > e->key.len || field->size > e->key.len - at)
-        return stk_fail(err, STK_ECORRUPT, "the index says that field %s is outside its sample",
-                        field->name);
-    *out = (stk_bytes){ e->key.data + at, (size_t)field->size };
-    return 0;
-}
-
-/* Is the sample a line of data?  A manifest's has a NUL after its key. */
-static int is_line(const stk_entry *e)
-{
-    return !e->key.len || !memchr(e->key.data, 0, e->key.len);
+    return nul && nul + 1 < e->key.data + e->key.len ? nul + 1 : NULL;
 }
 
 static int manifest_locate(const stk_entry *e, const stk_field *field, stk_place *out,
                            stk_error *err)
 {
-    *out = (stk_place){ 0 };
-    if (is_line(e)) {
-        out->offset = field->offset;
-        out->len = out->unpacked = field->size;
-        if (!field->size)
-            out->here = (stk_bytes){ (const uint8_t *)"", 0 };
-        return 0;
-    }
-    return text_of(e, field, &out->here, err);
+    const uint8_t *place = place_in(e);
+
+    *out = (stk_place){ .offset = field->offset, .len = field->size, .unpacked = field->size };
+    if (place && *place < WHOLE)
+        return stk_fail(err, STK_ESTALE,
+                        "its index was made by an older version; run: stoker index --force ...");
+    if (!field->size)
+        out->here = (stk_bytes){ (const uint8_t *)"", 0 };
+    return 0;
 }
 
-/* A cell or value as it is written -> its text.  JSON's strings begin with their quote, cells in
- * quotes with what is before them (see raw_cells), all else is taken as it is. */
+/* Is this, after the byte before it, a whole cell in quotes? */
+static int is_quoted(stk_bytes raw)
+{
+    size_t i = 2;
+
+    if (raw.len < 3 || raw.data[1] != '"')
+        return 0;
+    while (i + 1 < raw.len && (raw.data[i] != '"' || raw.data[i + 1] == '"'))
+        i += 1 + (raw.data[i] == '"'); /* doubled */
+    return i + 1 == raw.len && raw.data[i] == '"';
+}
+
+/* A cell or value as it is written -> its text.  JSON's strings begin with their quote, cells with
+ * quotes in them with what is before them (see take_cells), all else is taken as it is. */
 static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err)
 {
     uint8_t *to = dst;
     stk_bytes all;
+    int cell = raw.len && memchr(",;\t\r\n", raw.data[0], 5) && memchr(raw.data, '"', raw.len);
 
     if (raw.len && raw.data[0] == '"') {
         STK_TRY(stk_json_find(raw, "", &all, err)); /* the file may have been written to */
         return stk_json_unquote(all, to, len, err);
     }
-    /* no plain cell has a quote */
-    if (raw.len < 3 || raw.data[1] != '"' || !memchr(",\n\t;", raw.data[0], 4)) {
-        memcpy(dst, raw.data, raw.len);
-        *len = raw.len;
+    if (!cell || !is_quoted(raw)) {
+        memcpy(dst, raw.data + cell, raw.len - (size_t)cell);
+        *len = raw.len - (size_t)cell;
         return 0;
     }
     for (size_t i = 2; i + 1 < raw.len; i++) {
@@ -542,23 +607,27 @@ static int manifest_unpack(stk_bytes raw, void *dst, size_t *len, stk_error *err
 
 static int manifest_find(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
-    size_t head = (size_t)field->size + 2;
+    const uint8_t *place = place_in(e);
     uint64_t range[2];
 
-    *out = (stk_place){ .whole = 1 };
-    if (is_line(e))
-        return stk_fail(err, STK_ENOTSUP,
-                        "open reads files that a manifest names, and this file has no column "
-                        "\"path\": its lines are the data");
-    STK_TRY(text_of(e, field, &out->name, err));
-    if (!out->name.len)
+    STK_TRY(manifest_locate(e, field, out, err));
+    if (!field->size)
         return stk_fail(err, STK_ECORRUPT, "field %s is empty: there is no file to open",
                         field->name);
-    if (strcmp(field->name, "path") != 0 || e->key.len < head || !e->key.data[head - 1])
+    if (strcmp(field->name, "path") != 0)
+        return 0; /* the name is in the file */
+    if (!place)
+        return stk_fail(err, STK_ECORRUPT, "its path is empty, or not a file's name");
+    *out = (stk_place){ .whole = 1, .name = { e->key.data, (size_t)(place - e->key.data) - 1 } };
+    if (*place == NO_RANGE)
+        return stk_fail(err, STK_ECORRUPT,
+                        "its offset or length is not a count of bytes: open reads that range of "
+                        "the file");
+    if (*place != RANGED)
         return 0;
-    if (e->key.len < head + sizeof range)
+    if ((size_t)(e->key.data + e->key.len - place) < 1 + sizeof range)
         return stk_fail(err, STK_ECORRUPT, "the index has half a range here");
-    memcpy(range, e->key.data + head, sizeof range);
+    memcpy(range, place + 1, sizeof range);
     out->offset = range[0];
     out->whole = range[1] == TO_THE_END;
     out->len = out->whole ? 0 : range[1];
@@ -569,7 +638,7 @@ const stk_format stk_format_manifest = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_format),
     .name = "manifest",
-    .help = "CSV or JSON lines: with a column path a list of files, else every line is a sample",
+    .help = "CSV or JSON lines: every line is a sample; open reads the files that it names",
     .suffixes = ".csv .tsv .jsonl .ndjson",
     .probe = manifest_probe,
     .index = manifest_index,

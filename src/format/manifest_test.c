@@ -64,6 +64,7 @@ typedef struct heard {
     stk_scan scan;
     char text[1024];
     size_t n;
+    const char *file;
 } heard;
 
 /* key@offset: name=value ... and what open would read. */
@@ -82,12 +83,18 @@ static int hear(stk_scan *scan, stk_bytes key, uint64_t offset, const stk_field 
         char name[32];
         stk_field field = f[i];
         stk_place here, file;
+        char value[64] = "";
+        stk_bytes raw;
+        size_t len = sizeof value;
 
         snprintf(name, sizeof name, "%.*s", (int)f[i].name_len, f[i].name);
         field.name = name;
         assert_int_equal(stk_format_manifest.locate(&e, &field, &here, NULL), 0);
-        h->n += (size_t)snprintf(p + h->n, room - h->n, " %s=%.*s", name, (int)here.here.len,
-                                 (const char *)here.here.data);
+        assert_true(here.len == here.unpacked && here.len < sizeof value);
+        assert_int_equal(here.here.data != NULL, !here.len);
+        raw = (stk_bytes){ (const uint8_t *)h->file + here.offset, (size_t)here.len };
+        assert_int_equal(stk_format_manifest.unpack(raw, value, &len, NULL), 0);
+        h->n += (size_t)snprintf(p + h->n, room - h->n, " %s=%.*s", name, (int)len, value);
         if (strcmp(name, "path") != 0)
             continue;
         assert_int_equal(stk_format_manifest.find(&e, &field, &file, NULL), 0);
@@ -103,7 +110,7 @@ static int list(const char *text, heard *h, stk_error *err)
     stk_file *f = NULL;
     int rc;
 
-    *h = (heard){ .scan.sample = hear };
+    *h = (heard){ .scan.sample = hear, .file = text };
     rc = stk_memory_put("list", text, strlen(text), err);
     if (rc == 0)
         rc = stk_source_memory.open(STK_URL("mem://list", NULL), &f, err);
@@ -124,12 +131,12 @@ static void samples(void **state)
 
     (void)state;
     assert_int_equal(list(table, &h, &err), 0);
-    assert_string_equal(h.text, "a@25: path=a[0+0*] label=x\n"
-                                "b@31: path=b[5+0*] label=y,\"z\n"
-                                "b@44: path=b[5+7] label=\n");
+    assert_string_equal(h.text, "a@25: path=a[0+0*] offset= length= label=x\n"
+                                "b@31: path=b[5+0*] offset=5 length= label=y,\"z\n"
+                                "b@44: path=b[5+7] offset=5 length=7 label=\n");
     assert_int_equal(list(lines, &h, &err), 0);
     assert_string_equal(h.text, "a@0: path=a[0+0*] label=1\n"
-                                "\xc3\xa9@27: box=[1, 2] path=\xc3\xa9[0+3]\n");
+                                "\xc3\xa9@27: box=[1, 2] path=\xc3\xa9[0+3] length=3\n");
     assert_int_equal(list("path,x\na,1\nb\n", &h, &err), STK_ECORRUPT);
     assert_string_equal(err.message, "line 3: 1 cells, the header line has 2");
     assert_int_equal(err.offset, 11);
@@ -141,18 +148,27 @@ static void samples(void **state)
 /* What an index that is may say. */
 static void bad_index(void **state)
 {
-    static const uint8_t half[] = "a\0\1xxxx";
-    stk_entry e = { .offset = 10, .key = { half, sizeof half - 1 } };
+    static const struct {
+        const char *key;
+        size_t len;
+        int locate, find;
+    } keys[] = { { "a\0\3xxxx", 7, 0, STK_ECORRUPT }, /* half a range */
+                 { "a\0\1xxxx", 7, STK_ESTALE, STK_ESTALE },
+                 { "a\0\0", 3, STK_ESTALE, STK_ESTALE },
+                 { "a\0", 2, 0, STK_ECORRUPT },
+                 { "7", 1, 0, STK_ECORRUPT },
+                 { "", 0, 0, STK_ECORRUPT },
+                 { "a\0\2", 3, 0, 0 } };
     stk_field f = { "path", 4, 10, 1 };
     stk_place p;
 
     (void)state;
-    assert_int_equal(stk_format_manifest.find(&e, &f, &p, NULL), STK_ECORRUPT);
-    f.offset = 9;
-    assert_int_equal(stk_format_manifest.locate(&e, &f, &p, NULL), STK_ECORRUPT);
-    f = (stk_field){ "path", 4, 12, UINT64_MAX };
-    assert_int_equal(stk_format_manifest.locate(&e, &f, &p, NULL), STK_ECORRUPT);
-    assert_int_equal(stk_format_manifest.find(&e, &f, &p, NULL), STK_ECORRUPT);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        stk_entry e = { .offset = 10, .key = { (const uint8_t *)keys[i].key, keys[i].len } };
+
+        assert_int_equal(stk_format_manifest.locate(&e, &f, &p, NULL), keys[i].locate);
+        assert_int_equal(stk_format_manifest.find(&e, &f, &p, NULL), keys[i].find);
+    }
 }
 
 static void no_memory(void **state)

@@ -10,6 +10,7 @@
 #include "base/numeral.h"
 #include "format/index_json.h"
 #include "format/parquet/parquet.h"
+#include "source/source.h"
 
 #define MAX_COLUMNS 4096u
 #define MAX_SHARDS 10000000u
@@ -223,11 +224,7 @@ typedef struct reading {
 /* A name below the index's folder. */
 int stk_doc_name(const char *name, stk_error *err)
 {
-    for (const char *p = name; *p; p += strcspn(p, "/"), p += *p == '/')
-        if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2]))
-            return stk_fail(err, STK_ECORRUPT, "index.json: the file %.80s is outside its folder",
-                            name);
-    return *name && *name != '/'
+    return stk_name_below((stk_bytes){ 0 }, (stk_bytes){ (const uint8_t *)name, strlen(name) })
                ? 0
                : stk_fail(err, STK_ECORRUPT, "index.json: the file `%.80s` is outside its folder",
                           name);

@@ -77,6 +77,11 @@ stk_chunk_type stk_index_column_type(const stk_index *ix, uint32_t c); /* of all
 int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *out,
                     stk_error *err);
 
+/* The options of stk_scan that shards were scanned with; what is borrowed stays valid. */
+void stk_index_scan_as(stk_index *ix, const stk_scan *options);
+/* Set them in a scan that is compared with the index. */
+void stk_index_scan_like(const stk_index *ix, stk_scan *scan);
+
 /* Is `f` the file that shard `shard` was indexed from?  Size and etag must be equal.  An mtime
  * other than the index has, and other than *known (may be NULL: one that was settled before), is
  * settled by the fingerprint and then by going through all members: as long as indexing takes.

@@ -109,6 +109,7 @@ struct stk_index {
     _Atomic uint32_t *seen; /* by block: IDX_UNSEEN, IDX_GOOD, or IDX_READING + who reads it */
     char format[33];
     char *path; /* for messages */
+    stk_scan scan_as; /* the options that its shards were scanned with */
 };
 
 static inline uint64_t idx_u64(const uint8_t *p, uint64_t i)

@@ -172,6 +172,18 @@ int stk_index_only_added(const stk_index *ix, uint64_t shard, stk_file *f)
 
 /* ---- all members again ---- */
 
+void stk_index_scan_as(stk_index *ix, const stk_scan *options)
+{
+    ix->scan_as = *options;
+}
+
+void stk_index_scan_like(const stk_index *ix, stk_scan *scan)
+{
+    scan->salvage = ix->scan_as.salvage;
+    scan->skip_damaged = ix->scan_as.skip_damaged;
+    scan->encoding = ix->scan_as.encoding;
+}
+
 typedef struct walk {
     stk_scan scan;
     const stk_index *ix;
@@ -246,6 +258,7 @@ static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file
     if (!format)
         return 0;
     w.scan.name = whole_name(ix, was->name, name, sizeof name);
+    stk_index_scan_like(ix, &w.scan);
     rc = format->index(f, was->size, &w.scan, &why);
     if (rc < 0 && (rc == STK_ESTALE || rc == STK_ENOMEM || rc == STK_EIO)) {
         if (err)

@@ -87,7 +87,8 @@ int stk_client_owes(stk_client *c, const char *url, stk_owing *out);
 /* http_env.c.  Thread: any. */
 const char *stk_ca_bundle(void);                  /* a file; NULL: libcurl's own */
 int stk_env_seconds(const char *name, int usual); /* of the environment, 1 to 3,599 */
-long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now); /* that it has left; 0: no limit */
+/* The milliseconds that it has left; 0: no limit. */
+long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now);
 
 /* halted.c.  Thread: the client's. */
 void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */

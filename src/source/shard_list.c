@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "base/json.h"
@@ -72,18 +73,22 @@ static int is_text(stk_bytes v, const char *what)
     return v.len == strlen(what) && !memcmp(v.data, what, v.len);
 }
 
-static int stands_alone(const char *name)
+/* folder/name, unless name says all itself: an address, or a path that is below the folder of the
+ * list, `home`. */
+static int join(stk_text *t, stk_bytes home, stk_bytes folder, const char *name, stk_error *err)
 {
-    return name[0] == '/' || strstr(name, "://") != NULL;
-}
+    int address;
 
-/* folder/name, unless name says all itself. */
-static int join(stk_text *t, stk_bytes folder, const char *name, stk_error *err)
-{
     t->len = 0;
     if (!strncmp(name, "file://", 7))
         name += 7;
-    if (folder.len && !stands_alone(name)) {
+    address = strstr(name, "://") != NULL;
+    if (!address && !stk_name_below(home, (stk_bytes){ (const uint8_t *)name, strlen(name) }))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the list names \"%.120s\", which is not below its folder: refused; open "
+                        "the shards by a pattern",
+                        name);
+    if (folder.len && !address && name[0] != '/') {
         STK_TRY(put(t, (const char *)folder.data, folder.len, err));
         if (t->s[t->len - 1] != '/')
             STK_TRY(put(t, "/", 1, err));
@@ -95,6 +100,7 @@ static int join(stk_text *t, stk_bytes folder, const char *name, stk_error *err)
 
 typedef struct wids {
     stk_text folder, name, url; /* what names are relative to; work space */
+    stk_bytes home;             /* the list's folder */
     int remote;
     stk_names *out;
 } wids;
@@ -137,8 +143,8 @@ static int wids_shard(void *cookie, stk_bytes key, stk_bytes doc, stk_error *err
         stk_number_i64(v, &n) != 1 || n < 0)
         return stk_fail(err, STK_ECORRUPT, "shard %zu of \"shardlist\" has no url, or no nsamples",
                         w->out->n);
-    STK_TRY(
-        join(&w->name, (stk_bytes){ (const uint8_t *)w->folder.s, w->folder.len }, w->url.s, err));
+    STK_TRY(join(&w->name, w->home, (stk_bytes){ (const uint8_t *)w->folder.s, w->folder.len },
+                 w->url.s, err));
     if (w->remote && !strstr(w->name.s, "://"))
         return stk_fail(err, STK_EINVAL, "a remote list names the local file \"%.150s\"",
                         w->name.s);
@@ -151,8 +157,10 @@ static int wids_folder(wids *w, stk_bytes text, stk_bytes from, stk_error *err)
 
     if (rc < 0)
         return rc;
+    while (rc == 0 && w->url.len > 1 && w->url.s[w->url.len - 1] == '/')
+        w->url.s[--w->url.len] = 0;
     return rc == STK_END ? put(&w->folder, (const char *)from.data, from.len, err)
-                         : join(&w->folder, from, w->url.s, err);
+                         : join(&w->folder, from, from, w->url.s, err);
 }
 
 int stk_wids_read(stk_bytes text, const char *from, size_t folder, stk_names *out, stk_error *err)
@@ -170,7 +178,8 @@ int stk_wids_read(stk_bytes text, const char *from, size_t folder, stk_names *ou
         return stk_fail(err, STK_ENOTSUP,
                         "it lists other data sets (\"datasets\"): open each of them");
     STK_TRY(stk_json_find(text, "shardlist", &list, err));
-    rc = wids_folder(&w, text, (stk_bytes){ (const uint8_t *)from, folder }, err);
+    w.home = (stk_bytes){ (const uint8_t *)from, folder };
+    rc = wids_folder(&w, text, w.home, err);
     if (rc == 0)
         rc = stk_json_elements(list, wids_shard, &w, err);
     if (rc == 0 && !out->n)
@@ -203,14 +212,22 @@ static int looks_like_wids(const char *path)
 
 static int add_wids(const char *path, stk_names *out, stk_error *err)
 {
-    const char *slash = strrchr(path, '/');
     stk_names found = { 0 };
-    stk_text text = { 0 };
+    stk_text text = { 0 }, whole = { 0 };
+    char here[4096];
     int rc = read_file(path, out->store, &text, err);
 
+    if (rc == 0 && path[0] != '/' && !strstr(path, "://") && getcwd(here, sizeof here)) {
+        rc = put(&whole, here, strlen(here), err);
+        if (rc == 0)
+            rc = put(&whole, "/", 1, err);
+    }
     if (rc == 0)
-        rc = stk_wids_read((stk_bytes){ (const uint8_t *)text.s, text.len }, path,
-                           slash ? (size_t)(slash + 1 - path) : 0, &found, err);
+        rc = put(&whole, path, strlen(path), err);
+    if (rc == 0)
+        rc = stk_wids_read((stk_bytes){ (const uint8_t *)text.s, text.len }, whole.s,
+                           (size_t)(strrchr(whole.s, '/') + 1 - whole.s), &found, err);
+    stk_free(whole.s);
     stk_free(text.s);
     if (rc < 0)
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
@@ -302,7 +319,7 @@ static int read_leaves(stk_bytes folder, const char *const names[2], stk_leaf_fn
     int rc = STK_END;
 
     for (int i = 0; rc == STK_END && i < 2; i++) {
-        int told = join(&path, folder, names[i], err);
+        int told = join(&path, folder, folder, names[i], err);
 
         if (told < 0 || stat(path.s, &st)) {
             rc = told < 0 ? told : STK_END;
@@ -353,11 +370,7 @@ static int expand_all(stk_names *patterns, stk_error *err)
 
 static int is_below(const char *name)
 {
-    size_t len = strlen(name);
-
-    return len && name[0] != '/' && !strstr(name, "://") && strcmp(name, "..") != 0 &&
-           strncmp(name, "../", 3) != 0 && !strstr(name, "/../") &&
-           !(len > 2 && !strcmp(name + len - 3, "/.."));
+    return stk_name_below((stk_bytes){ 0 }, (stk_bytes){ (const uint8_t *)name, strlen(name) });
 }
 
 static int which_split(const energon *e, const char *folder, stk_error *err)
@@ -431,7 +444,7 @@ static int take_shards(energon *e, stk_bytes folder, stk_names *out, stk_error *
         c = find(e, e->shards.name[i]);
         if (c->taken < 0)
             continue;
-        rc = join(&path, folder, c->name, err);
+        rc = join(&path, folder, folder, c->name, err);
         if (rc == 0)
             rc = add(out, &path, c->samples, err);
     }

@@ -99,6 +99,10 @@ int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
 int stk_names_promise(stk_names *l, uint64_t samples, stk_error *err);
 void stk_names_fini(stk_names *l);
 
+/* below.c: is `name`, which came with data, a file's in `folder` or below?  With "" no name begins
+ * with a slash. */
+int stk_name_below(stk_bytes folder, stk_bytes name);
+
 /* The folder of the index cache: cache_dir, or by the environment.  0: there is none. */
 int stk_cache_home(char *buf, size_t size, const char *cache_dir);
 

@@ -116,6 +116,11 @@ static int is_packed(const stk_arrow_shard *s)
     return 0;
 }
 
+static int has_no_type(const stk_arrow_leaf *l)
+{
+    return l->path[l->depth - 1]->type == STK_ARROW_NULL;
+}
+
 static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
 {
     STK_TRY(stk_table_columns(&a->base, schema->n, schema->n_readable, err));
@@ -123,17 +128,20 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         const stk_arrow_leaf *l = &schema->leaf[i];
         stk_field_type *t = &a->base.column[i];
 
+        /* of a column that has only nulls, and no type, in some files: the others' */
+        for (uint64_t k = 1; k < a->base.names.n && has_no_type(l); k++)
+            l = &a->shard[k].schema->leaf[i];
         *t = (stk_field_type){ .name = l->name, .nullable = l->nullable, .refused = l->refused };
         if (l->refused)
             continue;
         t->dtype = l->dtype;
         t->text = l->path[l->depth - 1]->text;
         /* what all files say, not only the first */
-        for (uint64_t k = 1; k < a->base.names.n; k++) {
+        for (uint64_t k = 0; k < a->base.names.n; k++) {
             const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
 
-            t->text &= o->path[o->depth - 1]->text;
-            t->nullable |= o->nullable;
+            t->text &= has_no_type(o) || o->path[o->depth - 1]->text;
+            t->nullable |= has_no_type(o) || o->nullable;
         }
         t->ndim = l->list != 0;
         t->shape[0] = l->list ? l->fixed : 0;

@@ -172,6 +172,14 @@ static void set_type(stk_field_type *t, const stk_h5_set *s)
         t->shape[t->ndim++] = s->type.dim[i];
 }
 
+/* Names in the group that are no data sets, as columns from `n` on. */
+static uint32_t left_out(stk_table *t, uint32_t n, const stk_names *names, const char *why)
+{
+    for (size_t i = 0; i < names->n; i++)
+        t->column[n++] = (stk_field_type){ .name = names->name[i], .refused = why };
+    return n;
+}
+
 /* Fields are those of the first file: what is not read comes last. */
 static int choose_fields(stk_hdf5 *h, stk_error *err)
 {
@@ -191,11 +199,15 @@ static int choose_fields(stk_hdf5 *h, stk_error *err)
             g->set[i].refused = "it has another number of rows than the others";
         readable += !g->set[i].refused;
     }
-    STK_TRY(stk_table_columns(&h->base, g->n, readable, err));
+    STK_TRY(stk_table_columns(
+        &h->base, g->n + (uint32_t)(g->external.n + g->nowhere.n + g->groups.n), readable, err));
     for (int refused = 0; refused < 2; refused++)
         for (uint32_t i = 0; i < g->n; i++)
             if (!g->set[i].refused == !refused)
                 set_type(&h->base.column[n++], &g->set[i]);
+    n = left_out(&h->base, n, &g->groups, "it is a group: open it alone, as FILE.h5#GROUP");
+    n = left_out(&h->base, n, &g->external, "it is a link to another file, which is not followed");
+    left_out(&h->base, n, &g->nowhere, "it is a link that leads to nothing, or in a circle");
     return 0;
 }
 

@@ -50,22 +50,6 @@ static int refuse(stk_h5_set *s, const char *file, const char *why, stk_error *e
     return s->reason ? 0 : stk_fail_nomem(err, sizeof text);
 }
 
-/* Is a file of this name in the folder of `main`, or below? */
-static int inside(const char *main, size_t folder, const char *name)
-{
-    const char *rest = name;
-
-    if (*name == '/') {
-        if (strncmp(name, main, folder) || !folder)
-            return 0;
-        rest = name + folder;
-    }
-    for (const char *p = rest; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
-        if (!strncmp(p, "..", 2) && (p[2] == '/' || !p[2]))
-            return 0;
-    return strstr(name, "://") == NULL;
-}
-
 /* The file's path; NULL: it may not be opened, or there is no memory. */
 static char *source_path(const char *main, const char *name)
 {
@@ -75,7 +59,9 @@ static char *source_path(const char *main, const char *name)
 
     if (!strcmp(name, "."))
         return stk_strdup(main);
-    if (!inside(main, folder, name) && !(allowed && !strcmp(allowed, "1")))
+    if (!stk_name_below((stk_bytes){ (const uint8_t *)main, folder },
+                        (stk_bytes){ (const uint8_t *)name, n }) &&
+        !(allowed && !strcmp(allowed, "1")))
         return NULL;
     if (*name == '/')
         return stk_strdup(name);

@@ -64,6 +64,9 @@ stk_parquet *stk_parquet_of(const stk_dataset *ds);
 /* parquet_table.c: the table of a chunk, made now where there is none yet. */
 int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,
                      stk_error *err);
+/* A table of the pages alone, also where the chunk has row seek points; the caller closes it. */
+int stk_pq_table_pages(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_table **out,
+                       stk_error *err);
 void stk_pq_table_close(stk_pq_table **t);
 /* A block's pages -> one piece of memory, and a row of that. */
 int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, stk_unpack_job *job,

@@ -5,6 +5,7 @@
  * The fields are the columns of the first file, then what later files have besides, then partition
  * columns (year=2024/ in the path, as Hive writes it).  A file without a column has nulls there; a
  * column that has another type in another file is an error with both names. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -46,7 +47,7 @@ static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
     return rc;
 }
 
-static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
+static int open_file(stk_parquet *p, uint64_t i, const stk_dataset_options *o, stk_error *err)
 {
     stk_pq_shard *s = &p->shard[i];
     stk_file *f = NULL;
@@ -54,6 +55,8 @@ static int open_file(stk_parquet *p, uint64_t i, stk_error *err)
 
     if (rc == 0)
         rc = read_footer(p, i, f, err);
+    if (rc == 0 && o->list_null)
+        rc = stk_pq_fill_lists(s->meta, *o->list_null, err);
     stk_file_close(&f);
     if (rc == 0) {
         size_t n = (size_t)s->meta->n_groups * s->meta->n_leaves;
@@ -103,6 +106,24 @@ static int same_type(const stk_pq_leaf *a, const stk_pq_leaf *b)
            !a->refused == !b->refused;
 }
 
+static int is_nothing(const stk_pq_leaf *l)
+{
+    return l->meaning == STK_PQ_NOTHING;
+}
+
+/* The type, for people: "list of i64", "text", "bytes", "timestamp[us]". */
+static const char *type_name(const stk_pq_leaf *l, char buf[40])
+{
+    const char *value = l->meaning == STK_PQ_TEXT                  ? "text"
+                        : l->unit && *l->unit                      ? l->unit
+                        : l->dtype                                 ? stk_dtype_name(l->dtype)
+                        : l->width && l->physical == STK_PQ_FIXED  ? "bytes of one length"
+                                                                   : "bytes";
+
+    snprintf(buf, 40, "%s%s", l->max_rep ? "list of " : "", value);
+    return buf;
+}
+
 /* A time's unit; "": it is not one. */
 static const char *time_unit(const stk_pq_leaf *l)
 {
@@ -116,6 +137,7 @@ static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, con
                    stk_error *err)
 {
     const char *a = time_unit(was), *b = time_unit(l);
+    char here[40], before[40];
 
     if (!was->refused != !l->refused)
         stk_fail(
@@ -128,8 +150,8 @@ static int differs(const stk_parquet *p, uint64_t i, const stk_pq_leaf *was, con
                  l->name, *b ? b : "a plain number", *a ? a : "a plain number");
     else
         stk_fail(err, STK_EINVAL,
-                 "column %.60s has another type here than in the files before: open them apart",
-                 l->name);
+                 "column %.60s is %s here and %s in the files before: open them apart, or cast it",
+                 l->name, type_name(l, here), type_name(was, before));
     stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
     return !was->refused != !l->refused ? STK_ENOTSUP : STK_EINVAL;
 }
@@ -147,6 +169,12 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
 
         if (at < 0)
             STK_TRY(add_field(p, l->name, l, -1, err));
+        else if (is_nothing(l) || is_nothing(&p->field[at].leaf)) {
+            if (!is_nothing(l))
+                p->field[at].leaf = *l;
+            if (!p->field[at].leaf.max_def)
+                p->field[at].leaf.max_def = 1;
+        }
         else if (!same_type(&p->field[at].leaf, l) ||
                  strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
             return differs(p, i, &p->field[at].leaf, l, err);
@@ -163,27 +191,9 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
     return 0;
 }
 
-static int twice(const stk_parquet *p, uint64_t i, stk_error *err)
-{
-    const stk_pq_file *m = p->shard[i].meta;
-    uint32_t k = 1, j = 0;
-
-    for (; k < m->n_leaves; k++) {
-        for (j = 0; j < k && strcmp(m->leaf[j].name, m->leaf[k].name); j++)
-            ;
-        if (j < k)
-            break;
-    }
-    stk_fail(err, STK_ENOTSUP, "two columns are called %.80s: give them other names",
-             m->leaf[k < m->n_leaves ? k : 0].name);
-    stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
-    return STK_ENOTSUP;
-}
-
 static int map_leaves(stk_parquet *p, uint64_t i, stk_error *err)
 {
     stk_pq_shard *s = &p->shard[i];
-    uint32_t left = s->meta->n_leaves;
 
     s->leaf_of = stk_alloc(p->n_fields * sizeof *s->leaf_of);
     if (!s->leaf_of)
@@ -194,15 +204,15 @@ static int map_leaves(stk_parquet *p, uint64_t i, stk_error *err)
                      ? (int)k
                      : find_field(p, s->meta->leaf[k].name);
 
-        if (at >= 0 && s->leaf_of[at] == UINT32_MAX) {
+        /* a column of nulls only, of no type, is as one that is not there */
+        if (at >= 0 && p->field[at].partition < 0 &&
+            (!is_nothing(&s->meta->leaf[k]) || is_nothing(&p->field[at].leaf)))
             s->leaf_of[at] = k;
-            left--;
-        }
     }
     for (uint32_t f = 0; f < p->n_fields; f++)
         if (s->leaf_of[f] == UINT32_MAX && p->field[f].partition < 0 && !p->field[f].leaf.max_def)
             p->field[f].leaf.max_def = 1; /* nulls for its rows */
-    return left ? twice(p, i, err) : 0;
+    return 0;
 }
 
 /* ---- partition columns ---- */
@@ -256,12 +266,34 @@ static int set_constant(char **to, const char *text, size_t len, stk_error *err)
     return 0;
 }
 
+/* File i has `seen` of the partition columns in its path.  The others must not be columns of its
+ * own: their values would be lost. */
+static int check_partitions(const stk_parquet *p, uint64_t i, uint32_t seen, stk_error *err)
+{
+    const stk_pq_file *m = p->shard[i].meta;
+
+    for (uint32_t k = 0; k < m->n_leaves; k++) {
+        int f = find_field(p, m->leaf[k].name);
+
+        if (f < 0 || p->field[f].partition < 0 || seen >> p->field[f].partition & 1)
+            continue;
+        stk_fail(err, STK_EINVAL,
+                 "column %.60s is in this file, and in the names of other files' folders: open "
+                 "them apart",
+                 m->leaf[k].name);
+        stk_error_at(err, p->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+        return STK_EINVAL;
+    }
+    return 0;
+}
+
 static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect, stk_error *err)
 {
     static const stk_pq_leaf text = { .physical = STK_PQ_BYTES,
                                       .meaning = STK_PQ_TEXT,
                                       .unit = "utf8" };
     const char *at = p->base.names.name[i] + root;
+    uint32_t seen = 0;
 
     while (*at) {
         size_t len = strcspn(at, "/"), n;
@@ -274,16 +306,22 @@ static int note_partitions(stk_parquet *p, uint64_t i, size_t root, int collect,
             name[n] = 0;
             decode(name);
             f = find_field(p, name);
-            if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
+            if (collect && f >= 0 && p->field[f].partition < 0 &&
+                p->n_partitions < MAX_PARTITIONS) {
+                p->field[f].leaf = text; /* the folder's value counts, as for DuckDB and Spark */
+                p->field[f].partition = (int)p->n_partitions++;
+            } else if (collect && f < 0 && p->n_partitions < MAX_PARTITIONS)
                 STK_TRY(add_field(p, name, &text, (int)p->n_partitions++, err));
-            else if (!collect && f >= 0 && p->field[f].partition >= 0)
+            else if (!collect && f >= 0 && p->field[f].partition >= 0) {
                 STK_TRY(set_constant(&p->shard[i].constant[p->field[f].partition], at + n + 1,
                                      len - n - 1, err));
+                seen |= 1u << p->field[f].partition;
+            }
         }
         at += len;
         at += *at == '/';
     }
-    return 0;
+    return collect ? 0 : check_partitions(p, i, seen, err);
 }
 
 /* The part of the paths that all have in common is not a partition. */
@@ -382,7 +420,7 @@ static int open_all(stk_parquet *p, const stk_dataset_options *o, stk_error *err
         return stk_fail_nomem(err, p->base.names.n * sizeof *p->shard);
     STK_TRY(stk_table_files(&p->base, p->base.names.n, err));
     for (uint64_t i = 0; i < p->base.names.n; i++) {
-        STK_TRY(open_file(p, i, err));
+        STK_TRY(open_file(p, i, o, err));
         STK_TRY(join_schema(p, i, err));
         STK_TRY(stk_table_rows(&p->base, i, p->shard[i].meta->rows, err));
     }
@@ -397,6 +435,7 @@ static int open_all(stk_parquet *p, const stk_dataset_options *o, stk_error *err
 static const stk_table_files_of parquet_files = {
     .ends = (const char *const[]){ ".parquet", ".parq", ".pq", NULL },
     .below = 1, /* folders by the values of columns */
+    .magic = "PAR1",
 };
 
 int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o)

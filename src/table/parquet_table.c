@@ -52,7 +52,7 @@ static int get(maker *m, uint64_t at, uint64_t len, stk_error *err)
 /* The header at `at`, which is in the chunk. */
 static int read_head(maker *m, uint64_t at, stk_pq_page *out, stk_error *err)
 {
-    uint64_t left = m->chunk->start + m->chunk->len - at, n = HEAD_GUESS;
+    uint64_t left = m->chunk->start + m->chunk->len + m->chunk->slack - at, n = HEAD_GUESS;
     int rc = STK_PENDING;
 
     while (rc == STK_PENDING) {
@@ -89,13 +89,14 @@ static int decoded_bytes(maker *m, uint64_t at, const stk_pq_page *p, uint64_t *
     return rc;
 }
 
-/* How many rows begin in the page. */
+/* How many rows begin in the page.  A version 2 page of lists says it, but Arrow before 12 wrote
+ * the number of values there, and let rows go on in the next page. */
 static int rows_of(maker *m, uint64_t at, const stk_pq_page *p, uint64_t *rows, int *whole,
                    stk_error *err)
 {
     *rows = p->kind == STK_PQ_DATA2 ? p->rows : p->values;
     *whole = 1;
-    if (!m->decode.leaf->max_rep || p->kind == STK_PQ_DATA2)
+    if (!m->decode.leaf->max_rep || (p->kind == STK_PQ_DATA2 && p->rows != p->values))
         return 0;
     STK_TRY(get(m, at, (uint64_t)p->head + p->packed, err));
     return stk_pq_count_rows(&m->decode, (stk_bytes){ m->bytes, p->head + (size_t)p->packed }, rows,
@@ -175,7 +176,7 @@ static int walk_pages(maker *m, uint64_t rows, stk_error *err)
     uint64_t at = m->chunk->start, end = at + m->chunk->len;
     int rc = 0;
 
-    while (rc == 0 && at < end && m->table->rows < rows) {
+    while (rc == 0 && at < end + m->chunk->slack && m->table->rows < rows) {
         stk_pq_page p;
 
         rc = read_head(m, at, &p, err);
@@ -231,6 +232,20 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
         stk_fail(err, rc, "column %.60s: %.160s", l->name, text);
         stk_error_at(err, p->base.names.name[shard], at, (stk_bytes){ 0 });
     }
+    return rc;
+}
+
+int stk_pq_table_pages(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_table **out,
+                       stk_error *err)
+{
+    int rc;
+
+    *out = STK_NEW(stk_pq_table);
+    if (!*out)
+        return stk_fail_nomem(err, sizeof **out);
+    rc = make(p, shard, chunk, *out, err);
+    if (rc < 0)
+        stk_pq_table_close(out);
     return rc;
 }
 

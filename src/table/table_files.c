@@ -34,6 +34,24 @@ static int is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* A local file without an ending in its name that begins as files of this kind do? */
+static int begins_so(const stk_table_files_of *of, const char *path)
+{
+    const char *base = strrchr(path, '/');
+    char head[8] = { 0 };
+    size_t n = of->magic ? strlen(of->magic) : 0;
+    FILE *f;
+
+    if (!n || strchr(base ? base : path, '.'))
+        return 0;
+    f = fopen(path, "rbe");
+    if (!f)
+        return 0;
+    n = fread(head, 1, n, f) == n && !memcmp(head, of->magic, n);
+    fclose(f);
+    return (int)n;
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -85,10 +103,10 @@ static int collect(const search *x, const char *path, uint32_t depth, stk_error 
             rc = stk_text_put(&full, "/", 1, err);
         if (rc == 0)
             rc = stk_text_put(&full, here.name[i], strlen(here.name[i]), err);
-        if (rc == 0 && is_one(x->of, full.s))
+        if (rc == 0 && is_dir(full.s)) /* Spark calls folders a.parquet */
+            rc = x->of->below ? collect(x, full.s, depth + 1, err) : 0;
+        else if (rc == 0 && (is_one(x->of, full.s) || begins_so(x->of, full.s)))
             rc = stk_names_add(x->out, full.s, full.len, err);
-        else if (rc == 0 && x->of->below && is_dir(full.s))
-            rc = collect(x, full.s, depth + 1, err);
         stk_free(full.s);
     }
     stk_names_fini(&here);
@@ -110,7 +128,9 @@ int stk_table_files_meant(const stk_table_files_of *of, const char *const *urls,
 
     for (size_t i = 0; i < n && !yes; i++) {
         yes = is_one(of, urls[i]);
-        if (!yes && is_dir(plain(urls[i])))
+        if (!yes && !is_dir(plain(urls[i])))
+            yes = begins_so(of, plain(urls[i]));
+        else if (!yes)
             yes = collect(&x, plain(urls[i]), 0, NULL) == 0 && found.n;
         stk_names_fini(&found);
         found = (stk_names){ 0 };

@@ -12,6 +12,7 @@ typedef struct stk_table_files_of { /* a kind of files */
     const char *const *ends;        /* of their names; NULL after the last */
     const char *hides;              /* how names begin that do not count; NULL: all do */
     int below;                      /* those in folders of the folder are meant too */
+    const char *magic; /* how files without an ending in their names begin; NULL: none counts */
 } stk_table_files_of;
 
 /* Do any of these names mean such files? */

@@ -90,6 +90,13 @@ static check_kind by_content(stk_bytes in)
                                                   : CHECK_NONE;
 }
 
+/* Are names of fields suffixes of files, which WebDataset gives a meaning?  Columns of tables and
+ * members of lines are called what their writer liked: a text may be called index. */
+static int by_suffix(const stk_dataset *ds)
+{
+    return !strcmp(ds->ops->kind(ds), "tar") || !strcmp(ds->ops->kind(ds), "folder");
+}
+
 static check_kind by_name(const char *name)
 {
     const char *dot = strrchr(name, '.'), *ending = dot ? dot + 1 : name;
@@ -288,6 +295,8 @@ static check_kind settle(reader *r, const char *name, stk_bytes in)
 {
     check_kind said = by_name(name), is = by_content(in);
 
+    if (said == CHECK_INT && !by_suffix(r->c->ds))
+        said = CHECK_NONE;
     if (said == PICTURE)
         return is < CHECK_FIRST_CODEC ? is : PICTURE;
     if (said != CHECK_NONE)

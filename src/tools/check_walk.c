@@ -167,6 +167,7 @@ static int walk_once(check *c, uint64_t shard, walk *w, stk_error *err)
                  .shard = info.name,
                  .id = info.first,
                  .end = info.first + info.samples };
+    stk_index_scan_like(stk_shard_data_of(c->ds)->index, &w->base);
     STK_TRY(stk_url_open(STK_URL(stk_dataset_shard_name(c->ds, shard), c->ds->store), &f, err));
     rc = stk_file_stat(f, &now, err);
     if (rc == 0)

@@ -98,18 +98,17 @@ static int weigh_file(stk_pack_run *p, const stk_entry *e, stk_field *f, stk_err
     stk_place place = { 0 };
     stk_file_info info = { 0 };
     stk_file *file = NULL;
-    uint64_t len = 0;
 
     STK_TRY(d->ops->locate(d, e, f, named, &place, err));
     if (!place.name.data)
         return 0;
-    rc = stk_named_open(d->ops->shard_name(d, e->shard), NULL, &place, &file, &len, err);
+    rc = stk_named_open(&(stk_named){ d, e->shard, NULL, NULL }, &place, &file, err);
     if (rc == 0)
         rc = stk_file_stat(file, &info, err);
     stk_file_close(&file);
     if (rc < 0)
         return p->o.n_fields ? 0 : rc;
-    f->size = len;
+    f->size = place.len;
     p->fingerprint = stk_hash64(p->fingerprint, &info.mtime_ns, sizeof info.mtime_ns);
     return 0;
 }

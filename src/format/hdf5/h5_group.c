@@ -296,7 +296,7 @@ static int follow(const stk_h5_file *f, uint64_t from, const link *k, uint32_t *
     if (k->kind != SOFT || !k->target)
         return STK_ENOTFOUND;
     if (++*soft > SOFT_MAX)
-        return stk_fail(err, STK_ECORRUPT, "soft links lead in a circle at %.80s", k->name);
+        return stk_fail(err, STK_ELIMIT, "soft links lead in a circle at %.80s", k->name);
     return resolve(f, k->target[0] == '/' ? f->root : from, k->target, soft, out, err);
 }
 
@@ -346,8 +346,8 @@ static int take_link(stk_h5_group *g, const stk_h5_file *f, uint64_t from, const
     if (k->kind == EXTERNAL)
         return stk_names_add(&g->external, k->name, strlen(k->name), err);
     rc = follow(f, from, k, &soft, &at, err);
-    if (rc == STK_ENOTFOUND) /* a soft link to what is not there is allowed */
-        return 0;
+    if (rc == STK_ENOTFOUND || (rc == STK_ELIMIT && soft > SOFT_MAX))
+        return stk_names_add(&g->nowhere, k->name, strlen(k->name), err);
     if (rc == 0)
         rc = h5_set_read(g, f, k->name, at, err);
     if (rc == STK_END)

@@ -56,8 +56,10 @@ static int take_shared(header *h, uint32_t type, stk_bytes data, stk_error *err)
     uint64_t at;
     int rc;
 
-    if (version == 1)
+    if (version == 1) { /* a symbol table entry: the address is after its name's place */
         h5_skip(&c, 6);
+        (void)h5_length(h->f, &c);
+    }
     at = h5_address(h->f, &c);
     if (c.bad || !version || version > 3)
         return h5_bad(err, STK_NO_OFFSET, "a shared message");

@@ -243,9 +243,11 @@ static int read_fill(reading *r, uint32_t type, stk_bytes data, stk_error *err)
         has = h5_uint(&c, 1) >> 5 & 1;
     else if (version) {
         h5_skip(&c, 2);
-        has = (int)h5_uint(&c, 1) || version == 1;
+        has = (int)h5_uint(&c, 1);
     }
     len = has ? (uint32_t)h5_uint(&c, 4) : 0;
+    if (len > INT32_MAX) /* -1: it is not defined */
+        len = 0;
     bytes = h5_skip(&c, len);
     if (!bytes || c.bad)
         return h5_bad(err, STK_NO_OFFSET, "a fill value is cut off");
@@ -309,6 +311,26 @@ static const char *filter_refused(uint16_t id) /* NULL: it is known */
     }
 }
 
+/* Of chunks that are packed more than once: what is packed already is unpacked by gzip, zstd, lzf
+ * and lz4 alone. */
+static const char *twice_refused(const stk_h5_set *s)
+{
+    int packed = 0;
+
+    for (uint32_t i = 0; i < s->n_filters; i++) {
+        uint16_t id = s->filter[i].id;
+
+        if (id == STK_H5_SHUFFLE || id == STK_H5_FLETCHER)
+            continue;
+        if (packed && id != STK_H5_DEFLATE && id != STK_H5_ZSTD && id != STK_H5_LZF &&
+            id != STK_H5_LZ4)
+            return "its chunks are packed by two filters in an order that is not supported: repack "
+                   "the file (h5repack)";
+        packed = 1;
+    }
+    return NULL;
+}
+
 static void point_values(stk_h5_set *s) /* each filter has its own of the set's */
 {
     const uint32_t *at = s->values;
@@ -325,6 +347,8 @@ static int settle(reading *r, stk_error *err)
 
     for (uint32_t i = 0; i < s->n_filters && !s->refused; i++)
         s->refused = filter_refused(s->filter[i].id);
+    if (!s->refused)
+        s->refused = twice_refused(s);
     if (s->type.refused && !s->refused)
         s->refused = s->type.refused;
     if (s->refused)
@@ -485,6 +509,7 @@ void stk_h5_group_fini(stk_h5_group *g)
     stk_free(g->set);
     stk_names_fini(&g->groups);
     stk_names_fini(&g->external);
+    stk_names_fini(&g->nowhere);
     *g = (stk_h5_group){ 0 };
 }
 

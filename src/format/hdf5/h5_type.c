@@ -104,8 +104,11 @@ static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t
 
     STK_TRY(read_any(&base, NULL, c, depth + 1, err));
     t->kind = STK_H5_VALUES;
-    if ((p->bits & 0xF) == 1) /* text */
+    if ((p->bits & 0xF) == 1) { /* text */
+        if (base.size != 1)
+            t->refused = "texts whose characters have more than one byte are not supported";
         return 0;
+    }
     if (base.refused || base.kind != STK_H5_NUMBER || base.ndim || base.unsigned64 || base.bits)
         t->refused = base.refused ? base.refused : "sequences of this type are not supported";
     /* those are bytes, as pictures are stored */

@@ -127,6 +127,7 @@ typedef struct stk_h5_group {
     uint32_t n, cap;
     stk_names groups;   /* in it, for errors */
     stk_names external; /* links to other files, which are not followed */
+    stk_names nowhere;  /* soft links that lead to nothing, or in a circle */
 } stk_h5_group;
 
 /* The data sets right in the group with this path ("/": the root).  *out starts with zeros; end

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "format/column_names.h"
+
+#define SLACK 100u         /* as other readers allow: a dictionary's header */
 
 int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
                 stk_error *err)
@@ -31,9 +34,20 @@ int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *f
 /* ---- chunks ---- */
 
 typedef struct column { /* what a ColumnChunk says */
-    int64_t codec, values, unpacked, packed, data_at, dictionary_at;
+    int64_t codec, values, unpacked, packed, data_at, dictionary_at, nulls;
     int physical, seen, foreign, encrypted;
 } column;
+
+static void read_statistics(stk_thrift *t, column *c)
+{
+    stk_thrift_field f = { 0 };
+
+    while (stk_thrift_next(t, &f))
+        if (f.id == 3)
+            c->nulls = stk_thrift_int(t, &f);
+        else
+            stk_thrift_skip(t, &f);
+}
 
 static void column_meta(stk_thrift *t, column *c)
 {
@@ -49,6 +63,10 @@ static void column_meta(stk_thrift *t, column *c)
         case 7: c->packed = stk_thrift_int(t, &f); break;
         case 9: c->data_at = stk_thrift_int(t, &f); break;
         case 11: c->dictionary_at = stk_thrift_int(t, &f); break;
+        case 12:
+            if (stk_thrift_struct(t, &f))
+                read_statistics(t, c);
+            break;
         default: stk_thrift_skip(t, &f);
         }
 }
@@ -57,7 +75,7 @@ static void column_chunk(stk_thrift *t, column *c)
 {
     stk_thrift_field f = { 0 };
 
-    *c = (column){ .physical = -1 };
+    *c = (column){ .physical = -1, .nulls = -1 };
     while (stk_thrift_next(t, &f))
         if (f.id == 1)
             c->foreign = stk_thrift_binary(t, &f).len > 0;
@@ -86,6 +104,7 @@ static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uin
 {
     int64_t start = c->dictionary_at > 0 && c->dictionary_at < c->data_at ? c->dictionary_at
                                                                           : c->data_at;
+    uint64_t left;
 
     out->refused = why_not(c);
     if (out->refused)
@@ -98,10 +117,13 @@ static int keep(stk_pq_chunk *out, const column *c, const stk_pq_leaf *leaf, uin
         return stk_fail(err, STK_ECORRUPT,
                         "column %s: %" PRId64 " bytes at %" PRId64 " are not in the file",
                         leaf->name, c->packed, start);
+    left = size - (uint64_t)start - (uint64_t)c->packed;
     *out = (stk_pq_chunk){ .start = (uint64_t)start,
                            .len = (uint64_t)c->packed,
                            .values = (uint64_t)c->values,
+                           .nulls = c->nulls,
                            .unpacked = (uint64_t)c->unpacked,
+                           .slack = (uint8_t)(left < SLACK ? left : SLACK),
                            .codec = (uint8_t)c->codec,
                            .dictionary = start != c->data_at };
     return 0;
@@ -183,10 +205,37 @@ static stk_bytes find_arrow(stk_thrift *t, uint32_t n)
     return found;
 }
 
+static int number_names(stk_pq_file *f, stk_error *err)
+{
+    char ***name = stk_alloc((f->n_leaves + 1u) * sizeof *name);
+    int rc;
+
+    if (!name)
+        return stk_fail_nomem(err, f->n_leaves * sizeof *name);
+    for (uint32_t i = 0; i < f->n_leaves; i++)
+        name[i] = &f->leaf[i].name;
+    rc = stk_column_names(name, f->n_leaves, err);
+    stk_free(name);
+    return rc;
+}
+
+/* "parquet-cpp version 1.5.1", "parquet-cpp-arrow version 2.0.0": before 3.0.0 their version 2
+ * pages are packed and say that they are not (ARROW-10353, ARROW-17100). */
+static int packs_always(stk_bytes writer)
+{
+    static const char arrow[] = "parquet-cpp-arrow version ", cpp[] = "parquet-cpp version ";
+    size_t n = sizeof arrow - 1;
+
+    if (writer.len >= sizeof cpp - 1 && !memcmp(writer.data, cpp, sizeof cpp - 1))
+        return 1;
+    return writer.len > n + 1 && !memcmp(writer.data, arrow, n) && writer.data[n] >= '0' &&
+           writer.data[n] <= '2' && writer.data[n + 1] == '.';
+}
+
 static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *err)
 {
     stk_thrift_field x = { 0 };
-    stk_bytes arrow = { 0 };
+    stk_bytes arrow = { 0 }, writer = { 0 };
     int64_t rows = -1;
 
     while (stk_thrift_next(t, &x)) {
@@ -198,6 +247,8 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
             STK_TRY(read_groups(t, f, stk_thrift_list(t, &x, STK_THRIFT_STRUCT), size, err));
         else if (x.id == 5)
             arrow = find_arrow(t, stk_thrift_list(t, &x, STK_THRIFT_STRUCT));
+        else if (x.id == 6)
+            writer = stk_thrift_binary(t, &x);
         else
             stk_thrift_skip(t, &x);
     }
@@ -209,6 +260,9 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
         return stk_fail(err, STK_ECORRUPT,
                         "the file says %" PRId64 " rows, its row groups have %" PRIu64, rows,
                         f->rows);
+    for (uint32_t i = 0; i < f->n_leaves && packs_always(writer); i++)
+        f->leaf[i].v2_packed = 1;
+    STK_TRY(number_names(f, err));
     return stk_pq_arrow_hint(f, arrow, err);
 }
 
@@ -241,6 +295,27 @@ void stk_pq_file_close(stk_pq_file **f)
     stk_free(x->group);
     stk_free(x->chunk);
     stk_free(x);
+}
+
+int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err)
+{
+    for (uint32_t i = 0; i < f->n_leaves; i++) {
+        stk_pq_leaf *l = &f->leaf[i];
+        int whole = l->dtype && l->dtype != STK_F16 && l->dtype != STK_F32 && l->dtype != STK_F64;
+        int is_signed = l->dtype == STK_I8 || l->dtype == STK_I16 || l->dtype == STK_I32;
+        int bits = 8 * (int)l->width - is_signed;
+
+        if (!l->max_rep || !whole || l->refused)
+            continue;
+        if (l->width < 8 && (value >= (int64_t)1 << bits ||
+                             value < (is_signed ? -((int64_t)1 << bits) : 0)))
+            return stk_fail(err, STK_EINVAL,
+                            "null=%" PRId64 " is not a value of column %.60s, of lists of %s",
+                            value, l->name, stk_dtype_name(l->dtype));
+        l->fills = 1;
+        l->fill = value;
+    }
+    return 0;
 }
 
 uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row)

@@ -301,7 +301,7 @@ static int open_data2(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_byt
 {
     uint32_t levels = b->page.rep_len + b->page.def_len, size = b->page.size - levels;
     stk_bytes values = { in.data + levels, in.len - levels };
-    int packed = d->codec != STK_PQ_RAW && !b->page.plain;
+    int packed = d->codec != STK_PQ_RAW && (!b->page.plain || d->leaf->v2_packed);
 
     b->rep = (stk_bytes){ in.data, b->page.rep_len };
     b->def = (stk_bytes){ in.data + b->page.rep_len, b->page.def_len };
@@ -420,7 +420,12 @@ static int null_value(const stk_pq_leaf *l, uint8_t *dst)
     case STK_F32: memcpy(dst, &f, 4); return 1;
     case STK_F64: memcpy(dst, &x, 8); return 1;
     case STK_F16: memcpy(dst, &half, 2); return 1;
-    default: memset(dst, 0, l->width); return 0;
+    default:
+        if (l->fills)
+            memcpy(dst, &l->fill, l->width);
+        else
+            memset(dst, 0, l->width);
+        return l->fills;
     }
 }
 
@@ -439,7 +444,7 @@ static void add_rows(const stk_pq_leaf *l, const body *b, stk_pq_vector *v)
             v->rows++;
         }
         if (l->max_rep && def >= l->list_def) {
-            if (def < l->max_def && l->dtype != STK_F32 && l->dtype != STK_F64 &&
+            if (def < l->max_def && !l->fills && l->dtype != STK_F32 && l->dtype != STK_F64 &&
                 l->dtype != STK_F16)
                 v->null[v->rows - 1] = 2;
             slot++;
@@ -598,6 +603,30 @@ int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int 
     return rc;
 }
 
+int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_presence *out,
+                   stk_error *err)
+{
+    while (in.len) {
+        body b = { 0 };
+        stk_bytes data;
+        int rc = page_at(in, &b.page, &data, err);
+        int is_data = rc == 0 && (b.page.kind == STK_PQ_DATA || b.page.kind == STK_PQ_DATA2);
+
+        if (is_data)
+            rc = open_body(d, &b, NULL, data, err);
+        if (is_data && rc == 0 && b.rows > out->room - out->n)
+            rc = stk_fail(err, STK_ECORRUPT, "column %s: its pages have more rows than its group",
+                          d->leaf->name);
+        for (uint64_t i = 0; is_data && rc == 0 && i < b.page.values; i++)
+            if (!b.reps || !b.reps[i])
+                out->row[out->n++] = !b.defs || b.defs[i] >= def;
+        body_fini(&b);
+        STK_TRY(rc);
+        in = (stk_bytes){ data.data + data.len, in.len - b.page.head - b.page.packed };
+    }
+    return 0;
+}
+
 int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t r, stk_bytes *out,
                uint64_t *values, stk_error *err)
 {
@@ -611,7 +640,9 @@ int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t
         return STK_ENOTFOUND;
     if (v->null && v->null[r])
         return stk_fail(err, STK_ECORRUPT,
-                        "column %s: the list has a null, for which its type has no value", l->name);
+                        "column %s: the list has a null, for which its type has no value: say what "
+                        "stands for it, as in stoker.open(..., null=-1)",
+                        l->name);
     if (l->width) {
         *out = (stk_bytes){ v->value + slot * l->width, (size_t)(*values * l->width) };
         return 0;

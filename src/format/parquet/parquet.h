@@ -29,6 +29,7 @@ enum { /* what the values mean, where that changes how they are handed out */
        STK_PQ_DATE,
        STK_PQ_TIME,
        STK_PQ_TIMESTAMP, /* also INT96: nanoseconds */
+       STK_PQ_NOTHING,   /* nulls only, of a column whose type the writer did not know */
 };
 enum { /* codecs of pages */
        STK_PQ_RAW,
@@ -53,7 +54,12 @@ typedef struct stk_pq_leaf {
     int32_t scale;    /* DECIMAL */
     stk_dtype dtype;  /* of a value as it is handed out; 0: bytes */
     uint32_t width;   /* bytes of it; 0: each has its own length */
-    const char *unit; /* "date", "time[us]", "utf8", ...: for people; "" */
+    uint32_t top_len;  /* bytes of `name` that are its outermost node's */
+    uint8_t top_def;   /* definition levels below this one: that node is null */
+    uint8_t fills;     /* lists of whole numbers: `fill` stands for a null in them */
+    int64_t fill;
+    uint8_t v2_packed; /* values of version 2 pages are packed whatever their header says */
+    const char *unit;  /* "date", "time[us]", "utf8", ...: for people; "" */
     const char *refused; /* why it cannot be read; NULL: it can */
 } stk_pq_leaf;
 
@@ -62,6 +68,8 @@ typedef struct stk_pq_chunk {
     uint64_t values;           /* with nulls */
     uint64_t unpacked;         /* bytes of all pages, unpacked, as the file says */
     uint8_t codec, dictionary; /* dictionary: the file says that it begins with one */
+    uint8_t slack; /* bytes that may follow: parquet-mr before 1.2.9 left a header out of `len` */
+    int64_t nulls; /* as the file says; -1: it does not */
     const char *refused;
 } stk_pq_chunk;
 
@@ -84,6 +92,8 @@ int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *f
 /* The footer; every range in it is in the file.  *out ends with stk_pq_file_close(). */
 int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err);
 void stk_pq_file_close(stk_pq_file **f);
+/* `value` stands for a null in lists of whole numbers.  STK_EINVAL: a column can't hold it. */
+int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err);
 /* The group that has this row, which is below f->rows. */
 uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row);
 
@@ -159,6 +169,13 @@ int stk_pq_decode_dictionary(const stk_pq_decode *d, stk_bytes in, stk_pq_vector
  * last row of the page before. */
 int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int *whole,
                       stk_error *err);
+/* By row of these data pages: is its definition level at least `def`?  *n of `room` are there. */
+typedef struct stk_pq_presence {
+    uint8_t *row;
+    uint64_t n, room;
+} stk_pq_presence;
+int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_presence *out,
+                   stk_error *err);
 void stk_pq_vector_fini(stk_pq_vector *v);
 
 /* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how

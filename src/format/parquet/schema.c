@@ -159,7 +159,10 @@ static void leaf_meaning(stk_pq_leaf *l, const node *n)
         leaf_time(l, n);
     else if (n->logical == 10 && is_int)
         leaf_integer(l, n);
-    else if (n->logical == 15 && l->physical == STK_PQ_FIXED && l->len == 2)
+    else if (n->logical == 11) {
+        l->meaning = STK_PQ_NOTHING;
+        l->unit = "null";
+    } else if (n->logical == 15 && l->physical == STK_PQ_FIXED && l->len == 2)
         l->dtype = STK_F16;
 }
 
@@ -224,6 +227,8 @@ static int add_leaf(tree *t, const level *at, node *n, stk_error *err)
     if (!l->name)
         return stk_fail_nomem(err, at->name_len);
     f->n_leaves++;
+    l->top_len = (uint32_t)(t->depth > 1 ? t->up[1].name_len : at->name_len);
+    l->top_def = t->depth > 1 ? t->up[1].def : at->def;
     if (at->rep > 1)
         l->refused = "it is a list of lists; lists of one level are read";
     STK_TRY(leaf_type(l, n, err));

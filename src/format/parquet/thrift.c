@@ -62,6 +62,8 @@ int64_t stk_thrift_int(stk_thrift *t, const stk_thrift_field *f)
 {
     if (f->type == STK_THRIFT_I8)
         return (int8_t)byte(t);
+    if (f->type == STK_THRIFT_TRUE || f->type == STK_THRIFT_FALSE)
+        return f->type == STK_THRIFT_TRUE; /* fastparquet: has_nulls="infer" */
     if (f->type < STK_THRIFT_I16 || f->type > STK_THRIFT_I64)
         return (int64_t)fail(t, "a number has another type");
     return zigzag(t);
