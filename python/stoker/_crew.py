@@ -90,7 +90,7 @@ class Alone:
         self._maker = _make.Maker(recipe)
         self.ring = ring
         self._answer = answer
-        self._pure = recipe.pure
+        self._keeps = not recipe.pure or recipe.own and recipe.epochs   # the caller's generators are seeded
 
     def submit(self, task: _make.Task, worker: int | None = None) -> Ticket:
         return Ticket(task, self.ring.take())
@@ -105,7 +105,7 @@ class Alone:
             def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
                 return answer(ticket, row, index, attempt, reason)
 
-        kept = None if self._pure else self._maker.seeder.save()
+        kept = self._maker.seeder.save() if self._keeps else None
         try:
             made, _ = self._maker.make(ticket.task, ticket.slot, ask)
         except _make.Bad as e:
