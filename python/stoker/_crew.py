@@ -263,10 +263,13 @@ class Processes:
         self._server: _Process | None = None
         self._parcel = -1
         self._deaths = 0
+        self._born: list[int] = []              # processes that are not in `workers` yet
+        self._closing = threading.Lock()
         _crews.add(self)
         try:
             for number in range(workers):
                 self._workers.append(self._start(number))
+                self._born.clear()
             if method == "spawn":
                 for worker in self._workers:
                     self._hand_over(worker.sock)
@@ -314,6 +317,7 @@ class Processes:
         with theirs:
             pid = self._spawn(theirs, 0)
         self._server = _Process(0, pid, ours, None)
+        self._born.clear()
         self._hand_over(ours)
         self._drop_parcel()
         return self._server
@@ -334,8 +338,7 @@ class Processes:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()                  # or the child would print it again
-        pid = os.fork()
-        if pid:
+        if pid := self._bear(os.fork):
             return pid
         try:
             for crew in list(_crews):
@@ -346,6 +349,11 @@ class Processes:
             _worker.live(link, self._recipe)
         finally:
             os._exit(1)
+
+    def _bear(self, start: Callable[..., int], *args: Any) -> int:
+        """Start a process and note it, where no signal's handler can come between: close() will know it."""
+        self._born.extend(itertools.starmap(start, (args,)))
+        return self._born[-1]
 
     def _spawn(self, theirs: socket.socket, number: int) -> int:
         """A fresh interpreter with the recipe's memory mapped."""
@@ -358,7 +366,7 @@ class Processes:
                 f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
         flags = multiprocessing.util._args_from_interpreter_flags()     # type: ignore[attr-defined]
-        return multiprocessing.util.spawnv_passfds(program, [program, *flags, "-c", code], fds)
+        return self._bear(multiprocessing.util.spawnv_passfds, program, [program, *flags, "-c", code], fds)
 
     def let_go(self) -> None:
         """In a child: descriptors of the parent's workers are not its own."""
@@ -542,6 +550,7 @@ class Processes:
 
     def _restart(self, worker: _Process, tickets: list[Ticket]) -> None:
         fresh = self._workers[worker.number] = self._start(worker.number)
+        self._born.clear()
         if self._method == "spawn":
             self._hand_over(fresh.sock)
         worker.tickets = []
@@ -571,10 +580,35 @@ class Processes:
     # ---- end -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
+        """End the workers.  A signal's handler that raises cuts only the wait short: a thread goes on."""
         if self._pid != os.getpid():
             self.let_go()                       # a child: the workers are its parent's
             return
-        workers, self._workers = [w for w in self._workers if w.fd >= 0], []    # else it could not be started again
+        if threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(RuntimeError):     # the interpreter ends: no thread starts any more
+                thread = threading.Thread(target=self._close, name="stoker-close")
+                thread.start()
+                thread.join()
+                return
+        self._close()
+
+    def _close(self) -> None:
+        with self._closing:
+            workers = [w for w in self._workers if w.fd >= 0]       # else it could not be started again
+            self._end(workers)
+            for pid in set(self._born) - {w.pid for w in (*workers, self._server) if w is not None}:
+                os.kill(pid, signal.SIGKILL)    # its start was interrupted
+                os.waitpid(pid, 0)
+            self._workers, self._born = [], []
+            if self._server is not None:
+                server, self._server = self._server, None
+                server.sock.close()
+                server.status()
+                server.close()
+            self._drop_parcel()
+            self._by_fd = {}
+
+    def _end(self, workers: list[_Process]) -> None:
         for worker in workers:
             self._tell(worker, _worker.QUIT)
         until = time.monotonic() + 5            # a sample may take long: then it is not waited for
@@ -595,13 +629,10 @@ class Processes:
             worker.status()
             worker.close()
             worker.tickets = []
-        if self._server is not None:
-            server, self._server = self._server, None
-            server.sock.close()
-            server.status()
-            server.close()
-        self._drop_parcel()
-        self._by_fd = {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_workers", None) and not sys.is_finalizing():
+            self.close()
 
 
 def method_for(wanted: str | None, threads: bool) -> str:

@@ -292,13 +292,16 @@ class Reader:
     def saved(self, running: bool) -> dict[str, Any]:
         return _copied(self._places[max(self._places)] if running else self._ready)
 
-    def load(self, state: Any, position: int) -> None:
+    def load(self, state: Any, position: int, samples: int | None = None) -> None:
+        """position: 0 at the start of an epoch; samples: that were read, where the caller counts them too."""
         if state is None and position:
             invalid("the state has no place in an iterable data set: it is of another kind of data")
         if not position:
             self._ready = self._fresh()
             return
         _check_place(state)
+        if samples not in (None, sum(state["read"])):
+            invalid(f"the state is damaged: stream reads {sum(state['read'])} samples, and its position is {samples}")
         then = state["workers"]
         if state["asked"] and then != self._workers:
             invalid(f"the state is of {then} workers that share the samples among them, and this loader has "

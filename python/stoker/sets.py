@@ -564,7 +564,7 @@ class SetLoader(Loader):
         place = _state.read(plain, mine, self._positions, strict)
         generation = _state.generation(plain)
         if self._sampler is None:
-            self._stream.load(stream, place[1])
+            self._stream.load(stream, place[1], place[1])
         elif self._changes and mine["order"] != self._identity["order"]:
             changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
             self._sampler.set_mix(tuple(mixing.from_there(changes, place[0] * self._samples + place[1], strict)))
@@ -659,12 +659,12 @@ class SetLoader(Loader):
         self._closed = True
         self._running = None
         self._queue = deque()
-        crew, self._crew = self._crew, None
-        mover, self._mover = self._mover, None
-        if mover is not None:
-            mover.close()
-        if crew is not None:
-            crew.close()
+        if self._mover is not None:
+            self._mover.close()
+            self._mover = None
+        if self._crew is not None:
+            self._crew.close()                  # may be interrupted: then the next call goes on
+            self._crew = None
 
     def __del__(self) -> None:
         if self._crew is not None and not sys.is_finalizing():

@@ -16,7 +16,7 @@ from stoker import _seeds, _stoker
 
 torch = pytest.importorskip("torch")
 
-SETUPS = int(os.environ.get("STOKER_SETUPS", "24"))
+SETUPS = int(os.environ.get("STOKER_SETUPS", "12"))
 SEED = int(os.environ.get("STOKER_SEED", "20240817"))
 WORDS = (0, 1, 2, 3, 311, 312, 623, 624, 625, 1248, 1872, 6240)      # 624 words: the generator's position comes round
 
