@@ -88,6 +88,7 @@ class Alone:
 
     def __init__(self, recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None) -> None:
         self._maker = _make.Maker(recipe)
+        self._timed = _make.timer(recipe)
         self.ring = ring
         self._answer = answer
         self._keeps = not recipe.pure or recipe.own and recipe.epochs   # the caller's generators are seeded
@@ -107,7 +108,7 @@ class Alone:
 
         kept = self._maker.seeder.save() if self._keeps else None
         try:
-            made, _ = self._maker.make(ticket.task, ticket.slot, ask)
+            made, _ = self._timed(self._maker.make, ticket.task, ticket.slot, ask)
         except _make.Bad as e:
             ticket.failed = True
             raise_bad(e, "the caller's thread")
@@ -143,7 +144,7 @@ class Threads:
             thread.start()
 
     def _work(self, number: int) -> None:
-        maker = _make.Maker(self._recipe, shared=True)
+        maker, timed = _make.Maker(self._recipe, shared=True), _make.timer(self._recipe)
         if self._recipe.start is not None:
             self._recipe.start(number)
         while (ticket := self._queue.get()) is not None:
@@ -151,7 +152,7 @@ class Threads:
             try:
                 ask = None if answer is None else \
                     lambda row, index, attempt, reason, t=ticket: answer(t, row, index, attempt, reason)
-                result, _ = maker.make(ticket.task, ticket.slot, ask)
+                result, _ = timed(maker.make, ticket.task, ticket.slot, ask)
             except BaseException as e:
                 result = e
             with self._known:

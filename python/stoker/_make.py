@@ -66,6 +66,12 @@ def bad(index: Any, error: BaseException) -> Bad:
     return Bad(index, type(error), str(error), trace, error)
 
 
+def timer(recipe: Recipe) -> Callable[..., Any]:
+    """What calls the functions that make a batch: of a data set that is watched (watching.py) it notes how long they take."""
+    watched = getattr(type(recipe.dataset), "stoker_fill", None)
+    return (lambda fn, *args: fn(*args)) if watched is None else recipe.dataset.stoker_fill
+
+
 class Several:
     """Map-style data sets one after the other."""
 
