@@ -78,7 +78,7 @@ typedef struct stk_check_line {     /* a figure beside what is usual in the fiel
 typedef struct stk_diagnosis {
     uint32_t size;
     stk_cause cause;
-    double gain;    /* the rate becomes at most so many times what it is when the cause is removed */
+    double gain;    /* at most so many times the rate, when the cause is removed */
     double share;   /* of the wall time that the loop waited for data */
     double ceiling; /* steps per second of a loop that never waits */
     uint32_t rank;  /* of STK_CAUSE_RANK */
@@ -86,7 +86,7 @@ typedef struct stk_diagnosis {
     char remedy[200]; /* a command or a line of Python */
     uint32_t n_checks;
     stk_check_line check[STK_MAX_CHECKS];
-    double gain_low; /* and at least so many times: where what is left does not overlap */
+    double gain_low; /* at least so many times: what is left does not overlap */
 } stk_diagnosis;
 
 typedef struct stk_diagnose_options {

@@ -92,6 +92,7 @@ class Alone:
         self.ring = ring
         self._answer = answer
         self._keeps = not recipe.pure or recipe.own and recipe.epochs   # the caller's generators are seeded
+        self._kept: Any = None                  # them, as they were
 
     def submit(self, task: _make.Task, worker: int | None = None) -> Ticket:
         return Ticket(task, self.ring.take())
@@ -106,7 +107,8 @@ class Alone:
             def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
                 return answer(ticket, row, index, attempt, reason)
 
-        kept = self._maker.seeder.save() if self._keeps else None
+        if self._keeps and self._kept is None:  # else a signal's handler came between, and they were not put back
+            self._kept = self._maker.seeder.save()
         try:
             made, _ = self._timed(self._maker.make, ticket.task, ticket.slot, ask)
         except _make.Bad as e:
@@ -116,7 +118,8 @@ class Alone:
             ticket.failed = True
             raise
         finally:
-            self._maker.seeder.restore(kept)
+            self._maker.seeder.restore(self._kept)
+            self._kept = None
         ticket.result = made
         ticket.slot = None
         return made

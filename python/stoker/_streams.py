@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import copy
 import itertools
 import warnings
 from collections import deque
@@ -74,9 +75,11 @@ class Stream:
         self._seed()
         self._iterator: Iterator[Any] = iter(self._dataset)
         if begin.state is not None:
-            if callable(getattr(self._iterator, "load_state_dict", None)):
+            inner = callable(getattr(self._iterator, "load_state_dict", None))
+            if inner:
                 self._iterator.load_state_dict(begin.state[0])      # type: ignore[attr-defined]
-            self.read = begin.state[1]
+            if inner or callable(getattr(self._dataset, "load_state_dict", None)):
+                self.read = begin.state[1]      # else it has lost the way to take up a state, and is read again
         self._first = self.read
         self._once = self._iterator is self._dataset and not callable(getattr(self._dataset, "load_state_dict", None))
         self._kept: deque[tuple[Any, int]] = deque()    # of a data set that is its own iterator: samples and their numbers
@@ -182,7 +185,8 @@ class Stream:
         for one in (self._iterator, self._dataset):
             save = getattr(one, "state_dict", None)
             if callable(save) and self._exact:
-                return save(), self.read
+                made = save()                   # in this process it may be the data set's own dict
+                return made if _worker.get_worker_info() is not None else copy.deepcopy(made), self.read
         return None
 
     def forward(self, begin: Begin) -> None:
@@ -191,7 +195,8 @@ class Stream:
             while self.read < begin.read:
                 self._next()
         except StopIteration:
-            return
+            raise ValueError(f"{begin.read} samples of the data set were handed out when the state was taken, and it has {self.read} "
+                             f"now: give the same data set") from None
         for _ in range(begin.batch - begin.known):
             if not self.rows(begin)[0]:
                 return

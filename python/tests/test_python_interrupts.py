@@ -129,7 +129,7 @@ class Trouble:
         self.path, self.what, self.always = str(path), what, always
 
     def sample(self, i):
-        if i == 13 and self.what != "collate":
+        if i == 13 and self.what not in ("collate", "none"):
             self.happen()
         return {"i": i}
 
@@ -238,6 +238,51 @@ def test_a_generator_that_raised_is_not_over():
             with pytest.raises((KeyError, RuntimeError), match="six|raised KeyError at sample 6 and gives no more"):
                 next(it)
             assert loader.state_dict()["position"] == 4
+
+
+@pytest.mark.filterwarnings("ignore:this data set has no state_dict")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_data_set_that_became_shorter(workers):
+    def open_(n):
+        return stoker.Loader(map(int, range(n)), batch_size=4, num_workers=workers, worker_type="fork")
+
+    with open_(40) as loader:
+        it = iter(loader)
+        next(it), next(it)
+        state = loader.state_dict()
+    for n, left in ((40, 32), (50, 42), (8, 0)):
+        with open_(n) as loader:
+            loader.load_state_dict(state)
+            assert sum(len(b) for b in loader) == left
+    with open_(7) as loader:
+        loader.load_state_dict(state)
+        with pytest.raises(ValueError, match="8 samples of the data set were handed out .* and it has 7"):
+            list(loader)
+
+
+class Losing(Kept):
+    """Has no way to take up its states."""
+
+    load_state_dict = None
+
+    def state_dict(self):
+        return self.__dict__                    # its own, which changes
+
+
+@pytest.mark.filterwarnings("ignore:this data set has no state_dict")
+def test_states_that_a_data_set_cannot_take_up(tmp_path):
+    def open_():
+        return stoker.Loader(Losing(tmp_path / "x", "none", False), batch_size=4, num_workers=0)
+
+    with open_() as loader:
+        it = iter(loader)
+        next(it), next(it)
+        state = loader.state_dict()
+        next(it)
+        assert state["stream"]["states"][0][0]["at"] == 8
+    with open_() as loader:
+        loader.load_state_dict(state)
+        assert next(iter(loader))["i"].tolist() == [8, 9, 10, 11]
 
 
 class Sharing:
