@@ -86,7 +86,7 @@ typedef struct stk_diagnosis {
     char remedy[200]; /* a command or a line of Python */
     uint32_t n_checks;
     stk_check_line check[STK_MAX_CHECKS];
-    double gain_low; /* at least so many times: what is left does not overlap */
+    double gain_low; /* at least: half of the cause stays, or what is left does not overlap */
 } stk_diagnosis;
 
 typedef struct stk_diagnose_options {
