@@ -206,21 +206,3 @@ def test_a_data_set_that_draws_nothing_gets_whole_batches(caplog):
         assert [b["n"].tolist() for b in loader] == [[4] * 4] * 2
     with caplog.at_level("INFO", "stoker"), stoker.Loader(Many(8, 0), batch_size=4, num_workers=0):
         assert "read sample by sample" in caplog.text and "stoker_draws" in caplog.text
-
-
-def test_hugging_faces_tables():
-    """Without a transform they are read in whole batches; with one, sample by sample."""
-    datasets = pytest.importorskip("datasets")
-    table = datasets.Dataset.from_dict({"x": list(range(12))})
-    assert stoker.sets.is_pure(table) and stoker.sets.is_pure(table.with_format("numpy"))
-
-    def transform(batch):
-        return {"x": batch["x"], "r": [random.random() for _ in batch["x"]]}
-
-    mapped = table.with_transform(transform)
-    assert not stoker.sets.is_pure(mapped)
-    found = []
-    for size, workers in ((1, 0), (4, 0), (5, 2)):
-        with stoker.Loader(mapped, batch_size=size, shuffle=True, num_workers=workers, worker_type="fork") as loader:
-            found.append({x: r for b in loader for x, r in zip(b["x"].tolist(), b["r"].tolist(), strict=True)})
-    assert found[0] == found[1] == found[2] and len(set(found[0].values())) == 12
