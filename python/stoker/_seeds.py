@@ -70,31 +70,32 @@ class _NumPy:
     def __init__(self) -> None:
         import numpy.random as module
         self._module = module
-        self._bits: Any = None
+        self.now: Any = module.get_bit_generator
+        self.bits: Any = None
         self.words = self.gauss = 0             # addresses of {uint32_t words[624]; int index} and of has_gauss
         self.look()
 
     def look(self) -> None:
         """Find it; numpy.random.set_bit_generator() puts another in its place."""
-        self._bits = self._module.get_bit_generator()
+        self.bits = self.now()
         self.words = self.gauss = 0
         place = _gauss_place()
-        if type(self._bits).__name__ != "MT19937" or not place:
+        if type(self.bits).__name__ != "MT19937" or not place:
             return
-        words, state = self._bits.ctypes.state_address, self._bits.state["state"]
+        words, state = self.bits.ctypes.state_address, self.bits.state["state"]
         if ctypes.string_at(words, _TWISTER) == state["key"].astype("=u4").tobytes() + struct.pack("i", state["pos"]):
             self.words, self.gauss = words, id(self._module.mtrand._rand) + place
 
     def moved(self) -> bool:
-        return self._module.get_bit_generator() is not self._bits
+        return self.now() is not self.bits
 
     def seed(self, address: int) -> None:
         """Where its memory was not found."""
-        if type(self._bits).__name__ == "MT19937":
+        if type(self.bits).__name__ == "MT19937":
             words = array.array("I", _stoker.twister(address, 1))
             self._module.set_state(("MT19937", words, 624, 0, 0.0))
         else:
-            self._bits.state = type(self._bits)(address).state
+            self.bits.state = type(self.bits)(address).state
 
     def save(self) -> Any:
         if self.words:
@@ -102,11 +103,13 @@ class _NumPy:
         return self._module.get_state(legacy=False)
 
     def restore(self, state: Any) -> None:
-        if not isinstance(state, tuple):
-            self._module.set_state(state)
-        elif not self.moved():
+        if self.moved():
+            return                              # the data set has put another in its place
+        if isinstance(state, tuple):
             ctypes.memmove(self.words, state[0], _TWISTER)
             ctypes.memmove(self.gauss, state[1], 16)
+        else:
+            self._module.set_state(state)
 
 
 class Seeder:
@@ -117,6 +120,7 @@ class Seeder:
         self._random = 0 if shared else _twister_memory()
         self._numpy: _NumPy | None = None
         self._torch: Any = None
+        self._instance: Any = random._inst      # type: ignore[attr-defined]
         self._all = shared                      # nothing is left to be found
         if not shared:
             self._find()
@@ -129,19 +133,24 @@ class Seeder:
             self._torch = sys.modules["torch"].default_generator
         self._all = self._numpy is not None and self._torch is not None
 
+    def _look(self) -> None:
+        """Where the generators are now."""
+        if not self._all:
+            self._find()
+        if self._numpy is not None and self._numpy.moved():
+            self._numpy.look()
+
     def seed(self, address: int) -> None:
+        """It is called for every sample."""
         _now.address = address
         if self._shared:
             return
-        if not self._all:
-            self._find()
+        self._look()
         numpy = self._numpy
-        if numpy is not None and numpy.moved():
-            numpy.look()
         words, gauss = (0, 0) if numpy is None else (numpy.words, numpy.gauss)
         _stoker.set_twisters(address, self._random, words, gauss)
         if self._random:
-            random._inst.gauss_next = None      # type: ignore[attr-defined]
+            self._instance.gauss_next = None
         else:
             random.setstate((3, (*array.array("I", _stoker.twister(address, 0)), 624), None))
         if not words and numpy is not None:
@@ -153,12 +162,9 @@ class Seeder:
         """The generators as they are, before a batch is made in the process that trains."""
         if self._shared:
             return None
-        if not self._all:
-            self._find()
-        if self._numpy is not None and self._numpy.moved():
-            self._numpy.look()
-        words = (ctypes.string_at(self._random, _TWISTER), random._inst.gauss_next) if self._random \
-            else random.getstate()              # type: ignore[attr-defined]
+        self._look()
+        words = (ctypes.string_at(self._random, _TWISTER), self._instance.gauss_next) if self._random \
+            else random.getstate()
         return (words, None if self._numpy is None else self._numpy.save(),
                 None if self._torch is None else self._torch.get_state(), getattr(_now, "address", 0))
 
@@ -167,7 +173,7 @@ class Seeder:
             return
         if self._random:
             ctypes.memmove(self._random, state[0][0], _TWISTER)
-            random._inst.gauss_next = state[0][1]       # type: ignore[attr-defined]
+            self._instance.gauss_next = state[0][1]
         else:
             random.setstate(state[0])
         if state[1] is not None:
