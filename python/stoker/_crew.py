@@ -518,11 +518,12 @@ class Processes:
             self._restart(worker, [])
             return
         if self._answer is None or self._deaths >= _DEATHS or (held is not None and held.task.stream is not None):
-            for ticket in worker.tickets:
+            alone = held is not None and held.task.stream is None and self._deaths < _DEATHS
+            for ticket in [held] if alone else worker.tickets:      # others have nothing to do with it
                 ticket.result = error
                 ticket.slot = None
             idle = not worker.tickets
-            self._restart(worker, [])
+            self._restart(worker, worker.tickets)
             if idle:
                 raise error
             return
