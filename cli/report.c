@@ -219,6 +219,7 @@ void bench_json_found(cli_json *j, const stk_diagnosis *d)
     cli_json_open(j, "diagnosis", '{');
     cli_json_text(j, "cause", stk_cause_name(d->cause));
     cli_json_real(j, "gain", d->gain);
+    cli_json_real(j, "gain_low", d->gain_low);
     cli_json_real(j, "wait_share", d->share);
     cli_json_real(j, "ceiling_steps_per_s", d->ceiling);
     cli_json_text(j, "sentence", d->sentence);

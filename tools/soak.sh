@@ -10,6 +10,7 @@
 #   SOAK_FAULTS=1000 faults between a loader and a web server, over an epoch; 100 forks during transfers
 #   SOAK_CASES=100  causes and severities for doctor and for watch, each
 #   SOAK_DRAWS=100000  draws of random ops against torchvision's; SOAK_BOXED=10000 pictures with boxes under iou_crop
+#   SOAK_SETUPS=500  workers, batch sizes, ranks and resumes of Python data sets that draw
 #   SOAK_PAIRS=110   rounds of pictures with boxes, masks and keypoints: 24 for each chain
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
@@ -106,7 +107,10 @@ part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/buil
 part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part draws env STOKER_DRAWS="${SOAK_DRAWS:-100000}" STOKER_BOXED="${SOAK_BOXED:-10000}" PYTHONPATH="$PWD/build/python" python -m pytest -q \
     tests/recipes/test_torchvision.py tests/recipes/test_iou_crop.py -k "drawn_as_torchvisions or kept_is"
-part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py
+part interrupts env STOKER_INTERRUPTS="$attacks" STOKER_SEED="$seed" python -m pytest -q python/tests/test_interrupts.py \
+    python/tests/test_python_interrupts.py
+part seeds env STOKER_SETUPS="${SOAK_SETUPS:-500}" STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q \
+    python/tests/test_python_seeds.py
 if python -c 'import torch.distributed' 2>/dev/null; then under=20; else under=0; fi
 part killed-runs python tests/resume/killed.py --runs "$runs" --torchrun $((under < runs ? under : runs)) --seed "$seed"
 part python-workers env STOKER_SOAK_KILLS=20 PYTHONPATH="$PWD/build/python" python -m pytest -q \

@@ -32,6 +32,7 @@ typedef enum stk_cause {
     STK_CAUSE_MEMORY,    /* memory_limit */
     STK_CAUSE_NEIGHBOUR, /* another process on these cores */
     STK_CAUSE_RANK,      /* another rank is the slow one, or this one */
+    STK_CAUSE_LOCK,      /* workers wait for one that others hold */
     STK_CAUSES
 } stk_cause;
 
@@ -39,7 +40,7 @@ STK_API const char *stk_cause_name(stk_cause c); /* "decode"; a static string */
 
 /* Sums since the consumer began, in seconds unless said otherwise; a figure that is not known is
  * negative.  `busy_s`: time of all workers together, by what they were at: of the causes STORAGE,
- * NETWORK, DECODE, AUGMENT, PYTHON, COLLATE, MEMORY. */
+ * NETWORK, DECODE, AUGMENT, PYTHON, COLLATE, MEMORY, LOCK. */
 typedef struct stk_sight {
     uint32_t size;
     double at_s; /* the moment, from when the loader was opened on */
@@ -77,7 +78,7 @@ typedef struct stk_check_line {     /* a figure beside what is usual in the fiel
 typedef struct stk_diagnosis {
     uint32_t size;
     stk_cause cause;
-    double gain;    /* the rate becomes so many times what it is when the cause is removed */
+    double gain;    /* at most so many times the rate, when the cause is removed */
     double share;   /* of the wall time that the loop waited for data */
     double ceiling; /* steps per second of a loop that never waits */
     uint32_t rank;  /* of STK_CAUSE_RANK */
@@ -85,6 +86,7 @@ typedef struct stk_diagnosis {
     char remedy[200]; /* a command or a line of Python */
     uint32_t n_checks;
     stk_check_line check[STK_MAX_CHECKS];
+    double gain_low; /* at least: half of the cause stays, or what is left does not overlap */
 } stk_diagnosis;
 
 typedef struct stk_diagnose_options {

@@ -461,31 +461,48 @@ PyObject *ring_addresses(PyObject *module, PyObject *args)
     return list;
 }
 
-/* twister(address): the 624 words of a Mersenne Twister, as bytes. */
-PyObject *ring_twister(PyObject *module, PyObject *arg)
+/* twister(address, which): the 624 words of a Mersenne Twister, as bytes.  0: random's, 1:
+ * NumPy's. */
+PyObject *ring_twister(PyObject *module, PyObject *args)
 {
-    unsigned long long address = PyLong_AsUnsignedLongLong(arg);
+    unsigned long long address;
     uint32_t words[624];
+    unsigned which;
 
     (void)module;
-    if (PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "KI:twister", &address, &which))
         return NULL;
-    ring_words(address, words);
+    ring_words(which ? ring_hash(address, which, 0) : address, words);
     return PyBytes_FromStringAndSize((const char *)words, sizeof words);
 }
 
-/* set_twister(memory, address): {int index; uint32_t words[624]} of random.Random, which _seeds.py
- * has found to be there. */
-PyObject *ring_set_twister(PyObject *module, PyObject *args)
+/* set_twisters(address, random, words, gauss): memory that _seeds.py has found to be there; 0: it
+ * has not.  random: {int index; uint32_t words[624]}, words: {uint32_t words[624]; int index} of
+ * NumPy, gauss: {int; double} of a normal number in store.  It is called for every sample. */
+PyObject *ring_set_twisters(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    unsigned long long memory, address;
+    unsigned long long v[4];
     uint32_t words[625];
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "KK:set_twister", &memory, &address))
+    if (n != 4) {
+        PyErr_SetString(PyExc_TypeError, "set_twisters(address, random, words, gauss)");
         return NULL;
-    words[0] = 624;
-    ring_words(address, words + 1);
-    memcpy((void *)(uintptr_t)memory, words, sizeof words);
+    }
+    for (int i = 0; i < 4; i++)
+        v[i] = PyLong_AsUnsignedLongLong(args[i]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (v[1]) {
+        words[0] = 624;
+        ring_words(v[0], words + 1);
+        memcpy((void *)(uintptr_t)v[1], words, sizeof words);
+    }
+    if (v[2]) {
+        ring_words(ring_hash(v[0], 1, 0), words);
+        words[624] = 624;
+        memcpy((void *)(uintptr_t)v[2], words, sizeof words);
+        memset((void *)(uintptr_t)v[3], 0, 16);
+    }
     Py_RETURN_NONE;
 }

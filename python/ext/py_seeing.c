@@ -227,9 +227,9 @@ static PyObject *checks_list(const stk_diagnosis *d)
 
 static PyObject *diagnosis_dict(const stk_diagnosis *d)
 {
-    return Py_BuildValue("{sssdsdsdsIsNsNsN}", "cause", stk_cause_name(d->cause), "gain", d->gain,
-                         "share", d->share, "ceiling", d->ceiling, "rank", d->rank, "sentence",
-                         text_from(d->sentence, strlen(d->sentence)), "remedy",
+    return Py_BuildValue("{sssdsdsdsdsIsNsNsN}", "cause", stk_cause_name(d->cause), "gain", d->gain,
+                         "gain_low", d->gain_low, "share", d->share, "ceiling", d->ceiling, "rank",
+                         d->rank, "sentence", text_from(d->sentence, strlen(d->sentence)), "remedy",
                          text_from(d->remedy, strlen(d->remedy)), "checks", checks_list(d));
 }
 

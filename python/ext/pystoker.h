@@ -136,10 +136,10 @@ void mix_free(mix_list *m);
 /* Floats of a tuple; NULL with an exception set, else PyMem_Free() it. */
 double *floats_of(PyObject *tuple);
 
-/* py_ring.c: addresses(seed, epoch, positions), twister(address), set_twister(memory, address). */
+/* py_ring.c: addresses(seed, epoch, positions), twister(address, which), set_twisters(...). */
 PyObject *ring_addresses(PyObject *module, PyObject *args);
-PyObject *ring_twister(PyObject *module, PyObject *arg);
-PyObject *ring_set_twister(PyObject *module, PyObject *args);
+PyObject *ring_twister(PyObject *module, PyObject *args);
+PyObject *ring_set_twisters(PyObject *module, PyObject *const *args, Py_ssize_t n);
 PyObject *die_with_parent(PyObject *module, PyObject *unused);
 PyObject *keep_heap(PyObject *module, PyObject *unused);
 PyObject *pick_plain(PyObject *module, PyObject *const *args, Py_ssize_t n);

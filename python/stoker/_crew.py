@@ -88,9 +88,11 @@ class Alone:
 
     def __init__(self, recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None) -> None:
         self._maker = _make.Maker(recipe)
+        self._timed = _make.timer(recipe)
         self.ring = ring
         self._answer = answer
-        self._pure = recipe.pure
+        self._keeps = not recipe.pure or recipe.own and recipe.epochs   # the caller's generators are seeded
+        self._kept: Any = None                  # them, as they were
 
     def submit(self, task: _make.Task, worker: int | None = None) -> Ticket:
         return Ticket(task, self.ring.take())
@@ -105,9 +107,10 @@ class Alone:
             def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
                 return answer(ticket, row, index, attempt, reason)
 
-        kept = None if self._pure else self._maker.seeder.save()
+        if self._keeps and self._kept is None:  # else a signal's handler came between, and they were not put back
+            self._kept = self._maker.seeder.save()
         try:
-            made, _ = self._maker.make(ticket.task, ticket.slot, ask)
+            made, _ = self._timed(self._maker.make, ticket.task, ticket.slot, ask)
         except _make.Bad as e:
             ticket.failed = True
             raise_bad(e, "the caller's thread")
@@ -115,7 +118,8 @@ class Alone:
             ticket.failed = True
             raise
         finally:
-            self._maker.seeder.restore(kept)
+            self._maker.seeder.restore(self._kept)
+            self._kept = None
         ticket.result = made
         ticket.slot = None
         return made
@@ -143,7 +147,7 @@ class Threads:
             thread.start()
 
     def _work(self, number: int) -> None:
-        maker = _make.Maker(self._recipe, shared=True)
+        maker, timed = _make.Maker(self._recipe, shared=True), _make.timer(self._recipe)
         if self._recipe.start is not None:
             self._recipe.start(number)
         while (ticket := self._queue.get()) is not None:
@@ -151,7 +155,7 @@ class Threads:
             try:
                 ask = None if answer is None else \
                     lambda row, index, attempt, reason, t=ticket: answer(t, row, index, attempt, reason)
-                result, _ = maker.make(ticket.task, ticket.slot, ask)
+                result, _ = timed(maker.make, ticket.task, ticket.slot, ask)
             except BaseException as e:
                 result = e
             with self._known:
@@ -263,10 +267,13 @@ class Processes:
         self._server: _Process | None = None
         self._parcel = -1
         self._deaths = 0
+        self._born: list[int] = []              # processes that are not in `workers` yet
+        self._closing = threading.Lock()
         _crews.add(self)
         try:
             for number in range(workers):
                 self._workers.append(self._start(number))
+                self._born.clear()
             if method == "spawn":
                 for worker in self._workers:
                     self._hand_over(worker.sock)
@@ -314,6 +321,7 @@ class Processes:
         with theirs:
             pid = self._spawn(theirs, 0)
         self._server = _Process(0, pid, ours, None)
+        self._born.clear()
         self._hand_over(ours)
         self._drop_parcel()
         return self._server
@@ -334,8 +342,7 @@ class Processes:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()                  # or the child would print it again
-        pid = os.fork()
-        if pid:
+        if pid := self._bear(os.fork):
             return pid
         try:
             for crew in list(_crews):
@@ -346,6 +353,11 @@ class Processes:
             _worker.live(link, self._recipe)
         finally:
             os._exit(1)
+
+    def _bear(self, start: Callable[..., int], *args: Any) -> int:
+        """Start a process and note it, where no signal's handler can come between: close() will know it."""
+        self._born.extend(itertools.starmap(start, (args,)))
+        return self._born[-1]
 
     def _spawn(self, theirs: socket.socket, number: int) -> int:
         """A fresh interpreter with the recipe's memory mapped."""
@@ -358,7 +370,7 @@ class Processes:
                 f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
         flags = multiprocessing.util._args_from_interpreter_flags()     # type: ignore[attr-defined]
-        return multiprocessing.util.spawnv_passfds(program, [program, *flags, "-c", code], fds)
+        return self._bear(multiprocessing.util.spawnv_passfds, program, [program, *flags, "-c", code], fds)
 
     def let_go(self) -> None:
         """In a child: descriptors of the parent's workers are not its own."""
@@ -506,11 +518,12 @@ class Processes:
             self._restart(worker, [])
             return
         if self._answer is None or self._deaths >= _DEATHS or (held is not None and held.task.stream is not None):
-            for ticket in worker.tickets:
+            alone = held is not None and held.task.stream is None and self._deaths < _DEATHS
+            for ticket in [held] if alone else worker.tickets:      # others have nothing to do with it
                 ticket.result = error
                 ticket.slot = None
             idle = not worker.tickets
-            self._restart(worker, [])
+            self._restart(worker, worker.tickets)
             if idle:
                 raise error
             return
@@ -542,6 +555,7 @@ class Processes:
 
     def _restart(self, worker: _Process, tickets: list[Ticket]) -> None:
         fresh = self._workers[worker.number] = self._start(worker.number)
+        self._born.clear()
         if self._method == "spawn":
             self._hand_over(fresh.sock)
         worker.tickets = []
@@ -571,10 +585,35 @@ class Processes:
     # ---- end -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
+        """End the workers.  A signal's handler that raises cuts only the wait short: a thread goes on."""
         if self._pid != os.getpid():
             self.let_go()                       # a child: the workers are its parent's
             return
-        workers, self._workers = [w for w in self._workers if w.fd >= 0], []    # else it could not be started again
+        if threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(RuntimeError):     # the interpreter ends: no thread starts any more
+                thread = threading.Thread(target=self._close, name="stoker-close")
+                thread.start()
+                thread.join()
+                return
+        self._close()
+
+    def _close(self) -> None:
+        with self._closing:
+            workers = [w for w in self._workers if w.fd >= 0]       # else it could not be started again
+            self._end(workers)
+            for pid in set(self._born) - {w.pid for w in (*workers, self._server) if w is not None}:
+                os.kill(pid, signal.SIGKILL)    # its start was interrupted
+                os.waitpid(pid, 0)
+            self._workers, self._born = [], []
+            if self._server is not None:
+                server, self._server = self._server, None
+                server.sock.close()
+                server.status()
+                server.close()
+            self._drop_parcel()
+            self._by_fd = {}
+
+    def _end(self, workers: list[_Process]) -> None:
         for worker in workers:
             self._tell(worker, _worker.QUIT)
         until = time.monotonic() + 5            # a sample may take long: then it is not waited for
@@ -595,13 +634,10 @@ class Processes:
             worker.status()
             worker.close()
             worker.tickets = []
-        if self._server is not None:
-            server, self._server = self._server, None
-            server.sock.close()
-            server.status()
-            server.close()
-        self._drop_parcel()
-        self._by_fd = {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_workers", None) and not sys.is_finalizing():
+            self.close()
 
 
 def method_for(wanted: str | None, threads: bool) -> str:

@@ -15,6 +15,7 @@ from . import _collate, _stoker
 from ._seeds import Seeder
 
 IDLE = 2**64 - 1                                # in a worker's line of the control slot: no sample is being made
+_COLLATE = 0x636f6c6c617465                     # makes the seeds of batches other than those of samples
 
 
 class Recipe(NamedTuple):
@@ -25,7 +26,7 @@ class Recipe(NamedTuple):
     own: bool               # `collate` is the user's: it gets the samples and knows no slot
     single: bool            # no batches: the sample itself, converted
     seed: int
-    pure: bool              # nothing is drawn: no seeds needed
+    pure: bool              # nothing is drawn, or samples are not to be seeded
     workers: int
     start: Callable[[int], None] | None = None  # worker_init_fn
     epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
@@ -65,6 +66,12 @@ def bad(index: Any, error: BaseException) -> Bad:
     return Bad(index, type(error), str(error), trace, error)
 
 
+def timer(recipe: Recipe) -> Callable[..., Any]:
+    """What calls the functions that make a batch: of a data set that is watched (watching.py) it notes how long they take."""
+    watched = getattr(type(recipe.dataset), "stoker_fill", None)
+    return (lambda fn, *args: fn(*args)) if watched is None else recipe.dataset.stoker_fill
+
+
 class Several:
     """Map-style data sets one after the other."""
 
@@ -87,7 +94,7 @@ class Made(NamedTuple):
     invalid: tuple[int, ...]                    # rows whose sample stands in for another
     indices: Any                                # that the rows have now; None: those of the task
     lengths: Any = None
-    state: Any = None                           # of an iterable: (its state, whether the worker's number was asked for)
+    state: Any = None                           # of an iterable: (its state, the worker's number was asked for, samples read, over)
     rows: int = 0
 
 
@@ -107,10 +114,10 @@ class Maker:
         many = getattr(recipe.dataset, "__getitems__", None)
         self._many = many if callable(many) else None
         self.note: Callable[[int], None] = lambda row: None
-        self._stream: Iterator[Any] | None = None
-        self._source: Any = None
+        self.stream: Any = None                 # of an iterable: _streams.Stream
+        self.broken = 0                         # the life in which a batch failed
+        self.initial: Any = None                # (epoch, state of the data set when that was begun)
         self._epoch: int | None = None
-        self._draws = False                     # samples use random, NumPy's or torch's generator
 
     def make(self, task: Task, slot: _stoker.Slot, ask: Ask | None) -> tuple[Any, int]:
         """(Made or End, the end of what the slot has now)."""
@@ -129,7 +136,7 @@ class Maker:
             return Made(self.recipe.collate(sample), (0,) * swapped, [index], rows=1), place.end
         samples, swapped, indices = self._samples(task, place, addresses, ask)
         self.note(IDLE)
-        batch = self.collated(samples, place)
+        batch = self.collated(samples, place, task.epoch, task.positions)
         rows = len(task.indices) if self.recipe.own else len(samples)
         return Made(batch, swapped, indices, getattr(self.recipe.collate, "lengths", None), rows=rows), place.end
 
@@ -147,23 +154,26 @@ class Maker:
             raise ValueError(f"__getitems__ returned {len(samples)} samples for {n} indices: it returns one for each")
         return samples
 
-    def collated(self, samples: list[Any], place: _collate.Place) -> Any:
+    def collated(self, samples: list[Any], place: _collate.Place, epoch: int, positions: Any) -> Any:
+        """A function of the user's own is seeded too: by the position of the batch's first row."""
         try:
-            return self.recipe.collate(samples) if self.recipe.own else self.recipe.collate(samples, place)
+            if not self.recipe.own:
+                return self.recipe.collate(samples, place)
+            if self.recipe.epochs:              # of stoker.Loader
+                self.seeder.seed(_stoker.addresses(self.recipe.seed ^ _COLLATE, epoch, positions[:8])[0])
+            return self.recipe.collate(samples)
         except StopIteration as e:
             raise not_the_end(e) from e
 
     def _samples(self, task: Task, place: _collate.Place, addresses: list[int] | None,
                  ask: Ask | None) -> tuple[Any, tuple[int, ...], Any]:
-        if self._many is not None and not task.replaced:
+        """Draws inside of one __getitems__() can't be told apart, so it is for data sets that are not seeded."""
+        if self._many is not None and (addresses is None or not self.recipe.epochs) and not task.replaced:
             self.note(0)
             if addresses is not None:
-                self.seeder.arm(addresses[0])
+                self.seeder.seed(addresses[0])
             try:
-                samples = self._given(self._many(list(task.indices)), len(task.indices))
-                if addresses is None or not self.seeder.used() or not hasattr(self.recipe.dataset, "__getitem__"):
-                    return samples, (), None
-                self._many, self._draws = None, True    # each sample has a seed of its own: one by one from now on
+                return self._given(self._many(list(task.indices)), len(task.indices)), (), None
             except Exception as e:
                 if ask is None:
                     raise bad(list(task.indices)[:8], e) from e     # else: one by one, to find which
@@ -180,21 +190,7 @@ class Maker:
         return samples, tuple(swapped), indices
 
     def _plain(self, task: Task, place: _collate.Place, addresses: list[int] | None) -> list[Any]:
-        """Samples one by one.  Until the data set is seen to draw, they have one seed; a batch in which the first draws
-        are not in its first sample is made again."""
-        if addresses is None or self._draws:
-            return self._walk(task, place, addresses)
-        self.seeder.arm(addresses[0])
-        samples = self._walk(task, place, None, addresses)
-        if self._draws or not self.seeder.used():
-            return samples
-        self._draws = True
-        place.clear()
-        return self._walk(task, place, addresses)
-
-    def _walk(self, task: Task, place: _collate.Place, addresses: list[int] | None,
-              later: list[int] | None = None) -> list[Any]:
-        """later: seeds from the second sample on, should the first one draw."""
+        """Samples one by one."""
         dataset, seed, note, own = self.recipe.dataset, self.seeder.seed, self.note, self.recipe.own
         samples: list[Any] = []
         light, index = not own, None
@@ -208,8 +204,6 @@ class Maker:
                     sample = place.lighter(sample)
                     light = place.has_rows()
                 samples.append(sample)
-                if row == 0 and later is not None and self.seeder.used():
-                    self._draws, addresses = True, later
         except Exception as e:
             raise bad(index, e) from e
         return samples

@@ -110,6 +110,7 @@ class _Server:
         self._coming: deque[tuple[int, int]] = deque()
         self._slots: dict[int, Any] = {}
         self.broken: _make.Bad | None = None    # worker_init_fn failed: that is what every batch says
+        self._timed = _make.timer(maker.recipe)
         maker.note = self._note
 
     def _note(self, row: int) -> None:
@@ -129,7 +130,7 @@ class _Server:
             if slot is None or slot.hear()[0] != serial << 3 | _wire.TASK:
                 continue                        # told twice: a signal came between
             self._now[self._line + 1] = number
-            self._fill(slot, serial << 3)
+            self._timed(self._fill, slot, serial << 3)
             self._note(_make.IDLE)
             flush()
             self._link.sock.send(b".")

@@ -21,8 +21,8 @@ class Diagnosis:
     """One sentence, and what it rests on.
 
     cause: "storage", "network", "decode", "augmentation", "python", "collate", "copy", "workers", "ring", "memory", "start",
-    "neighbour", "rank", "consumer", "model" or "none"; gain: the rate becomes so many times what it is when the cause is
-    removed; function: of call(), in which most of the time of Python went, or None; share: of the wall time that the loop waited; ceiling: steps per second of a loop that never waits; remedy:
+    "neighbour", "rank", "lock", "consumer", "model" or "none"; gain: the rate becomes at most so many times what it is when the
+    cause is removed, and at least gain_low; function: of call(), in which most of the time of Python went, or None; share: of the wall time that the loop waited; ceiling: steps per second of a loop that never waits; remedy:
     a command or a line of Python; checks: (name, value, unit, rule, good).
     """
 
@@ -30,6 +30,7 @@ class Diagnosis:
         self.cause: str = found["cause"]
         self.function = function
         self.gain: float = found["gain"]
+        self.gain_low: float = found["gain_low"]
         self.share: float = found["share"]
         self.ceiling: float = found["ceiling"]
         self.rank: int = found["rank"]

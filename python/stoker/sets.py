@@ -8,6 +8,7 @@ data set itself, in worker processes or threads (_crew.py), and come through a r
 from __future__ import annotations
 
 import array
+import contextlib
 import inspect
 import itertools
 import os
@@ -18,8 +19,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _agree, _collate, _crew, _make, _options, _ranks, _sampling, _staging, _state, _stoker, _streams, mixing
-from ._arrays import from_bytes, prepare, torch_or_none
+from . import _agree, _collate, _crew, _log, _make, _options, _ranks, _sampling, _staging, _state, _stoker, _streams, mixing
+from ._arrays import _imported, from_bytes, prepare, torch_or_none
 from .batch import Batch
 from .dataset import Dataset
 from .errors import Batched, ClosedError, invalid, shown, unsupported
@@ -81,10 +82,29 @@ def is_map(dataset: Any) -> bool:
 
 
 def is_pure(dataset: Any) -> bool:
-    """Data sets that draw nothing: their samples need no seed."""
+    """Data sets that certainly draw nothing: their samples need no seed, and __getitems__() is called for whole batches."""
     data = sys.modules.get("torch.utils.data")
+    if getattr(dataset, "stoker_draws", True) is False:
+        return True
+    if data is not None and type(dataset) in (data.Subset, data.ConcatDataset):
+        return all(is_pure(d) for d in ([dataset.dataset] if type(dataset) is data.Subset else dataset.datasets))
     return type(dataset) in (list, tuple) or type(dataset).__module__ == "stoker.shared_list" \
-        or data is not None and type(dataset) is data.TensorDataset
+        or data is not None and type(dataset) is data.TensorDataset or _is_plain_table(dataset)
+
+
+_FORMATS = (None, "arrow", "jax", "numpy", "pandas", "polars", "tensorflow", "torch")
+
+
+def _is_plain_table(dataset: Any) -> bool:
+    """Of Hugging Face, with no code of the user's: neither a transform nor a type of column."""
+    if (type(dataset).__module__, type(dataset).__name__) != ("datasets.arrow_dataset", "Dataset"):
+        return False
+
+    def known(feature: Any) -> bool:
+        below = feature.values() if isinstance(feature, dict) else feature if isinstance(feature, list) else ()
+        return (type(feature) in (dict, list) or type(feature).__module__.startswith("datasets.")) and all(map(known, below))
+
+    return dataset.format["type"] in _FORMATS and known(dataset.features)
 
 
 class _Counted:
@@ -111,14 +131,9 @@ class _Epoch(_stoker.Giver):
 
     def __init__(self, loader: SetLoader, epoch: int, position: int, names: tuple[str, ...] | None) -> None:
         self._loader, self._epoch, self._from, self._names = loader, epoch, position, names
-        self._failed = 0                        # steps that raised
         self._over = False
         self._ready: dict[int, tuple[Any]] = {}     # step -> its batch, until it is handed out
         self._lock = threading.RLock()          # threads take turns
-
-    @property
-    def done(self) -> int:
-        return self.given + self._failed
 
     @profiled
     def _make(self) -> tuple[Any, Any, tuple[int, None]]:
@@ -127,7 +142,7 @@ class _Epoch(_stoker.Giver):
 
     def _made(self) -> tuple[Any, Any, tuple[int, None]]:
         """Of two threads that are given one batch, one takes it, and the other one comes again."""
-        loader, step = self._loader, self.done
+        loader, step = self._loader, self.given
         loader._check_open()
         if loader._running is not self:
             if self._over:
@@ -141,9 +156,6 @@ class _Epoch(_stoker.Giver):
             except StopIteration:
                 self._over = True
                 loader._ended(self)
-                raise
-            except Exception:
-                self._failed += loader._step_failed()   # not what a signal's handler raised
                 raise
         return self._ready[step][0], self._ready.pop, (step, None)
 
@@ -198,6 +210,8 @@ class SetLoader(Loader):
         self._take(data, o)
         _open_loaders.add(self)
         prepare()
+        with contextlib.suppress(ImportError):
+            _imported("numpy.random")           # one that the data set imports is not seeded in its first sample
 
     # ---- options -------------------------------------------------------------------------------------
 
@@ -235,8 +249,11 @@ class SetLoader(Loader):
             invalid("a mixture has data sets with __len__ and __getitem__: one of these is iterable only")
         own = callable(o["collate"])
         collate = o["collate"] if own else collation(o["collate"])
-        self._recipe = _make.Recipe(one, collate, own, False, self._options["seed"], all(is_pure(d) for d in sets),
-                                    max(self._workers, 1), epochs=True)
+        pure = all(is_pure(d) for d in sets)
+        self._recipe = _make.Recipe(one, collate, own, False, self._options["seed"], pure, max(self._workers, 1), epochs=True)
+        if self._map and not pure and callable(getattr(one, "__getitems__", None)):
+            _log.emit(2, f"{type(one).__name__} has __getitems__(), and may draw random numbers in it: it is read sample by sample, "
+                         f"each with its own seed; `stoker_draws = False` in the class says that it draws none, and reads whole batches")
 
     def _order_of(self, data: Any, sets: list[Any], o: dict[str, Any]) -> None:
         if not self._map:
@@ -248,7 +265,7 @@ class SetLoader(Loader):
             world = self._options["world_size"]
             rows = self._options["batch_size"] or self._options["global_batch_size"] // world
             self._stream = _streams.Reader(_streams.Shape(rows, self._options["rank"], world, self._options["drop_last"]),
-                                           max(self._workers, 1))
+                                           1 if self._type == "thread" else max(self._workers, 1))
             return
         counts = [_Counted(_length(d)) for d in sets]
         if isinstance(o["select"], (list, tuple)) and any(isinstance(v, str) for v in o["select"]):
@@ -326,7 +343,7 @@ class SetLoader(Loader):
         if self._next is not None:
             return self._next
         epoch, position = self._where()
-        if self._running is not None and self._running.done and self._running._epoch == epoch:
+        if self._running is not None and self._running.given and self._running._epoch == epoch:
             return epoch + 1, 0                 # left by break: the next loop is the next epoch
         return epoch, position
 
@@ -337,16 +354,11 @@ class SetLoader(Loader):
         if run is None:
             return self._at
         if self._sampler is None:
-            return run._epoch, self._stream.position
-        steps = run.done
+            return run._epoch, sum(self._stream.place(run.given)["read"])
+        steps = run.given
         if steps >= self._sampler.steps(run._from):
             return run._epoch + 1, 0
         return run._epoch, min(run._from + steps * self._global, self._samples)
-
-    def _step_failed(self) -> bool:
-        if self._sampler is None:
-            return self._stream.failed()
-        return bool(self._queue) and self._queue[0][3].failed
 
     def _ended(self, run: _Epoch) -> None:
         self._at = run._epoch + 1, 0
@@ -357,11 +369,14 @@ class SetLoader(Loader):
         """The batch of a step, written down first."""
         crew = self._workers_now()
         if self._sampler is None:
-            return self._streamed(crew)
+            return self._streamed(crew, step)
         if step >= self._sampler.steps(run._from):
             raise StopIteration
         while self._queue and self._queue[0][:3] != (run._epoch, run._from, step):
             self._queue.popleft()
+        if self._queue and self._queue[0][3].failed:
+            self._bad_of[run._epoch] = self._bad_of.get(run._epoch, 0) - len(self._queue[0][3].bad)
+            self._queue[0] = (*self._queue[0][:3], *self._sent(crew, *self._queue[0][:3]))   # the same batch again
         self._fill(run, step)
         ticket, info = self._queue[0][3:]
         made = self._timed(crew, ticket)
@@ -399,8 +414,8 @@ class SetLoader(Loader):
             if ticket.sent is None:
                 ticket.sent = self._mover.send(made.batch)
 
-    def _streamed(self, crew: Any) -> Any:
-        made = self._moved(self._stream.next(crew, self._timed))
+    def _streamed(self, crew: Any, step: int) -> Any:
+        made = self._moved(self._stream.next(crew, self._timed, step))
         self._count(made)
         valid = bytearray(b"\1" * made.rows)
         for row in made.invalid:
@@ -536,7 +551,8 @@ class SetLoader(Loader):
         state = {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
                  **self._identity, "order": order, "local": {"skipped": len(self._skipped)}}
         if self._sampler is None:
-            state["stream"] = self._stream.saved(self._next is None and self._running is not None)
+            run = self._running if self._next is None else None
+            state["stream"] = _streams._copied(self._stream.ready if run is None else self._stream.place(run.given))
         return state
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -548,7 +564,7 @@ class SetLoader(Loader):
         place = _state.read(plain, mine, self._positions, strict)
         generation = _state.generation(plain)
         if self._sampler is None:
-            self._stream.load(stream, place[1])
+            self._stream.load(stream, place[1], place[1])
         elif self._changes and mine["order"] != self._identity["order"]:
             changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
             self._sampler.set_mix(tuple(mixing.from_there(changes, place[0] * self._samples + place[1], strict)))
@@ -643,12 +659,12 @@ class SetLoader(Loader):
         self._closed = True
         self._running = None
         self._queue = deque()
-        crew, self._crew = self._crew, None
-        mover, self._mover = self._mover, None
-        if mover is not None:
-            mover.close()
-        if crew is not None:
-            crew.close()
+        if self._mover is not None:
+            self._mover.close()
+            self._mover = None
+        if self._crew is not None:
+            self._crew.close()                  # may be interrupted: then the next call goes on
+            self._crew = None
 
     def __del__(self) -> None:
         if self._crew is not None and not sys.is_finalizing():

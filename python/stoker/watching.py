@@ -27,7 +27,7 @@ from . import _stoker, seeing
 from .errors import Whole
 
 LOOK_S = 0.004
-KINDS = ("storage", "network", "decode", "augmentation", "python")
+KINDS = ("storage", "network", "decode", "augmentation", "python", "lock")
 _FETCH, _FETCH_CPU, _COLLATE, _BEGAN, _DELAY, _CPU, _PID, _COUNTS = 0, 1, 2, 3, 4, 5, 6, 8
 _ROW = 16                                       # doubles of a worker
 _MODULES = {"decode": ("PIL", "cv2", "torchvision.io", "turbojpeg", "simplejpeg", "imageio", "av", "decord", "soundfile",
@@ -38,6 +38,8 @@ _MODULES = {"decode": ("PIL", "cv2", "torchvision.io", "turbojpeg", "simplejpeg"
 # Numbers of system calls that wait: reads of any descriptor, and those of sockets alone.
 _CALLS = {"x86_64": ({0, 17, 19, 295, 257, 2, 4, 5, 6, 262, 217}, {45, 47, 42, 44, 7, 271, 23, 270, 232, 281}),
           "aarch64": ({63, 67, 65, 69, 56, 79, 80, 61}, {207, 212, 203, 206, 73, 72, 22})}
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_LOCKS = {"x86_64": {72, 73}, "aarch64": {25, 32}}      # fcntl, flock
 
 
 class Board:
@@ -89,6 +91,10 @@ def _by_call(tid: int) -> str | None:
         number = int(call[0])
         if number in sockets:
             return "network"
+        if number == _FUTEX.get(platform.machine()):    # the GIL is waited for with a time limit, locks without
+            return "lock" if int(call[4], 16) == 0 else None
+        if number in _LOCKS.get(platform.machine(), ()):
+            return "lock"
         if number in files:
             target = os.readlink(f"/proc/self/fd/{int(call[1], 16)}")
             return "network" if target.startswith("socket:") else "storage"
@@ -139,7 +145,10 @@ class Meter:
         while True:
             time.sleep(LOOK_S)
             if self.busy:
-                kind = _by_call(self.tid) or _by_code(sys._current_frames().get(self.ident), self.codes)
+                kind = _by_call(self.tid)
+                if kind in (None, "lock"):      # in a decoder it is one for threads of its own
+                    code = _by_code(sys._current_frames().get(self.ident), self.codes)
+                    kind = kind if kind and code == "python" else code
                 if self.busy:
                     self.values[self.at + _COUNTS + KINDS.index(kind)] += 1
 
@@ -163,6 +172,16 @@ class Meter:
             self.values[self.at + _FETCH] += now - start
             self.values[self.at + _FETCH_CPU] += time.thread_time() - cpu
             self.note(now)
+
+    def fill(self, fn: Any, *args: Any) -> Any:
+        """All of a batch: what is not fetching is putting it together and handing it over."""
+        at = self.at
+        before, start = self.values[at + _FETCH] + self.values[at + _COLLATE], time.perf_counter()
+        try:
+            return fn(*args)
+        finally:
+            known = self.values[at + _FETCH] + self.values[at + _COLLATE] - before
+            self.values[at + _COLLATE] += max(time.perf_counter() - start - known, 0.0)
 
     def collate(self, fn: Any, *args: Any) -> Any:
         start = time.perf_counter()
@@ -217,6 +236,9 @@ class WatchedDataset:
 
     def _meter(self) -> Meter:
         return _meter(self.__dict__["_board"], _codes(self.__dict__["_real"]))
+
+    def stoker_fill(self, fn: Any, *args: Any) -> Any:
+        return self._meter().fill(fn, *args)
 
     def __getitem__(self, i: Any) -> Any:
         return self._meter().fetch(self.__dict__["_real"].__getitem__, i)

@@ -169,3 +169,20 @@ def test_arrays_in_a_stream(data):
     with stoker.Loader(made, batch_size=4, num_workers=1) as loader:
         batch = next(iter(loader))
         assert as_numpy(batch["values"]).dtype == np.float32 and as_numpy(batch["values"]).shape == (4, 2)
+
+
+def test_what_draws_is_read_sample_by_sample():
+    """Without a transform they are read in whole batches; with one, sample by sample."""
+    table = datasets.Dataset.from_dict({"x": list(range(12))})
+    assert stoker.sets.is_pure(table) and stoker.sets.is_pure(table.with_format("numpy"))
+
+    def transform(batch):
+        return {"x": batch["x"], "r": [random.random() for _ in batch["x"]]}
+
+    mapped = table.with_transform(transform)
+    assert not stoker.sets.is_pure(mapped)
+    found = []
+    for size, workers in ((1, 0), (4, 0), (5, 2)):
+        with stoker.Loader(mapped, batch_size=size, shuffle=True, num_workers=workers, worker_type="fork") as loader:
+            found.append({x: r for b in loader for x, r in zip(b["x"].tolist(), b["r"].tolist(), strict=True)})
+    assert found[0] == found[1] == found[2] and len(set(found[0].values())) == 12

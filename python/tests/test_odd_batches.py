@@ -93,6 +93,8 @@ def test_what_torch_refuses_is_refused_in_its_words(value, kind, words):
 
 
 class Batched(Made):
+    stoker_draws = False
+
     def __getitems__(self, indices):
         return {"i": torch.tensor(indices), "name": [str(i) for i in indices]}
 
@@ -112,6 +114,8 @@ def test_getitems_that_gives_a_batch(workers):
 
 def test_getitems_that_gives_fewer_is_named():
     class Fewer(Made):
+        stoker_draws = False
+
         def __getitems__(self, indices):
             return [i for i in indices if i % 2]
 

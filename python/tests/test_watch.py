@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stoker.watch(), stoker.sweep() and stoker doctor -- on PyTorch's DataLoader and on plain iterables."""
 
+import multiprocessing
 import os
 import pickle
 import random
@@ -88,6 +89,50 @@ def test_our_loaders_of_python_data_sets(make):
     assert sum(row[0] for row in f.rows()) >= 0.4, f.rows()
     assert watched.diagnose().cause != "network"
     loader.close() if hasattr(loader, "close") else None
+
+
+def slow_collate(samples):
+    time.sleep(0.04)
+    return torch.stack(samples)
+
+
+class Locked(Numbers):
+    """Workers take turns: what one reads, no other can."""
+
+    def __init__(self):
+        super().__init__(24)
+        self.lock = multiprocessing.get_context("fork").Lock()
+
+    def __getitem__(self, i):
+        with self.lock:
+            time.sleep(0.02)
+        return torch.tensor(i)
+
+
+OURS = {"torch": DataLoader, "DataLoader": stoker.DataLoader,
+        "Loader": lambda data, collate_fn=None, **o: stoker.Loader(data, worker_type="fork", **o, **({"collate": collate_fn} if collate_fn else {}))}
+
+
+def blamed(watched):
+    """The cause; on a busy machine workers wait for cores as well, which is not what is asked here."""
+    for _ in watched:
+        time.sleep(0.002)
+    return stoker.seeing.diagnose([{"others_s": 0.0}], [{**watched._figures.sight(), "delay_s": 0.0, "start_s": 0.0, "cores": 2.0}],
+                                  foreign=True)
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_slow_collate_function_is_named(kind):
+    """Time of a worker that was not counted looked as if it rested: then too few batches are made ahead."""
+    found = blamed(stoker.watch(OURS[kind](Numbers(), collate_fn=slow_collate, batch_size=4, num_workers=2)))
+    assert found.cause == "collate", found.sentence
+    assert 1 <= found.gain_low <= found.gain and f"{found.gain:.2f}x" in found.sentence
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_lock_that_workers_share_is_named(kind):
+    found = blamed(stoker.watch(OURS[kind](Locked(), batch_size=4, num_workers=4)))
+    assert found.cause == "lock" and "waiting for a lock" in found.sentence, found.sentence
 
 
 def test_errors_pass_through():

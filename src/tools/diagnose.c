@@ -5,8 +5,10 @@
  * Operational analysis: in the time T the consumer computed for C and waited for the rest; N
  * workers were busy for B in all, so loading took B / N of wall time where it is spread over them.
  * A loop whose loading overlaps takes the longer of both, one that loads in its own thread takes
- * their sum.  Removing a cause changes one term, and the quotient is its gain.  Waiting below 5 %
- * of the time is never blamed on the loader. */
+ * their sum.  Removing a cause changes one term, and the quotient is its gain at most.  A remedy
+ * seldom removes all of it, and loading overlaps less where batches take turns to be slow: the
+ * least that is gained is said too.  Waiting below 5 % of the time is never blamed on the
+ * loader. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,7 @@ static const struct {
     [STK_CAUSE_MEMORY] = { "memory", "bound by the memory limit", "waiting for memory" },
     [STK_CAUSE_NEIGHBOUR] = { "neighbour", "slowed by other processes on these cores", "" },
     [STK_CAUSE_RANK] = { "rank", "bound by one rank", "" },
+    [STK_CAUSE_LOCK] = { "lock", "bound by a lock", "waiting for a lock that others hold" },
 };
 
 const char *stk_cause_name(stk_cause c)
@@ -117,24 +120,48 @@ void stk_seen_between(const stk_sight *from, const stk_sight *to, stk_seen *out)
 
 /* ---- gains: how long the same steps would take without the cause ---- */
 
-static double gain_of(const stk_seen *s, double loading)
-{
-    double rest = s->serial ? s->compute + loading : at_least(s->compute, loading);
+typedef struct range {
+    double high, low;
+} range;
 
-    return at_least(share(s->steady, at_least(rest, s->steady * 0.01)), 1);
+/* The steps take `rest` at best, `most` at worst. */
+static range gain_between(const stk_seen *s, double rest, double most)
+{
+    double high = at_least(share(s->steady, at_least(rest, s->steady * 0.01)), 1);
+    double low = at_least(share(s->steady, at_least(most, s->steady * 0.01)), 1);
+
+    return (range){ high, low < high ? low : high };
 }
 
-static double without(const stk_seen *s, stk_cause c)
+/* Of what loading takes then.  At worst half of the cause stays, or what is left does not
+ * overlap. */
+static range gain_of(const stk_seen *s, double loading)
+{
+    double sum = s->compute + loading, half = (at_least(s->loading, loading) + loading) / 2;
+
+    if (s->serial)
+        return gain_between(s, sum, s->compute + half);
+    return gain_between(s, at_least(s->compute, loading), at_least(sum, half));
+}
+
+static range without(const stk_seen *s, stk_cause c)
 {
     return gain_of(s, at_least(s->busy - s->d.busy_s[c], 0) / s->n);
 }
 
 /* As many workers as there are cores for; loading overlaps then. */
-static double with_workers(const stk_seen *s)
+static range with_workers(const stk_seen *s)
 {
     double n = at_least(s->d.cores, s->n), loading = s->busy / n;
 
-    return at_least(share(s->steady, at_least(at_least(s->compute, loading), s->steady * 0.01)), 1);
+    return gain_between(s, at_least(s->compute, loading), s->compute + loading);
+}
+
+static void blame(stk_diagnosis *out, stk_cause cause, range gain)
+{
+    out->cause = cause;
+    out->gain = gain.high;
+    out->gain_low = gain.low;
 }
 
 /* ---- the cause ---- */
@@ -151,14 +178,11 @@ static int not_the_loader(const stk_seen *s, stk_diagnosis *out)
 
     if (share(s->wait, s->steady) >= (at_rest(s) ? 2 : 1) * WAIT_SHARE)
         return 0;
-    out->cause = STK_CAUSE_MODEL;
-    out->gain = at_least(share(s->steady, s->compute), 1);
-    if (code > CODE_SHARE * s->compute && !(s->d.sm_share > 0.5)) {
-        out->cause = STK_CAUSE_CONSUMER;
-        out->gain = at_least(
-            share(s->steady, at_least(at_least(s->compute - code, s->loading), s->steady * 0.01)),
-            1);
-    }
+    blame(out, STK_CAUSE_MODEL, gain_between(s, s->compute, s->compute));
+    if (code > CODE_SHARE * s->compute && !(s->d.sm_share > 0.5))
+        blame(out, STK_CAUSE_CONSUMER,
+              gain_between(s, at_least(s->compute - code, s->loading),
+                           at_least(s->compute - code, 0) + s->loading));
     return 1;
 }
 
@@ -169,10 +193,11 @@ static int from_outside(const stk_seen *s, stk_diagnosis *out)
     if (d->delay_s < DELAY_SHARE * (s->busy + d->idle_s) ||
         (d->others_s >= 0 && d->others_s < OTHERS_SHARE * d->cores * d->at_s))
         return 0;
-    out->cause = d->workers > d->cores && d->others_s < OTHERS_SHARE * d->cores * d->at_s
-                     ? STK_CAUSE_WORKERS
-                     : STK_CAUSE_NEIGHBOUR;
-    out->gain = gain_of(s, at_least(s->busy - d->delay_s, 0) / s->n);
+    blame(out,
+          d->workers > d->cores && d->others_s < OTHERS_SHARE * d->cores * d->at_s
+              ? STK_CAUSE_WORKERS
+              : STK_CAUSE_NEIGHBOUR,
+          gain_of(s, at_least(s->busy - d->delay_s, 0) / s->n));
     return 1;
 }
 
@@ -192,33 +217,33 @@ static int not_let_ahead(const stk_seen *s, stk_diagnosis *out)
 {
     const stk_sight *d = &s->d;
 
-    if (!at_rest(s) || gain_of(s, s->loading) < ENOUGH * without(s, worst_stage(s)))
+    if (!at_rest(s) || gain_of(s, s->loading).high < ENOUGH * without(s, worst_stage(s)).high)
         return 0;
-    out->cause = d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
-                 : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10
-                     ? STK_CAUSE_MEMORY
-                     : STK_CAUSE_RING;
-    out->gain = gain_of(s, s->loading);
+    blame(out,
+          d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
+          : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10
+              ? STK_CAUSE_MEMORY
+              : STK_CAUSE_RING,
+          gain_of(s, s->loading));
     return 1;
 }
 
-static int waits_for_reads(stk_cause c)
+/* More workers would wait as well. */
+static int is_waiting(stk_cause c)
 {
-    return c == STK_CAUSE_STORAGE || c == STK_CAUSE_NETWORK || c == STK_CAUSE_MEMORY;
+    return c == STK_CAUSE_STORAGE || c == STK_CAUSE_NETWORK || c == STK_CAUSE_MEMORY ||
+           c == STK_CAUSE_LOCK;
 }
 
 static void by_stage(const stk_seen *s, stk_diagnosis *out)
 {
     stk_cause most = worst_stage(s);
-    double more = with_workers(s);
+    range more = with_workers(s);
 
-    out->cause = s->d.busy_s[most] > 0 ? most : STK_CAUSE_NONE;
-    out->gain = without(s, most);
-    if (s->d.workers < s->d.cores && !waits_for_reads(most) && more > 1.05 &&
-        more >= ENOUGH * out->gain) {
-        out->cause = STK_CAUSE_WORKERS;
-        out->gain = more;
-    }
+    blame(out, s->d.busy_s[most] > 0 ? most : STK_CAUSE_NONE, without(s, most));
+    if (s->d.workers < s->d.cores && !is_waiting(most) && more.high > 1.05 &&
+        more.high >= ENOUGH * out->gain)
+        blame(out, STK_CAUSE_WORKERS, more);
 }
 
 static void find_cause(const stk_seen *s, stk_diagnosis *out)
@@ -227,14 +252,14 @@ static void find_cause(const stk_seen *s, stk_diagnosis *out)
 
     out->share = share(d->wait_s, d->at_s);
     out->ceiling = share(d->steps, s->compute);
-    out->gain = 1;
+    out->gain = out->gain_low = 1;
     if (d->steps < 1 && d->wait_s < LONG_START) {
         out->cause = STK_CAUSE_NONE;
         return;
     }
     if (d->start_s > START_SHARE * d->at_s && d->start_s > s->wait) {
-        out->cause = STK_CAUSE_START;
-        out->gain = share(d->at_s, s->steady);
+        blame(out, STK_CAUSE_START,
+              (range){ share(d->at_s, s->steady), share(d->at_s, s->steady) });
         return;
     }
     if (!not_the_loader(s, out) && !from_outside(s, out) && !not_let_ahead(s, out))

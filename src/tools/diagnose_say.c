@@ -111,6 +111,9 @@ static void remedy(const speech *p)
         else
             REMEDY(p, "a chain in place of Python code: stoker.Loader(DATA, fields={...})");
         break;
+    case STK_CAUSE_LOCK:
+        REMEDY(p, "files and connections of each worker's own, and work outside of the lock");
+        break;
     case STK_CAUSE_COLLATE: REMEDY(p, "a smaller dtype (to(f16)), or a cheaper collate_fn"); break;
     case STK_CAUSE_COPY: REMEDY(p, "a smaller dtype (to(f16), to(u8)), or decode=\"gpu\""); break;
     case STK_CAUSE_WORKERS: for_workers(p); break;
@@ -188,17 +191,21 @@ void stk_diagnosis_say(const stk_seen *s, const char *bound, const char *doing,
 {
     speech p = { s, opt && opt->data ? opt->data : "DATA", opt && opt->foreign == STK_YES,
                  stk_diagnose_function(opt), out };
-    char seen[240], then[300];
+    char seen[240], then[300], gain[48];
 
     remedy(&p);
     stk_secrets_hide(out->remedy);
+    if (out->gain_low < 0.95 * out->gain)
+        snprintf(gain, sizeof gain, "%.2fx to %.2fx", out->gain_low, out->gain);
+    else
+        snprintf(gain, sizeof gain, "%.2fx", out->gain);
     facts(&p, doing, seen, sizeof seen);
     if (out->cause == STK_CAUSE_NONE)
         then[0] = 0;
     else if (out->cause == STK_CAUSE_MODEL)
-        snprintf(then, sizeof then, " A faster loader would give %.2fx; what helps: %s.", out->gain,
+        snprintf(then, sizeof then, " A faster loader would give %s; what helps: %s.", gain,
                  out->remedy);
     else
-        snprintf(then, sizeof then, " Without that: %.2fx. Try: %s.", out->gain, out->remedy);
+        snprintf(then, sizeof then, " Without that: %s. Try: %s.", gain, out->remedy);
     snprintf(out->sentence, sizeof out->sentence, "%s: %s.%s", bound, seen, then);
 }

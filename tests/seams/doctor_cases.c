@@ -450,7 +450,7 @@ static double run(const fault *f, stk_diagnosis *out)
 /* ---- counting ---- */
 
 typedef struct tally {
-    unsigned n, right, blamed, n_gains;
+    unsigned n, right, blamed, n_gains, held;
     double error[1024];
 } tally;
 
@@ -481,7 +481,8 @@ static int one_case(uint64_t seed, int gains, tally *t)
     if (gains && right && f.cause != STK_CAUSE_MODEL) {
         real = took / run(&good, &unused);
         t->error[t->n_gains++ % 1024] = fabs(d.gain / real - 1);
-        printf("    gain %.2f, really %.2f: %.0f %% off\n", d.gain, real,
+        t->held += real > 0.9 * d.gain_low && real < 1.1 * d.gain;
+        printf("    gain %.2f to %.2f, really %.2f: %.0f %% off\n", d.gain_low, d.gain, real,
                100 * fabs(d.gain / real - 1));
     }
     fflush(stdout);
@@ -505,8 +506,8 @@ static int sum_up(tally *t)
         unsigned n = t->n_gains < 1024 ? t->n_gains : 1024;
 
         qsort(t->error, n, sizeof *t->error, by_size);
-        printf("gains: median error %.0f %%, worst %.0f %%, of %u\n", 100 * t->error[n / 2],
-               100 * t->error[n - 1], n);
+        printf("gains: median error %.0f %%, worst %.0f %%, of %u; %u within their range\n",
+               100 * t->error[n / 2], 100 * t->error[n - 1], n, t->held);
     }
     return t->right * 100 >= t->n * 95 && !t->blamed ? 0 : 1;
 }
