@@ -171,7 +171,4 @@ def checked(state: Any, shape: dict[str, Any]) -> dict[str, Any]:
             say = _WORDS.get(name, name + "={}")
             invalid(f"the state is of a loader with {say.format(was)}, and this one has {say.format(now)}: it would lose or repeat "
                     "samples; resume with the same, or begin an epoch (stoker.Loader resumes with others)")
-    made = dict(state)
-    if made.get("_iterator_finished") and made["batches"]:      # Accelerate knows that this was the last batch
-        made.update(batches=0, again=[], turn=-1, workers={}, ended=[], start=made["now"], reset=False, base_seed=None)
-    return made
+    return dict(state)

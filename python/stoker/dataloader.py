@@ -25,12 +25,48 @@ from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, dataloader as theirs, default_collate
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from . import _collate, _crew, _make, _stoker, _torchlike
+from . import _collate, _crew, _make, _stoker, _streams, _torchlike
 from ._places import Draws, Place, checked, shape_of
 from .errors import ClosedError, StokerError, by_handler, invalid, shown
 from .seeing import profiled
 
 _T_co = TypeVar("_T_co", covariant=True)
+
+
+class _Ours(str):
+    """A pin_memory_device that Accelerate carries from a loader of ours to the one that it builds."""
+
+
+class _AskedByAccelerate:
+    """Accelerate builds a loader of torch's own class from the attributes of the one that it prepares.  It asks for
+    `_is_accelerate_prepared` first: from then on the loader bears a mark, and the one that is built from it becomes ours."""
+
+    def __get__(self, loader: Any, kind: Any = None) -> bool:
+        if loader is not None:
+            loader.pin_memory_device = _Ours(loader.pin_memory_device)
+            adapter = sys.modules["accelerate.data_loader"].DataLoaderAdapter if "accelerate.data_loader" in sys.modules else None
+            if adapter is not None and not hasattr(adapter, "_stoker"):
+                _hook(adapter)
+        return False
+
+
+def _hook(adapter: Any) -> None:
+    real = adapter.__init__
+
+    @functools.wraps(real)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        made = self.base_dataloader
+        if not isinstance(getattr(made, "pin_memory_device", None), _Ours):
+            return
+        if type(made) is theirs.DataLoader:
+            object.__setattr__(made, "__class__", DataLoader)
+            self.dl_state_dict = made.state_dict()
+        elif not isinstance(made, DataLoader):
+            _streams.warn_once("accelerate", f"Accelerate has made a {type(made).__name__} of a stoker.DataLoader: batches are the same "
+                                             "and come from its workers, not from Stoker's")
+
+    adapter.__init__, adapter._stoker = __init__, True
 
 
 class DataLoader(theirs.DataLoader[_T_co]):
@@ -42,6 +78,7 @@ class DataLoader(theirs.DataLoader[_T_co]):
 
     _place: Place | None = None                 # of the last loop
     _loaded: dict[str, Any] | None = None
+    _is_accelerate_prepared = _AskedByAccelerate()
 
     def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(dataset, str):

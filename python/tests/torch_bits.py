@@ -190,7 +190,6 @@ def run(make, data, made, seed, stops, context):
             seen.append(plain(batch))
             random.random(), torch.rand(3), np.random.rand(2)      # as a training step does
         del it
-    gc.collect()                                # or workers that are forked later would find torch's iterator
     seen.append((torch.rand(1).item(), random.random(), np.random.rand(), None if generator is None else
                  torch.rand(1, generator=generator).item()))
     return seen
@@ -218,8 +217,10 @@ def compare(number, context="fork", torchs="fork"):
 def main(first, past, share):
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     failed = 0
+    gc.freeze()
     for number in range(first, past):
         context = {0: "spawn", 1: "forkserver"}.get(number % share, "fork")
+        gc.collect()                            # or workers that are forked later would find torch's iterators
         try:
             compare(number, context, context)
         except AssertionError as e:
