@@ -7,6 +7,7 @@ they are now, which the next epochs go on with.
 
 from __future__ import annotations
 
+import array
 import random
 import weakref
 from collections.abc import Mapping
@@ -51,7 +52,8 @@ class Draws:
         if self._stateful:
             made["samplers"] = [s.state_dict() for s in self._stateful]
         if self._foreign:
-            made["random"], made["numpy"] = random.getstate(), _numpy().get_state()
+            kind, words, *rest = _numpy().get_state()
+            made["random"], made["numpy"] = random.getstate(), (kind, words.tobytes(), *rest)
         return made
 
     def set(self, saved: Mapping[str, Any]) -> None:
@@ -62,7 +64,8 @@ class Draws:
         if self._foreign and "random" in saved:
             version, words, gauss = saved["random"]
             random.setstate((version, tuple(words), gauss))
-            _numpy().set_state(saved["numpy"])
+            kind, words, *rest = saved["numpy"]
+            _numpy().set_state((kind, array.array("I", words), *rest))
 
     @staticmethod
     def every() -> Any:
@@ -132,7 +135,7 @@ class Place:
         if self.over or self.start is None:
             persists = shape["persistent_workers"] and self.base_seed is not None
             workers = {w: (0, 0, s) for w, s in self.last.items() if s is not None}
-            return {**made, "batches": 0, "again": [], "turn": -1, "workers": workers, "ended": [], "start": now,
+            return {**made, "batches": 0, "again": [], "turn": -1, "workers": workers, "ended": [], "start": now, "now": None,
                     "reset": persists, "base_seed": self.base_seed if persists else None}
         return {**made, "batches": self.top, "again": sorted(self.missing) if shape["kind"] == "map" else [], "turn": self.turn,
                 "workers": dict(self.workers), "ended": sorted(w for w, over in self.ended.items() if over),
@@ -171,4 +174,8 @@ def checked(state: Any, shape: dict[str, Any]) -> dict[str, Any]:
             say = _WORDS.get(name, name + "={}")
             invalid(f"the state is of a loader with {say.format(was)}, and this one has {say.format(now)}: it would lose or repeat "
                     "samples; resume with the same, or begin an epoch (stoker.Loader resumes with others)")
+    replayed = any(known < attempt for known, attempt, _ in state["workers"].values())
+    if shape["kind"] == "iterable" and state["reset"] and replayed:
+        invalid("the state is of a later epoch of persistent workers, and does not have what they drew before: give the data set "
+                "state_dict() and load_state_dict(), or use persistent_workers=False")
     return dict(state)

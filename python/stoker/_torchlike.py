@@ -17,6 +17,7 @@ from torch.utils.data._utils import worker as theirs
 from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _collate, _make, _stoker, _streams, _worker
+from .errors import by_handler
 
 
 class Job(NamedTuple):
@@ -88,8 +89,9 @@ def skip(fetcher: Any, index: Any, n: int) -> None:
             fetcher.fetch(index)
         except StopIteration:
             break
-        except Exception:
-            continue
+        except Exception as e:
+            if by_handler(e):
+                raise
     fetcher.collate_fn = collate
 
 

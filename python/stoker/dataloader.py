@@ -145,7 +145,7 @@ class _Loop(_stoker.Giver):
         self._ready: dict[int, tuple[Any]] = {}
         self._offer: tuple[Any, ...] | None = None
         self._over = self._stopped = False
-        self._draws = Draws(loader)
+        self._draws, self._generator = Draws(loader), loader.generator
         if state is not None and not state["reset"]:
             self._draws.set(state["start"])
         start = self._draws.get()
@@ -187,18 +187,24 @@ class _Loop(_stoker.Giver):
         """The sampler once more, as the epoch began."""
         now, n = self._draws.get(), max([self._sent, self.place.top, *(step + 1 for step, _ in self._drawn)])
         self._draws.set(self.place.start)
-        fresh = enumerate(self._index_sampler)
-        deque(itertools.islice(fresh, n), maxlen=0)
-        self._draws.set(now)
-        self._numbered = fresh
+        fresh = iter(self._index_sampler)
+        if not self.place.reset:                # as _BaseDataLoaderIter.__init__
+            torch.empty((), dtype=torch.int64).random_(generator=self._generator)
+        if self._num_workers:
+            fresh = iter(self._index_sampler)
+        numbered = enumerate(fresh)
+        deque(itertools.islice(numbered, n), maxlen=0)
+        if n:
+            self._draws.set(now)                # else it has drawn nothing yet
+        self._numbered = numbered
 
     @profiled
     def _make(self) -> tuple[Any, Any, tuple[int, None]]:
         with self._lock:
             self.settle()
             if self._offer is None:
-                self._offer = self._found()
-            step = self._offer[0]
+                self._find()
+            step = self._offer[0]               # type: ignore[index]
             return self._ready[step][0], self._ready.pop, (step, None)
 
     def settle(self) -> None:
@@ -207,14 +213,14 @@ class _Loop(_stoker.Giver):
             self.place.took(*self._offer)
             self._offer = None
 
-    def _found(self) -> tuple[Any, ...]:
-        """The next batch is in _ready, and this is what the place says of it: step, worker, attempt, state."""
+    def _find(self) -> None:
+        """The next batch into _ready, and what the place will say of it into _offer: step, worker, attempt, state."""
         if self._over:
             raise StopIteration
         if self._stopped:
             raise ClosedError("this iterator is over: its loader was closed", "ECLOSED")
         try:
-            found = self._next()
+            self._next()
         except StopIteration:
             self._over = True
             self.place.over = True
@@ -224,7 +230,6 @@ class _Loop(_stoker.Giver):
         if self._dataset_kind == _DatasetKind.Iterable and self._IterableDataset_len_called is not None \
                 and self._num_yielded > self._IterableDataset_len_called:
             self._warn_length()
-        return found
 
     def _warn_length(self) -> None:
         """In torch's words."""
@@ -240,7 +245,7 @@ class _Loop(_stoker.Giver):
         self._ready.clear()
         self._ready[step] = (pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch,)
 
-    def _next(self) -> tuple[Any, ...]:
+    def _next(self) -> None:
         raise NotImplementedError
 
     def _ended(self) -> None:
@@ -265,7 +270,7 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
         else:
             self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
                                                                 self._collate_fn, self._drop_last)
-        if state is not None:
+        if state is not None and state["now"] is not None:
             self._draws.set(state["now"])
 
     _attempt = 0
@@ -283,11 +288,11 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
             if not self._drawn:
                 self._draw()
             _torchlike.skip(fetcher, self._drawn[0][1], attempt - known)
-        if again:
+        if again and attempt > known:           # else it has drawn nothing yet
             self._draws.put_every(now)
         self._dataset_fetcher, self._attempt = fetcher, attempt
 
-    def _next(self) -> tuple[Any, ...]:
+    def _next(self) -> None:
         if self._dataset_fetcher is None:
             self._read_again()
         while self._drawn and self._drawn[0][0] < self._sent:
@@ -297,6 +302,12 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
         step, index = self._drawn[0]
         try:
             self._keep(step, self._dataset_fetcher.fetch(index))
+            attempt, state = 0, None
+            if self._dataset_kind == _DatasetKind.Iterable:
+                _torchlike.begun(self._dataset)
+                attempt, state = self._attempt + 1, _torchlike.state_of(self._dataset_fetcher)
+            self._attempt, self._sent = attempt, step + 1
+            self._offer = step, 0, attempt, state
         except BaseException as e:
             if isinstance(e, Exception) and not by_handler(e):
                 self._sent = step + 1           # as in torch, the next call goes on after it
@@ -304,14 +315,8 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
                 if not isinstance(e, StopIteration):
                     self.place.failed(step)
             elif self._dataset_kind == _DatasetKind.Iterable:
-                self._dataset_fetcher = None    # its generator has ended: it is read again
+                self._dataset_fetcher = None    # its generator has ended, or a batch is lost: it is read again
             raise
-        self._sent = step + 1
-        if self._dataset_kind != _DatasetKind.Iterable:
-            return step, 0, 0, None
-        self._attempt += 1
-        _torchlike.begun(self._dataset)
-        return step, 0, self._attempt, _torchlike.state_of(self._dataset_fetcher)
 
     def _ended(self) -> None:
         if self._dataset_kind == _DatasetKind.Iterable:
@@ -327,6 +332,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     _crew: Any = None
     _lives = itertools.count(1)
+    _sending = False                            # a ticket is on its way to a worker
 
     def __init__(self, loader: DataLoader[Any], state: dict[str, Any] | None) -> None:
         self._open(loader, state)
@@ -336,7 +342,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
         self._crew = self._start(loader)
         self._reset(loader, first_iter=True)
-        if state is not None:
+        if state is not None and state["now"] is not None:
             self._draws.set(state["now"])
 
     def _start(self, loader: DataLoader[Any]) -> Any:
@@ -363,6 +369,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         self._tickets: deque[tuple[int, int, Any]] = deque()    # (step, worker, ticket) that were not handed out
         self._turn = self.place.turn            # the worker of the last ticket that was dropped
         self._attempts = {w: attempt for w, (_, attempt, _) in self.place.workers.items()}     # that were dropped
+        self._sending = False
         self._void = 0                          # tasks that were sent to workers whose iterable was over
         self._begin(self._sampler_iter)
         self._fill(0)
@@ -384,11 +391,20 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _send(self, step: int, index: Any) -> None:
         worker = self._worker_for(step)
-        name = self._life, step
-        made = [t for t in self._crew.workers[worker].tickets if t.task.epoch == name]     # a handler raised after that
-        ticket = made[0] if made else self._crew.submit(_make.Task(name, index, b"", (), self._job(worker)), worker)    # type: ignore[arg-type]
-        self._tickets.append((step, worker, ticket))
+        self._sending = True
+        task = _make.Task((self._life, step), index, b"", (), self._job(worker))    # type: ignore[arg-type]
+        self._tickets.append((step, worker, self._crew.submit(task, worker)))
         self._sent = step + 1
+        self._sending = False
+
+    def _adopt(self) -> None:
+        """A ticket that a worker has, and that a handler kept from us."""
+        for worker in self._crew.workers:
+            for ticket in worker.tickets:
+                life, step = ticket.task.epoch
+                if life == self._life and step >= self._sent and all(ticket is not t for _, _, t in self._tickets):
+                    self._tickets.append((step, worker.number, ticket))
+        self._sending = False
 
     def _worker_for(self, step: int) -> int:
         if self._in_order and self._dataset_kind == _DatasetKind.Map:
@@ -423,8 +439,10 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             self._drop(self._offer[0])
         super().settle()
 
-    def _next(self) -> tuple[Any, ...]:
+    def _next(self) -> None:
         while True:
+            if self._sending:
+                self._adopt()
             self._fill(0)
             if not self._tickets:
                 raise StopIteration
@@ -443,7 +461,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 self._drop(step)
                 raise_as_torch(made, worker)
             self._keep(step, made.batch)
-            return step, worker, 0 if ticket.task.stream is None else ticket.task.stream.attempt + 1, made.state
+            self._offer = step, worker, 0 if ticket.task.stream is None else ticket.task.stream.attempt + 1, made.state
+            return
 
     def _first(self) -> tuple[int, int, Any]:
         """The ticket that is handed out next; it is complete."""
