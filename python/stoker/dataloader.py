@@ -364,7 +364,9 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             self._offer, self._over = None, False
             self._draws = Draws(loader)
             self.place = loader._place = Place(self._draws, self._draws.get(), self._base_seed, True, self)
+        seed = self._shared_seed
         theirs._BaseDataLoaderIter._reset(self, loader, first_iter)
+        self._pipe_seed = seed if first_iter else self._shared_seed     # as torch gives it to its workers
         self._life = next(self._lives)
         self._tickets: deque[tuple[int, int, Any]] = deque()    # (step, worker, ticket) that were not handed out
         self._turn = self.place.turn            # the worker of the last ticket that was dropped
@@ -423,7 +425,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         attempt = next((t.task.stream.attempt + 1 for _, w, t in reversed(self._tickets) if w == worker),
                        self._attempts.get(worker, 0))
         known, _, state = self.place.workers.get(worker, (0, 0, None))
-        return _torchlike.Job(self._life, self._shared_seed, attempt, known, state)
+        return _torchlike.Job(self._life, self._pipe_seed, attempt, known, state)
 
     def _drop(self, step: int) -> None:
         """A ticket that was handed out, failed or is void."""

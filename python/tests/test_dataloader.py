@@ -9,6 +9,7 @@ import itertools
 import pickle
 import random
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -21,6 +22,9 @@ hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch.utils import data as theirs  # noqa: E402
+from torch.utils.data.datapipes.iter import IterableWrapper  # noqa: E402
+
+from stoker import dataloader  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -389,3 +393,135 @@ def test_it_is_torchs():
         loader.nothing
     assert [b.tolist() for b in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert len(list(pickle.loads(pickle.dumps(loader)))) == 4
+
+
+class Told(theirs.Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        info = theirs.get_worker_info()
+        return [i, info.id, info.seed, torch.initial_seed(), repr(info).startswith("WorkerInfo(id=") and "dataset=<" in repr(info)]
+
+
+def test_batch_i_is_made_by_worker_i_modulo_n():
+    torch.manual_seed(1)
+    for step, (_, number, seed, initial, shown) in enumerate(stoker.DataLoader(Told(), batch_size=1, num_workers=2)):
+        assert number.item() == step % 2 and seed.item() == initial.item() and shown.all()
+
+
+class Late(theirs.Dataset):
+    """Worker 0 waits until worker 1 has made its samples."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        path = self.folder / str(theirs.get_worker_info().id)
+        if i == 0:
+            until = time.monotonic() + 100
+            while not (self.folder / "1").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+        path.touch()
+        return i
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_in_order(tmp_path, in_order):
+    loader = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
+    got = [int(b) for b in loader]
+    assert sorted(got) == list(range(6)) and (got == sorted(got)) == in_order
+    it = iter(loader)
+    first = [int(next(it)) for _ in range(2)]
+    again = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
+    again.load_state_dict(loader.state_dict())
+    assert sorted(first + [int(b) for b in again]) == list(range(6))
+
+
+def test_the_start_method_that_is_set(monkeypatch):
+    loader = stoker.DataLoader(range(4), num_workers=1, multiprocessing_context="spawn")
+    assert loader.multiprocessing_context.get_start_method() == "spawn"
+    found = []
+    monkeypatch.setattr(dataloader._crew, "processes", lambda *args: found.append(args[4]))
+    monkeypatch.setattr(dataloader._Pass, "_reset", lambda *args, **named: None)
+    iter(loader)
+    monkeypatch.setattr(dataloader.multiprocessing, "get_start_method", lambda: "forkserver")      # as set_start_method() does
+    iter(stoker.DataLoader(range(4), num_workers=1))
+    assert found == ["spawn", "forkserver"]
+
+
+class Whole(theirs.IterableDataset):
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        return iter(range(5))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterable_is_read_by_every_worker_and_torch_warns(workers):
+    loader = stoker.DataLoader(Whole(), num_workers=workers)
+    assert len(loader) == 5
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert sorted(int(b) for b in loader) == sorted(list(range(5)) * max(workers, 1))
+    assert bool(workers) == any("was reported to be 5(when accessing len(dataloader))" in str(w.message) for w in said)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [None, False, True])
+def test_data_pipes(workers, shuffle):
+    def pipe(n):
+        return n + 0.5
+
+    for sharded in (False, True):
+        found = []
+        for make in (stoker.DataLoader, theirs.DataLoader):
+            source = IterableWrapper(range(12)).shuffle()
+            source = (source.sharding_filter() if sharded else source).map(pipe)
+            torch.manual_seed(4)
+            loader = make(source, batch_size=2, shuffle=shuffle, num_workers=workers)
+            found.append([[b.tolist() for b in loader] for _ in range(2)])
+        assert found[0] == found[1] and found[0][0]
+
+
+ODD = {
+    "strings": lambda i: np.array(["a", "b"]), "objects": lambda i: np.array([None, i], dtype=object), "set": lambda i: {i},
+    "None": lambda i: None, "ragged": lambda i: list(range(i + 1)), "shapes": lambda i: torch.ones(i + 1), "keys": lambda i: {i: 1},
+    "mixed": lambda i: 1 if i else "a", "floats": lambda i: 1.5 if i == 0 else "b", "ints": lambda i: 1 if i == 0 else None,
+    "big": lambda i: 2**70, "huge": lambda i: 2**63, "complex": lambda i: 1j, "types": lambda i: torch.ones(2, dtype=[torch.int32, torch.int64][i % 2]),
+    "grad": lambda i: torch.ones(2, requires_grad=True), "arrays": lambda i: np.ones(2, "f4" if i else "f8"),
+    "longdouble": lambda i: np.longdouble(1), "memory": lambda i: memoryview(b"ab"), "deque": lambda i: collections.deque([i]),
+    "default": lambda i: collections.defaultdict(int, {"a": i}), "ordered": lambda i: collections.OrderedDict(a=i),
+    "counter": lambda i: collections.Counter("ab"), "range": lambda i: range(i, i + 2), "bytes": lambda i: bytearray(b"x"),
+    "nan": lambda i: float("nan"), "bool": lambda i: True if i else 3, "scalar": lambda i: np.float64(i), "bfloat": lambda i: torch.ones(2).bfloat16(),
+    "swapped": lambda i: np.ones(3, ">i4"), "u16": lambda i: np.uint16(i), "empty": lambda i: (), "dates": lambda i: np.datetime64("2020-01-01"),
+    "float and int": lambda i: 1.5 if i == 0 else 2, "large": lambda i: np.full((40, 60), i), "large mixed": lambda i: torch.ones(3000 + i),
+    "view": lambda i: torch.arange(20000.).reshape(100, 200).t(), "point": lambda i: Point(i, "s"), "nested": lambda i: [{"a": (i, [i])}],
+}
+
+
+def collated(make, data, workers):
+    try:
+        [batch] = make(data, batch_size=len(data), num_workers=workers)
+        return "batch", batch
+    except Exception as e:
+        text = [line for line in str(e).splitlines() if line]
+        return "error", type(e).__name__, (text[0], text[-1]) if workers else str(e)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_every_kind_of_sample_is_collated_as_by_torch(workers):
+    """All in one data set of each worker: the kinds by batch."""
+    for name, sample in ODD.items():
+        data = [sample(i) for i in range(3)]
+        ours, torchs = collated(stoker.DataLoader, data, workers), collated(theirs.DataLoader, data, workers)
+        if torchs[0] == "batch":
+            assert ours[0] == "batch" and type(ours[1]) is type(torchs[1]), (name, ours, torchs)
+            batches = [dict(b[1]) if isinstance(b[1], dict) else b[1] for b in (ours, torchs)]
+            assert repr(batches[0]) == repr(batches[1]), name
+        else:
+            assert ours == torchs, name

@@ -203,6 +203,8 @@ def compare(number, context="fork", torchs="fork"):
     seed = r.randrange(10**6)
     made = arguments(r, issubclass(kind, Stream), n)
     stops = [r.choice([None, None, 0, 1, 4]), None]
+    if issubclass(kind, Stream) and made()[0].get("persistent_workers"):
+        stops[0] = None     # torch: what workers read ahead after another one has ended depends on when that is heard
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = run(theirs.DataLoader, kind(seed, n), made, seed, stops, torchs)
