@@ -110,6 +110,9 @@ class Place:
 
     def took(self, step: int, worker: int, attempt: int, state: Any) -> None:
         """Noting it twice is the same as once."""
+        if step == self.top and not attempt:
+            self.top, self.turn = step + 1, worker
+            return
         self.missing = self.missing | frozenset(range(self.top, step)) - {step} if step >= self.top else self.missing - {step}
         self.top = max(self.top, step + 1)
         self.turn = worker

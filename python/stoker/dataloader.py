@@ -210,8 +210,11 @@ class _Loop(_stoker.Giver):
     def settle(self) -> None:
         """Notes what was handed out since."""
         if self._offer is not None and self._offer[0] not in self._ready:
-            self.place.took(*self._offer)
-            self._offer = None
+            self._took()
+
+    def _took(self) -> None:
+        self.place.took(*self._offer)           # type: ignore[misc]
+        self._offer = None
 
     def _find(self) -> None:
         """The next batch into _ready, and what the place will say of it into _offer: step, worker, attempt, state."""
@@ -372,7 +375,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         self._turn = self.place.turn            # the worker of the last ticket that was dropped
         self._attempts = {w: attempt for w, (_, attempt, _) in self.place.workers.items()}     # that were dropped
         self._sending = False
-        self._void = 0                          # tasks that were sent to workers whose iterable was over
+        self._most = self._prefetch_factor * self._num_workers if len(self.place.ended) < self._num_workers else 0
         self._begin(self._sampler_iter)
         self._fill(0)
 
@@ -380,9 +383,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _fill(self, held: int) -> None:
         """Sends tasks until as many are in flight as with torch; `held` tickets are complete."""
-        active = self._num_workers - sum(self.place.ended.values())
-        most = max(self._prefetch_factor * self._num_workers - self._void, 1) if active else 0
-        while len(self._tickets) - held < most:
+        while len(self._tickets) - held < self._most:
             if self._tickets and self._tickets[-1][0] >= self._sent:
                 self._sent = self._tickets[-1][0] + 1       # a handler raised before that was noted
             while self._drawn and self._drawn[0][0] < self._sent:
@@ -428,18 +429,18 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         return _torchlike.Job(self._life, self._pipe_seed, attempt, known, state)
 
     def _drop(self, step: int) -> None:
-        """A ticket that was handed out, failed or is void."""
-        for found, worker, ticket in self._tickets:
+        """A ticket that was handed out or failed."""
+        for place, (found, worker, ticket) in enumerate(self._tickets):
             if found == step:
                 self._turn = worker
                 if ticket.task.stream is not None:
                     self._attempts[worker] = ticket.task.stream.attempt + 1
-        self._tickets = deque(t for t in self._tickets if t[0] != step)
+                del self._tickets[place]
+                return
 
-    def settle(self) -> None:
-        if self._offer is not None and self._offer[0] not in self._ready:
-            self._drop(self._offer[0])
-        super().settle()
+    def _took(self) -> None:
+        self._drop(self._offer[0])              # type: ignore[index]
+        super()._took()
 
     def _next(self) -> None:
         while True:
@@ -454,7 +455,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 self.place.last[worker] = made.state
                 self.place.ended = {**self.place.ended, worker: True}
                 left = deque(t for t in self._tickets if t[1] != worker)
-                self._void += len(self._tickets) - len(left) - 1
+                over = len(self.place.ended) == self._num_workers       # else its other tasks are in flight without a use
+                self._most = 0 if over else max(self._most - (len(self._tickets) - len(left) - 1), 1)
                 self._tickets = left
                 continue
             self._fill(1)
@@ -468,8 +470,11 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _first(self) -> tuple[int, int, Any]:
         """The ticket that is handed out next; it is complete."""
-        wanted = [t for _, _, t in self._tickets] if not self._in_order else [self._tickets[0][2]]
-        done = self._crew.first(wanted, self._timeout)
+        if self._in_order:
+            if self._tickets[0][2].result is None:
+                self._crew.first([self._tickets[0][2]], self._timeout)
+            return self._tickets[0]
+        done = self._crew.first([t for _, _, t in self._tickets], self._timeout)
         return next(t for t in self._tickets if t[2] is done)
 
     # ---- end -----------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def _row(board: Board) -> int:
     from . import _worker
     ours = _worker.get_worker_info()
     if ours is not None:
-        return ours._number                     # .id would note that someone asked
+        return ours._number if isinstance(ours, _worker.Info) else int(ours.id)    # Info.id would note that someone asked
     module = sys.modules.get("torch.utils.data")
     info = module.get_worker_info() if module else None
     if info is not None:
