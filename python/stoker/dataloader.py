@@ -383,14 +383,15 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _fill(self, held: int) -> None:
         """Sends tasks until as many are in flight as with torch; `held` tickets are complete."""
-        while len(self._tickets) - held < self._most:
-            if self._tickets and self._tickets[-1][0] >= self._sent:
-                self._sent = self._tickets[-1][0] + 1       # a handler raised before that was noted
-            while self._drawn and self._drawn[0][0] < self._sent:
-                self._drawn.popleft()
-            if not self._drawn and not self._draw():
+        tickets, drawn = self._tickets, self._drawn
+        while len(tickets) - held < self._most:
+            if tickets and tickets[-1][0] >= self._sent:
+                self._sent = tickets[-1][0] + 1             # a handler raised before that was noted
+            while drawn and drawn[0][0] < self._sent:
+                drawn.popleft()
+            if not drawn and not self._draw():
                 return
-            self._send(*self._drawn[0])
+            self._send(*drawn[0])
 
     def _send(self, step: int, index: Any) -> None:
         worker = self._worker_for(step)
@@ -439,14 +440,21 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 return
 
     def _took(self) -> None:
-        self._drop(self._offer[0])              # type: ignore[index]
-        super()._took()
+        step, worker, attempt, _ = offer = self._offer      # type: ignore[misc]
+        if attempt or not self._tickets or self._tickets[0][0] != step:
+            self._drop(step)
+        else:
+            self._turn = worker
+            self._tickets.popleft()
+        self.place.took(*offer)
+        self._offer = None
 
     def _next(self) -> None:
         while True:
             if self._sending:
                 self._adopt()
-            self._fill(0)
+            if len(self._tickets) < self._most:
+                self._fill(0)
             if not self._tickets:
                 raise StopIteration
             step, worker, ticket = self._first()
