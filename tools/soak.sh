@@ -120,6 +120,9 @@ part store-faults env STOKER_FAULTS="${SOAK_FAULTS:-1000}" STOKER_FORKS=100 pyth
 part store-kills env STOKER_KILLS="${SOAK_KILLS:-100}" python -m pytest -q tests/stores/test_cache.py tests/stores/test_map_remote.py -k killed
 part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
 if python -c 'import torch' 2>/dev/null; then
+    part torch-bits env PYTHONPATH="$PWD/build/python" python -W ignore python/tests/torch_bits.py 0 "${SOAK_BITS:-2000}"
+    part data-loader env STOKER_INTERRUPTS="$attacks" PYTHONPATH="$PWD/build/python" python -m pytest -q \
+        python/tests/test_dataloader_states.py
     part watch-cases python -W ignore tests/soak/watch_cases.py 1000 $((1000 + cases))
 fi
 

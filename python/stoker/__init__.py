@@ -16,7 +16,6 @@ from ._stoker import __version__, build_info
 from ._worker import get_worker_info
 from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
-from .dataloader import DataLoader
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
 from .fitting import pack_lengths
@@ -36,6 +35,8 @@ from .watching import watch
 from .writer import Writer
 
 if TYPE_CHECKING:
+    from .dataloader import DataLoader
+
     def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Stream", "Sweep",
@@ -44,11 +45,15 @@ __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedLi
 
 
 def __getattr__(name: str) -> Any:
-    """stoker.image() and its like: every codec begins a chain."""
+    """stoker.image() and its like: every codec begins a chain.  DataLoader is torch's subclass, and torch is imported when it
+    is asked for."""
+    if name == "DataLoader":
+        from ._hints import dataloader
+        return globals().setdefault(name, dataloader())
     if name in chains.codecs:
         return chains.begin(name)
     raise AttributeError(f"module 'stoker' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *chains.codecs})
+    return sorted({*globals(), *chains.codecs, "DataLoader"})

@@ -155,17 +155,19 @@ class Place:
                 return None
         return rows.whole(len(column))
 
-    def tensors(self, column: Sequence[Any]) -> Any:
+    def tensors(self, column: Sequence[Any], otherwise: Callable[[Any], Any] | None = None) -> Any:
+        """otherwise: stacks what differs in shape or type, or says what is wrong with it."""
         torch = sys.modules["torch"]
+        otherwise = otherwise or torch.stack
         if not _wire.is_dense(column[0], torch):
-            return torch.stack(list(column), 0)     # or torch's error
+            return otherwise(list(column))
         shape, dtype = column[0].shape, column[0].dtype
         try:
             alike = all(t.shape == shape and t.dtype == dtype and not t.requires_grad for t in column)
         except AttributeError:
             alike = False                       # something else than a tensor: torch says which
         if not alike:
-            return torch.stack(list(column), 0)
+            return otherwise(list(column))
         return torch.stack(list(column), 0, out=self.tensor((len(column), *shape), dtype))
 
     def arrays(self, column: Sequence[Any]) -> Any:
@@ -227,7 +229,7 @@ class TorchCollate:
         def tensors(column: Any, *, collate_fn_map: Any = None) -> Any:
             first = column[0]                   # torch refuses sparse and nested ones, and says what to do
             ours = type(first) is torch.Tensor and first.layout is torch.strided and not first.is_nested
-            return place.tensors(column) if ours else theirs.collate_tensor_fn(column)
+            return place.tensors(column, theirs.collate_tensor_fn) if ours else theirs.collate_tensor_fn(column)
 
         def arrays(column: Any, *, collate_fn_map: Any = None) -> Any:
             first = column[0]

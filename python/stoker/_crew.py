@@ -414,6 +414,16 @@ class Processes:
                               "ECLOSED")
 
     def result(self, ticket: Ticket, timeout: float = 0) -> Any:
+        made = self.first([ticket], timeout).result
+        ticket.failed = isinstance(made, BaseException)
+        if isinstance(made, BaseException):
+            if isinstance(made, _make.Bad):
+                raise_bad(made, f"worker process {ticket.worker.number}")
+            raise made
+        return made
+
+    def first(self, tickets: list[Ticket], timeout: float = 0) -> Ticket:
+        """Waits until one of these is complete, and answers the first that is."""
         self._check_process()
         until = time.monotonic() + timeout if timeout else None
         while True:
@@ -421,20 +431,14 @@ class Processes:
             for worker in self._workers:
                 if worker.dead:
                     self._buried(worker)
-            if ticket.result is not None:
-                break
+            for ticket in tickets:
+                if ticket.result is not None:
+                    return ticket
             left = None if until is None else (until - time.monotonic()) * 1000
             if left is not None and left <= 0:
                 raise RuntimeError(f"DataLoader timed out after {timeout:g} seconds")
             for fd, _ in self._poll.poll(left):
                 self._wake(fd)
-        made = ticket.result
-        ticket.failed = isinstance(made, BaseException)
-        if isinstance(made, BaseException):
-            if isinstance(made, _make.Bad):
-                raise_bad(made, f"worker process {ticket.worker.number}")
-            raise made
-        return made
 
     def is_made(self, ticket: Ticket) -> bool:
         self._hear_all()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 LOADER = {
     "dataset": "the data is the first argument",
     "sampler": "the order is shuffle=, weights=, balance= or select=; ranks are found, or given by rank= and world_size=",
@@ -41,3 +43,18 @@ PYTHON = {                                      # of a Python data set, where th
 def loader_hint(name: str, python: bool = False) -> str | None:
     """What to write in place of torch's argument `name`; python: for a Python data set."""
     return PYTHON.get(name) if python and name in PYTHON else LOADER.get(name)
+
+
+def dataloader() -> Any:
+    """stoker.DataLoader, a subclass of torch's; where torch is not installed, a class that says so when it is called."""
+    from ._arrays import torch_or_none
+    if torch_or_none() is None:
+        return _NoDataLoader
+    from .dataloader import DataLoader
+    return DataLoader
+
+
+class _NoDataLoader:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        from .errors import unsupported
+        unsupported("stoker.DataLoader gives torch's batches and torch is not installed: use stoker.Loader(dataset)")

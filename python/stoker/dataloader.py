@@ -1,356 +1,524 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader: torch's DataLoader by name, arguments, defaults and batches, on Stoker's workers and ring.
+"""stoker.DataLoader: torch's DataLoader with Stoker's workers and ring.
 
-It is not a subclass of torch's: frameworks take a subclass apart and build another one from its arguments.
+It is a subclass: arguments, samplers, seeds, warnings and errors are torch's own code, so that batches are the same, bit
+for bit.  Only the iterator over workers is ours (_Pass), and what num_workers=0 needs for states (_Alone).
+
+A loader does not hold its running iterator, and the iterator does not hold the loader: workers end with the last reference
+to the iterator.  Both hold a Place, which says what was handed out.
 """
 
 from __future__ import annotations
 
-import array
+import functools
+import itertools
 import multiprocessing
+import sys
 import threading
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
-from . import _collate, _crew, _make, _stoker, _streams, sets
-from ._arrays import torch_or_none
-from .errors import Batched, ClosedError, Whole, invalid, shown, unsupported
+import torch
+from torch._utils import ExceptionWrapper
+from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, dataloader as theirs, default_collate
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from . import _collate, _crew, _make, _stoker, _streams, _torchlike
+from ._places import Draws, Place, checked, shape_of
+from .errors import ClosedError, StokerError, by_handler, invalid, shown
 from .seeing import profiled
 
-_VERSION = 1
-_FIXED = ("dataset", "batch_size", "batch_sampler", "sampler", "drop_last", "persistent_workers")     # in torch too
+_T_co = TypeVar("_T_co", covariant=True)
 
 
-class DataLoader(Batched, Whole, has=("dataset", "batch_size", "sampler", "batch_sampler", "num_workers", "drop_last", "generator")):
+class _Ours(str):
+    """A pin_memory_device that Accelerate carries from a loader of ours to the one that it builds."""
+
+
+class _AskedByAccelerate:
+    """Accelerate builds a loader of torch's own class from the attributes of the one that it prepares.  It asks for
+    `_is_accelerate_prepared` first: from then on the loader bears a mark, and the one that is built from it becomes ours."""
+
+    def __get__(self, loader: Any, kind: Any = None) -> bool:
+        if loader is not None:
+            loader.pin_memory_device = _Ours(loader.pin_memory_device)
+            adapter = sys.modules["accelerate.data_loader"].DataLoaderAdapter if "accelerate.data_loader" in sys.modules else None
+            if adapter is not None and not hasattr(adapter, "_stoker"):
+                _hook(adapter)
+        return False
+
+
+def _hook(adapter: Any) -> None:
+    real = adapter.__init__
+
+    @functools.wraps(real)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        made = self.base_dataloader
+        if not isinstance(getattr(made, "pin_memory_device", None), _Ours):
+            return
+        if type(made) is theirs.DataLoader:
+            object.__setattr__(made, "__class__", DataLoader)
+            self.dl_state_dict = made.state_dict()
+        elif not isinstance(made, DataLoader):
+            _streams.warn_once("accelerate", f"Accelerate has made a {type(made).__name__} of a stoker.DataLoader: batches are the same "
+                                             "and come from its workers, not from Stoker's")
+
+    adapter.__init__, adapter._stoker = __init__, True
+
+
+class DataLoader(theirs.DataLoader[_T_co]):
     """torch.utils.data.DataLoader with another engine: change the import and nothing else.
 
-    The arguments mean what they mean in torch (docs/python-data.md has the list).  Differences: with shuffle=True the
-    permutation is Stoker's, seeded by the next 64 bits of `generator`; random, NumPy and torch are seeded for every
-    sample, so that what it draws does not depend on num_workers; state_dict() and load_state_dict() resume within an
-    epoch; batches are views of shared memory that is used again when they are gone.
+    The same batches, bit for bit, random numbers included (docs/python-data.md).  Beyond torch's: state_dict() and
+    load_state_dict() resume within an epoch; batches are views of shared memory that is used again when they are gone.
     """
 
-    _crew: Any = None                           # of persistent workers
-    _running: _Pass | None = None
-    _looped = False                             # an iterable was read before
-    _made = False                               # the constructor is done
+    _place: Place | None = None                 # of the last loop
+    _loaded: dict[str, Any] | None = None
+    _is_accelerate_prepared = _AskedByAccelerate()
 
-    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
-                 batch_sampler: Any = None, num_workers: int = 0, collate_fn: Callable[[list[Any]], Any] | None = None,
-                 pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
-                 worker_init_fn: Callable[[int], None] | None = None, multiprocessing_context: Any = None,
-                 generator: Any = None, *, prefetch_factor: int | None = None, persistent_workers: bool = False,
-                 pin_memory_device: str = "", in_order: bool = True) -> None:
+    def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(dataset, str):
             invalid(f"stoker.DataLoader takes a data set, not the path {shown(dataset)}: stoker.Loader(path, fields) reads files")
-        if torch_or_none() is None:
-            unsupported("stoker.DataLoader gives torch's batches and torch is not installed: use stoker.Loader(dataset)")
-        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, bool(drop_last)
-        self.num_workers, self.timeout, self.generator = num_workers, timeout, generator
-        self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
-        self.worker_init_fn, self.persistent_workers = worker_init_fn, persistent_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self._iterable = sets.is_stream(dataset)
-        self._check_workers(prefetch_factor)
-        self.multiprocessing_context = multiprocessing_context
-        self._method = _start_method(multiprocessing_context, num_workers)
-        self._check_order(shuffle, sampler, batch_sampler)
-        self._shuffle, self._own = bool(shuffle), sampler is None and batch_sampler is None
-        self._samplers(sampler, batch_sampler)
-        self._collation(collate_fn)
-        self._pin = sets.pinner(bool(pin_memory))
-        self._loaded: dict[str, Any] | None = None
-        self._made = True
+        return super().__new__(cls)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """As in torch: some may be changed before the next loop, others not at all."""
-        if self._made and name in _FIXED:
-            raise ValueError(f"{name} attribute should not be set after DataLoader is initialized: make another one")
-        super().__setattr__(name, value)
-        if self._made and name == "collate_fn":
-            self._collation(value)
-        elif self._made and name == "multiprocessing_context":
-            self._method = _start_method(value, self.num_workers)
-        elif self._made and name == "pin_memory":
-            self._pin = sets.pinner(bool(value))
+    def __iter__(self) -> Any:
+        if self._loaded is not None and self._iterator is not None:
+            self._iterator.stop()               # type: ignore[attr-defined]
+            self._iterator = None
+        return super().__iter__()
 
-    # ---- arguments, in torch's words -----------------------------------------------------------------
-
-    def _check_workers(self, prefetch: Any) -> None:
-        if not isinstance(self.num_workers, int) or self.num_workers < 0:
-            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if self.timeout < 0:
-            raise ValueError("timeout option should be non-negative")
-        if self.num_workers == 0 and prefetch is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to "
-                             "enable multiprocessing, otherwise set prefetch_factor to None.")
-        if prefetch is not None and prefetch < 1:
-            raise ValueError("prefetch_factor option should be positive")
-        if self.persistent_workers and self.num_workers == 0:
-            raise ValueError("persistent_workers option needs num_workers > 0")
-
-    def _check_order(self, shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
-        if self._iterable:
-            for name, value in (("shuffle", shuffle or None), ("sampler", sampler), ("batch_sampler", batch_sampler)):
-                if value is not None:
-                    raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got "
-                                     f"{name}={shown(value)}")
-        if sampler is not None and shuffle:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None:
-            if self.batch_size != 1 or shuffle or sampler is not None or self.drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
-                                 "drop_last")
-            self.batch_size, self.drop_last = None, False
-        elif self.batch_size is None and self.drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
-        elif self.batch_size is not None and (not isinstance(self.batch_size, int) or isinstance(self.batch_size, bool)
-                                              or self.batch_size < 1):
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={shown(self.batch_size)}")
-
-    def _samplers(self, sampler: Any, batch_sampler: Any) -> None:
-        """What frameworks read; of our own order they describe the kind, not the permutation."""
-        from torch.utils import data
-        if sampler is None:
-            if self._iterable:
-                sampler = data.dataloader._InfiniteConstantSampler()    # type: ignore[attr-defined]
-            elif self._shuffle:
-                sampler = data.RandomSampler(self.dataset, generator=self.generator)
-            else:
-                sampler = data.SequentialSampler(self.dataset)
-        if self.batch_size is not None and batch_sampler is None:
-            batch_sampler = data.BatchSampler(sampler, self.batch_size, self.drop_last)
-        self.sampler, self.batch_sampler = sampler, batch_sampler
-
-    def _collation(self, collate_fn: Any) -> None:
-        from torch.utils.data import default_collate, default_convert
-        self._single = self.batch_size is None and self.batch_sampler is None
-        super().__setattr__("collate_fn", collate_fn or (default_convert if self._single else default_collate))
-        usual = not self._single and self.collate_fn is default_collate
-        self._recipe_collate = _collate.TorchCollate() if usual else self.collate_fn
-        self._recipe_own = not usual
-
-    # ---- epochs --------------------------------------------------------------------------------------
-
-    def __iter__(self) -> Iterator[Any]:
+    def _get_iterator(self) -> Any:
         state, self._loaded = self._loaded, None
-        if self._running is not None and self.persistent_workers:
-            self._running.stop()
-        self._running = _Pass(self, state)
-        return self._running
-
-    def _workers(self, seed: int) -> Any:
-        if self._crew is not None:
-            return self._crew
-        recipe = _make.Recipe(self.dataset, self._recipe_collate, self._recipe_own, self._single, seed,
-                              sets.is_pure(self.dataset), max(self.num_workers, 1), self.worker_init_fn)
-        crew = sets.start(recipe, self._method, self.num_workers, None)
-        if self.persistent_workers:
-            self._crew = crew
-        return crew
-
-    def _indices(self, seed: int) -> Iterator[Any]:
-        """The batches of an epoch as lists of indices; single samples as lists of one."""
-        if not self._own:
-            return iter(self.batch_sampler) if not self._single else ([i] for i in self.sampler)
-        return self._ordered(seed, 0)
-
-    def _ordered(self, seed: int, first: int) -> Iterator[list[int]]:
-        """Our own order, from batch `first` on."""
-        n, rows = len(self.dataset), self.batch_size or 1
-        if not n or self.drop_last and n < rows:
-            return
-        words = {"batch_size": str(rows), "seed": str(seed), "shuffle": "exact" if self._shuffle else "none"}
-        sampler = _stoker.Sampler((n,), {**words, **({"drop_last": "yes"} if self.drop_last else {})})
-        for step in range(first, sampler.steps(0)):
-            yield memoryview(sampler.at(0, 0, step)[0]).cast("Q").tolist()
-
-    def __len__(self) -> int:
-        if self._iterable:
-            n = len(self.dataset)
-            if self.batch_size is None:
-                return n
-            return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
-        return len(self.sampler) if self._single else len(self.batch_sampler)
+        if self.num_workers == 0:
+            return _Alone(self, state)
+        self.check_worker_number_rationality()
+        return _Pass(self, state)
 
     # ---- state ---------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loop stands: batches handed out, the seed of the order, and of an iterable its workers' states."""
+        """What was handed out of this epoch, the seeds of its order and workers, and the states of an iterable."""
         if self._loaded is not None:
             return dict(self._loaded)
-        if self._running is None or self._running.over:
-            return {"version": _VERSION, "batches": 0, "seed": None, "stream": None}
-        return self._running.state()
+        draws = Draws(self)
+        if self._place is None:
+            return Place(draws).state(shape_of(self), draws)
+        return self._place.state(shape_of(self), draws)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next loop goes on after the last batch of `state`: at once in our own order, by replay with a sampler."""
-        if not isinstance(state, Mapping) or state.get("version") != _VERSION:
-            invalid(f"this is not a state of stoker.DataLoader: {shown(state)[:80]}")
-        self._loaded = dict(state)
+        """The next loop goes on after what `state` says was handed out."""
+        self._loaded = checked(state, shape_of(self))
 
     def close(self) -> None:
-        """End persistent workers now, not when the loader goes."""
-        crew, self._crew = self._crew, None
-        if self._running is not None:
-            self._running.stop()
-        if crew is not None:
-            crew.close()
+        """End the workers now, not when the iterator goes."""
+        running = self._place.running() if self._place is not None else None
+        if running is not None:
+            running.stop()
+        self._iterator = None
 
-    def __del__(self) -> None:
-        if self._crew is not None:
-            self._crew.close()
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_place"}
 
     def __repr__(self) -> str:
-        return (f"stoker.DataLoader({type(self.dataset).__name__}, batch_size={self.batch_size}, "
+        if "num_workers" not in self.__dict__:
+            return f"<{type(self).__name__} that was not made: its constructor failed>"
+        return (f"stoker.{type(self).__name__}({type(self.dataset).__name__}, batch_size={self.batch_size}, "
                 f"num_workers={self.num_workers})")
 
 
-def _start_method(context: Any, workers: int) -> str:
-    if context is None:
-        return "process"
-    if workers == 0:
-        raise ValueError(f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
-                         f"num_workers={workers}")
-    name = context if isinstance(context, str) else getattr(context, "get_start_method", lambda: None)()
-    known = [m for m in multiprocessing.get_all_start_methods() if m in _crew.METHODS]
-    if isinstance(context, str) and name not in known:
-        raise ValueError(f"multiprocessing_context option should specify a valid start method in {known!r}, but got "
-                         f"multiprocessing_context={context!r}")
-    if name not in known:
-        raise TypeError(f"multiprocessing_context option should be a valid context object or a string specifying the "
-                        f"start method, but got multiprocessing_context={shown(context)}")
-    return name
+class _Loop(_stoker.Giver):
+    """One loop over a loader.  What was handed out is counted by C, so that a signal's handler that raises loses no batch.
 
+    Steps count index lists of the sampler.  The batch of the step that is on offer stays in `_ready` until it is taken.
+    """
 
-class _Pass(_stoker.Giver):
-    """One loop over a DataLoader, with workers of its own unless they persist."""
+    _drawn: deque[tuple[int, Any]]              # (step, index) that no one has yet
+    _numbered: Iterator[tuple[int, Any]] | None
 
-    def __init__(self, loader: DataLoader, state: dict[str, Any] | None) -> None:
-        import torch
-        self._loader = loader
-        seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator).item())
-        self._seed = seed if state is None or state["seed"] is None else state["seed"]
-        self._first = 0 if state is None else state["batches"]
-        self.over = False
-        self._stopped = False
-        self._failed = 0
-        self._crew = loader._workers(self._seed)
-        self._tickets: deque[tuple[int, Any]] = deque()
-        self._sent = self._first
-        self._rows = 0
-        self._ready: dict[int, tuple[Any]] = {}     # step -> its batch, until it is handed out
+    def _open(self, loader: DataLoader[Any], state: dict[str, Any] | None) -> None:
+        """torch's own preparation: it draws the base seed, and a sampler may draw."""
         self._lock = threading.RLock()          # threads take turns
-        self._reader: _streams.Reader | None = None
-        if loader._iterable:
-            self._begin_stream(state)
-        else:
-            self._indices = self._begin_map()
+        self._ready: dict[int, tuple[Any]] = {}
+        self._offer: tuple[Any, ...] | None = None
+        self._over = self._stopped = False
+        self._draws, self._generator = Draws(loader), loader.generator
+        if state is not None and not state["reset"]:
+            self._draws.set(state["start"])
+        start = self._draws.get()
+        theirs._BaseDataLoaderIter.__init__(self, loader)   # type: ignore[arg-type]
+        if state is not None and state["reset"]:
+            self._base_seed = state["base_seed"]
+            self._draws.set(state["start"])
+            start = state["start"]
+        reset = state is not None and state["reset"]
+        self.place = loader._place = Place(self._draws, start, self._base_seed, reset, self)
+        if state is not None:
+            self.place.load(state)
 
-    def _begin_stream(self, state: dict[str, Any] | None) -> None:
-        o = self._loader
-        shape = _streams.Shape(o.batch_size or 1, 0, 1, o.drop_last, o._single)
-        from torch.utils.data import IterableDataset
-        shared = isinstance(o.dataset, IterableDataset)     # torch knows no other: one worker reads them, or those who ask
-        self._reader = _streams.Reader(shape, max(o.num_workers, 1), everyone=shared)
-        if not shared:
-            _streams.warn_if_spent(o.dataset, o._looped)
-        o._looped = True
-        if state is not None and state.get("stream") is not None:
-            self._reader.load(state["stream"], self._first)
-        self._reader.begin(self._seed, self._first)
+    def _begin(self, sampler_iter: Any) -> None:
+        """Index lists from the first one that is needed on."""
+        self._indices, self._drawn = sampler_iter, deque()
+        found = {}
+        if self._dataset_kind == _DatasetKind.Map:
+            for step, index in zip(range(self.place.top), sampler_iter):    # noqa: B905
+                if step in self.place.missing:
+                    found[step] = index
+        self._numbered = enumerate(sampler_iter, self.place.top)
+        self._drawn.extend(sorted(found.items()))
+        self._sent = -1 if found else self.place.top
 
-    def _begin_map(self) -> Iterator[Any]:
-        o = self._loader
-        if o._own:
-            self._rows = self._first * (o.batch_size or 1)
-            return o._ordered(self._seed, self._first)
-        found = o._indices(self._seed)
-        for _ in range(self._first):
-            self._rows += len(_listed(next(found, ())))
-        return found
+    def _draw(self) -> bool:
+        """One more index list.  C takes it from the sampler: a handler that raises comes before or after."""
+        if self._numbered is None:
+            self._replay()
+        try:
+            self._drawn.extend(itertools.islice(self._numbered, 1))     # type: ignore[arg-type]
+        except BaseException as e:
+            if not isinstance(e, Exception) or by_handler(e):
+                self._numbered = None           # a generator that something is raised in has ended
+            raise
+        return bool(self._drawn)
+
+    def _replay(self) -> None:
+        """The sampler once more, as the epoch began."""
+        now, n = self._draws.get(), max([self._sent, self.place.top, *(step + 1 for step, _ in self._drawn)])
+        self._draws.set(self.place.start)
+        fresh = iter(self._index_sampler)
+        if not self.place.reset:                # as _BaseDataLoaderIter.__init__
+            torch.empty((), dtype=torch.int64).random_(generator=self._generator)
+        if self._num_workers:
+            fresh = iter(self._index_sampler)
+        numbered = enumerate(fresh)
+        deque(itertools.islice(numbered, n), maxlen=0)
+        if n:
+            self._draws.set(now)                # else it has drawn nothing yet
+        self._numbered = numbered
 
     @profiled
     def _make(self) -> tuple[Any, Any, tuple[int, None]]:
         with self._lock:
-            return self._made()
+            self.settle()
+            if self._offer is None:
+                self._find()
+            step = self._offer[0]               # type: ignore[index]
+            return self._ready[step][0], self._ready.pop, (step, None)
 
-    def _made(self) -> tuple[Any, Any, tuple[int, None]]:
-        if self.over:
+    def settle(self) -> None:
+        """Notes what was handed out since."""
+        if self._offer is not None and self._offer[0] not in self._ready:
+            self._took()
+
+    def _took(self) -> None:
+        self.place.took(*self._offer)           # type: ignore[misc]
+        self._offer = None
+
+    def _find(self) -> None:
+        """The next batch into _ready, and what the place will say of it into _offer: step, worker, attempt, state."""
+        if self._over:
             raise StopIteration
         if self._stopped:
-            raise ClosedError("this iterator is over: its loader was closed, or another loop has taken its persistent workers; use "
-                              "one iterator at a time, or persistent_workers=False", "ECLOSED")
-        step = self._first + self.given + self._failed
-        if step not in self._ready:
-            self._ready.clear()
-            try:
-                self._ready[step] = (self._batch(step),)
-            except StopIteration:
-                self.over = True
-                self.stop()
-                raise
-            except Exception:
-                self._failed += self._step_failed()     # not what a signal's handler raised
-                raise
-        return self._ready[step][0], self._ready.pop, (step, None)
+            raise ClosedError("this iterator is over: its loader was closed", "ECLOSED")
+        try:
+            self._next()
+        except StopIteration:
+            self._over = True
+            self.place.over = True
+            self._ended()
+            raise
+        self._num_yielded += 1
+        if self._dataset_kind == _DatasetKind.Iterable and self._IterableDataset_len_called is not None \
+                and self._num_yielded > self._IterableDataset_len_called:
+            self._warn_length()
 
-    def _batch(self, step: int) -> Any:
-        if self._reader is not None:
-            made = self._reader.next(self._crew, self._wait)
-        else:
-            while self._tickets and self._tickets[0][0] < step:
-                self._tickets.popleft()
-            self._fill()
-            if not self._tickets:
-                raise StopIteration
-            made = self._wait(self._crew, self._tickets[0][1])
-        pin = self._loader._pin
-        return made.batch if pin is None else pin(made.batch)
+    def _warn_length(self) -> None:
+        """In torch's words."""
+        said = (f"Length of IterableDataset {self._dataset} was reported to be {self._IterableDataset_len_called}"
+                f"(when accessing len(dataloader)), but {self._num_yielded} samples have been fetched. ")
+        if self._num_workers > 0:
+            said += ("For multiprocessing data-loading, this could be caused by not properly configuring the "
+                     "IterableDataset replica at each worker. Please see "
+                     "https://pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset for examples.")
+        warnings.warn(said, stacklevel=5)
 
-    def _step_failed(self) -> bool:
-        if self._reader is not None:
-            return self._reader.failed()
-        return bool(self._tickets) and self._tickets[0][1].failed
+    def _keep(self, step: int, batch: Any) -> None:
+        self._ready.clear()
+        self._ready[step] = (pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch,)
 
-    def _wait(self, crew: Any, ticket: Any) -> Any:
-        return crew.result(ticket, self._loader.timeout)
+    def _next(self) -> None:
+        raise NotImplementedError
 
-    def _fill(self) -> None:
-        o = self._loader
-        ahead = max((o.prefetch_factor or 0) * o.num_workers, 1)
-        while len(self._tickets) < ahead:
-            indices = next(self._indices, None)
-            if indices is None:
-                return
-            indices = _listed(indices)
-            positions = array.array("Q", range(self._rows, self._rows + len(indices))).tobytes()
-            task = _make.Task(self._seed & 2**63 - 1, indices, positions)
-            self._tickets.append((self._sent, self._crew.submit(task)))
-            self._sent += 1
-            self._rows += len(indices)
-
-    def state(self) -> dict[str, Any]:
-        return {"version": _VERSION, "batches": self._first + self.given, "seed": self._seed,
-                "stream": None if self._reader is None else self._reader.saved(True)}
+    def _ended(self) -> None:
+        pass
 
     def stop(self) -> None:
-        """End the workers of this loop; of persistent ones the tickets are forgotten."""
         self._stopped = True
-        self._tickets.clear()
-        if self._crew is not None and self._crew is not self._loader._crew:
-            self._crew.close()
-        self._crew = None
 
-    def __len__(self) -> int:
-        return len(self._loader)
+
+class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
+    """num_workers=0: torch's fetcher makes the batch when it is asked for."""
+
+    def __init__(self, loader: DataLoader[Any], state: dict[str, Any] | None) -> None:
+        self._open(loader, state)
+        if self._timeout != 0:
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
+        self._begin(self._sampler_iter)
+        if self._dataset_kind == _DatasetKind.Iterable:
+            self._read_again()
+        else:
+            self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
+                                                                self._collate_fn, self._drop_last)
+        if state is not None and state["now"] is not None:
+            self._draws.set(state["now"])
+
+    _attempt = 0
+    _from: Any = None                           # the generators, as an iterable began to be read
+
+    def _read_again(self) -> None:
+        """An iterable from what was handed out on."""
+        known, attempt, state = self.place.workers.get(0, (0, 0, None))
+        now, again = self._draws.every(), self._from is not None
+        if again:
+            self._draws.put_every(self._from)
+        self._from = self._draws.every()
+        fetcher = _torchlike.open_stream(self._dataset, self._auto_collation, self._collate_fn, self._drop_last, state)
+        if attempt > known:
+            if not self._drawn:
+                self._draw()
+            _torchlike.skip(fetcher, self._drawn[0][1], attempt - known)
+        if again and attempt > known:           # else it has drawn nothing yet
+            self._draws.put_every(now)
+        self._dataset_fetcher, self._attempt = fetcher, attempt
+
+    def _next(self) -> None:
+        if self._dataset_fetcher is None:
+            self._read_again()
+        while self._drawn and self._drawn[0][0] < self._sent:
+            self._drawn.popleft()
+        if not self._drawn and not self._draw():
+            raise StopIteration
+        step, index = self._drawn[0]
+        try:
+            self._keep(step, self._dataset_fetcher.fetch(index))
+            attempt, state = 0, None
+            if self._dataset_kind == _DatasetKind.Iterable:
+                _torchlike.begun(self._dataset)
+                attempt, state = self._attempt + 1, _torchlike.state_of(self._dataset_fetcher)
+            self._attempt, self._sent = attempt, step + 1
+            self._offer = step, 0, attempt, state
+        except BaseException as e:
+            if isinstance(e, Exception) and not by_handler(e):
+                self._sent = step + 1           # as in torch, the next call goes on after it
+                self._attempt += 1
+                if not isinstance(e, StopIteration):
+                    self.place.failed(step)
+            elif self._dataset_kind == _DatasetKind.Iterable:
+                self._dataset_fetcher = None    # its generator has ended, or a batch is lost: it is read again
+            raise
+
+    def _ended(self) -> None:
+        if self._dataset_kind == _DatasetKind.Iterable:
+            self.place.last[0] = _torchlike.last_state(self._dataset)
 
     def __del__(self) -> None:
-        if getattr(self, "_crew", None) is not None:
-            self.stop()
+        if hasattr(self, "place"):
+            self.settle()
 
 
-def _listed(indices: Any) -> list[Any]:
-    """What a batch sampler gives, as a list; tensors of indices too."""
-    return indices.tolist() if hasattr(indices, "tolist") else list(indices)
+class _Pass(_Loop, theirs._BaseDataLoaderIter):
+    """Batches from worker processes: step i is made by worker i % n; of an iterable by those in turn that are not over."""
+
+    _crew: Any = None
+    _lives = itertools.count(1)
+    _sending = False                            # a ticket is on its way to a worker
+
+    def __init__(self, loader: DataLoader[Any], state: dict[str, Any] | None) -> None:
+        self._open(loader, state)
+        self._prefetch_factor = 2 if loader.prefetch_factor is None else loader.prefetch_factor     # num_workers was set later
+        self._in_order = loader.in_order
+        if self._prefetch_factor <= 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter")
+        self._crew = self._start(loader)
+        self._reset(loader, first_iter=True)
+        if state is not None and state["now"] is not None:
+            self._draws.set(state["now"])
+
+    def _start(self, loader: DataLoader[Any]) -> Any:
+        start = loader.worker_init_fn
+        if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
+            start = functools.partial(theirs._sharding_worker_init_fn, start, self._world_size, self._rank)
+        usual = self._auto_collation and self._collate_fn is default_collate
+        how = _torchlike.How(self._dataset_kind, self._auto_collation, self._drop_last, self._base_seed, self._num_workers,
+                             self._persistent_workers)
+        recipe = _make.Recipe(self._dataset, _collate.TorchCollate() if usual else self._collate_fn, not usual,
+                              not self._auto_collation, 0, True, self._num_workers, start, server=how)
+        method = (loader.multiprocessing_context or multiprocessing).get_start_method()
+        return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, method, False)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        if not first_iter:                      # persistent workers: another epoch
+            self.settle()
+            self._ready.clear()
+            self._offer, self._over = None, False
+            self._draws = Draws(loader)
+            self.place = loader._place = Place(self._draws, self._draws.get(), self._base_seed, True, self)
+        seed = self._shared_seed
+        theirs._BaseDataLoaderIter._reset(self, loader, first_iter)
+        self._pipe_seed = seed if first_iter else self._shared_seed     # as torch gives it to its workers
+        self._life = next(self._lives)
+        self._tickets: deque[tuple[int, int, Any]] = deque()    # (step, worker, ticket) that were not handed out
+        self._turn = self.place.turn            # the worker of the last ticket that was dropped
+        self._attempts = {w: attempt for w, (_, attempt, _) in self.place.workers.items()}     # that were dropped
+        self._sending = False
+        self._most = self._prefetch_factor * self._num_workers if len(self.place.ended) < self._num_workers else 0
+        self._begin(self._sampler_iter)
+        self._fill(0)
+
+    # ---- tickets -------------------------------------------------------------------------------------
+
+    def _fill(self, held: int) -> None:
+        """Sends tasks until as many are in flight as with torch; `held` tickets are complete."""
+        tickets, drawn = self._tickets, self._drawn
+        while len(tickets) - held < self._most:
+            if tickets and tickets[-1][0] >= self._sent:
+                self._sent = tickets[-1][0] + 1             # a handler raised before that was noted
+            while drawn and drawn[0][0] < self._sent:
+                drawn.popleft()
+            if not drawn and not self._draw():
+                return
+            self._send(*drawn[0])
+
+    def _send(self, step: int, index: Any) -> None:
+        worker = self._worker_for(step)
+        self._sending = True
+        task = _make.Task((self._life, step), index, b"", (), self._job(worker))    # type: ignore[arg-type]
+        self._tickets.append((step, worker, self._crew.submit(task, worker)))
+        self._sent = step + 1
+        self._sending = False
+
+    def _adopt(self) -> None:
+        """A ticket that a worker has, and that a handler kept from us."""
+        for worker in self._crew.workers:
+            for ticket in worker.tickets:
+                life, step = ticket.task.epoch
+                if life == self._life and step >= self._sent and all(ticket is not t for _, _, t in self._tickets):
+                    self._tickets.append((step, worker.number, ticket))
+        self._sending = False
+
+    def _worker_for(self, step: int) -> int:
+        if self._in_order and self._dataset_kind == _DatasetKind.Map:
+            return step % self._num_workers
+        last = self._tickets[-1][1] if self._tickets else self._turn
+        order = [(last + 1 + i) % self._num_workers for i in range(self._num_workers)]
+        active = [w for w in order if not self.place.ended.get(w)]
+        if self._in_order:
+            return active[0]
+        load = {w: sum(1 for t in self._tickets if t[1] == w and t[2].result is None) for w in active}
+        return min(active, key=lambda w: load[w])
+
+    def _job(self, worker: int) -> Any:
+        if self._dataset_kind == _DatasetKind.Map:
+            return None
+        attempt = next((t.task.stream.attempt + 1 for _, w, t in reversed(self._tickets) if w == worker),
+                       self._attempts.get(worker, 0))
+        known, _, state = self.place.workers.get(worker, (0, 0, None))
+        return _torchlike.Job(self._life, self._pipe_seed, attempt, known, state)
+
+    def _drop(self, step: int) -> None:
+        """A ticket that was handed out or failed."""
+        for place, (found, worker, ticket) in enumerate(self._tickets):
+            if found == step:
+                self._turn = worker
+                if ticket.task.stream is not None:
+                    self._attempts[worker] = ticket.task.stream.attempt + 1
+                del self._tickets[place]
+                return
+
+    def _took(self) -> None:
+        step, worker, attempt, _ = offer = self._offer      # type: ignore[misc]
+        if attempt or not self._tickets or self._tickets[0][0] != step:
+            self._drop(step)
+        else:
+            self._turn = worker
+            self._tickets.popleft()
+        self.place.took(*offer)
+        self._offer = None
+
+    def _next(self) -> None:
+        while True:
+            if self._sending:
+                self._adopt()
+            if len(self._tickets) < self._most:
+                self._fill(0)
+            if not self._tickets:
+                raise StopIteration
+            step, worker, ticket = self._first()
+            made = ticket.result
+            if self._dataset_kind == _DatasetKind.Iterable and isinstance(made, _make.Made) and _torchlike.end_of(made):
+                self.place.last[worker] = made.state
+                self.place.ended = {**self.place.ended, worker: True}
+                left = deque(t for t in self._tickets if t[1] != worker)
+                over = len(self.place.ended) == self._num_workers       # else its other tasks are in flight without a use
+                self._most = 0 if over else max(self._most - (len(self._tickets) - len(left) - 1), 1)
+                self._tickets = left
+                continue
+            self._fill(1)
+            if isinstance(made, BaseException):
+                self.place.failed(step)
+                self._drop(step)
+                raise_as_torch(made, worker)
+            self._keep(step, made.batch)
+            self._offer = step, worker, 0 if ticket.task.stream is None else ticket.task.stream.attempt + 1, made.state
+            return
+
+    def _first(self) -> tuple[int, int, Any]:
+        """The ticket that is handed out next; it is complete."""
+        if self._in_order:
+            if self._tickets[0][2].result is None:
+                self._crew.first([self._tickets[0][2]], self._timeout)
+            return self._tickets[0]
+        done = self._crew.first([t for _, _, t in self._tickets], self._timeout)
+        return next(t for t in self._tickets if t[2] is done)
+
+    # ---- end -----------------------------------------------------------------------------------------
+
+    def _ended(self) -> None:
+        if not self._persistent_workers:
+            self._close()
+
+    def stop(self) -> None:
+        """End the workers: next() is an error from now on."""
+        self._stopped = True
+        self._close()
+
+    def _close(self) -> None:
+        crew, self._crew = self._crew, None
+        self._tickets = deque()
+        if crew is not None:
+            crew.close()
+
+    def __del__(self) -> None:
+        if self._crew is not None and not sys.is_finalizing():
+            self.settle()
+            self._close()
+
+
+def raise_as_torch(error: BaseException, worker: int) -> None:
+    """A worker's exception, in torch's words."""
+    if not isinstance(error, _make.Bad):
+        raise error
+    if issubclass(error.kind, StokerError):     # one line
+        _crew.raise_bad(error, f"worker process {worker}")
+    made = ExceptionWrapper.__new__(ExceptionWrapper)
+    made.exc_type, made.exc_msg, made.where = error.kind, error.trace, f"in DataLoader worker process {worker}"
+    try:
+        made.reraise()
+    except Exception as e:
+        if error.index is not None and hasattr(e, "add_note"):
+            e.add_note(f"in sample {error.index!r} of the data set")
+        raise

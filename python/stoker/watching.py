@@ -207,7 +207,7 @@ def _row(board: Board) -> int:
     from . import _worker
     ours = _worker.get_worker_info()
     if ours is not None:
-        return ours._number                     # .id would note that someone asked
+        return ours._number if isinstance(ours, _worker.Info) else int(ours.id)    # Info.id would note that someone asked
     module = sys.modules.get("torch.utils.data")
     info = module.get_worker_info() if module else None
     if info is not None:
@@ -276,10 +276,10 @@ class Figures:
     """What is known of one loop, for all its epochs."""
 
     def __init__(self, loader: Any) -> None:
-        from . import dataloader, sets
+        from . import sets
         plain = any(c.__module__.startswith("torch.utils.data") for c in type(loader).__mro__)
         ours = isinstance(loader, sets.SetLoader)
-        self.is_torch = plain or ours or isinstance(loader, dataloader.DataLoader)     # its workers are known
+        self.is_torch = plain or ours           # its workers are known
         self.workers = int(loader._workers if ours else loader.num_workers) if self.is_torch else 0
         self.slots = self.workers * (getattr(loader, "prefetch_factor", None) or 2)
         self.board = Board(max(self.workers, 1))

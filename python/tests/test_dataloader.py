@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""stoker.DataLoader against torch's: the same batches, lengths and errors for the same arguments.
-
-What is refused or different is in docs/python-data.md: the permutation of shuffle=True is ours, in_order=False comes in
-order, draws of random, NumPy and torch belong to samples.
-"""
+"""stoker.DataLoader against torch's: the same batches, lengths, warnings and errors for the same arguments; its states against
+torchdata's.  What samples draw is compared in test_torch_bits.py."""
 
 import collections
+import contextlib
+import gc
 import itertools
+import pickle
 import random
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -20,6 +22,9 @@ hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from torch.utils import data as theirs  # noqa: E402
+from torch.utils.data.datapipes.iter import IterableWrapper  # noqa: E402
+
+from stoker import dataloader  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -155,9 +160,13 @@ def test_the_same_arguments_are_refused(options):
     with pytest.raises(Exception) as ours:
         list(stoker.DataLoader(data, **options))
     assert type(ours.value) is type(torchs.value)
-    for name in ("shuffle", "sampler", "batch_sampler"):
+    assert str(ours.value) == str(torchs.value)
+
+
+def test_an_iterable_has_its_own_order():
+    for name, value in (("shuffle", True), ("sampler", [1]), ("batch_sampler", [[1]])):
         with pytest.raises(ValueError, match=f"expected unspecified {name}"):
-            stoker.DataLoader(Stream("int", 4), **{name: [1]})
+            stoker.DataLoader(Stream("int", 4), **{name: value})
 
 
 @pytest.mark.parametrize("sample", [None, object(), {"x": None}, (1, "a", set())])
@@ -168,38 +177,6 @@ def test_what_torch_does_not_collate_is_the_same_error(sample):
     with pytest.raises(TypeError) as ours:
         list(stoker.DataLoader(data, batch_size=2))
     assert str(ours.value) == str(torchs.value)
-
-
-def test_shuffle_is_a_permutation_by_the_generator():
-    data = Built("int", 50, False)
-
-    def order(seed, **o):
-        generator = torch.Generator().manual_seed(seed)
-        loader = stoker.DataLoader(data, batch_size=7, shuffle=True, generator=generator, **o)
-        return [[int(i) for b in loader for i in b] for _ in range(2)]
-
-    first = order(1)
-    assert order(1) == order(1, num_workers=2, multiprocessing_context="fork") == first
-    assert first[0] != first[1] and sorted(first[0]) == sorted(first[1]) == list(range(50)) and order(2) != first
-
-
-class Draws(theirs.Dataset):
-    def __len__(self):
-        return 20
-
-    def __getitem__(self, i):
-        return random.random(), np.random.rand(), torch.rand(()).item()
-
-
-def test_draws_do_not_depend_on_workers():
-    def drawn(workers):
-        loader = stoker.DataLoader(Draws(), batch_size=3, num_workers=workers, generator=torch.Generator().manual_seed(4),
-                                   multiprocessing_context="fork" if workers else None)
-        return [torch.stack(b).tolist() for b in loader]
-
-    assert drawn(0) == drawn(1) == drawn(3)
-    flat = [v for b in drawn(0) for row in b for v in row]
-    assert len(set(flat)) == 60
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -342,11 +319,9 @@ def test_timeout_and_pin_memory_without_a_gpu():
         next(iter(stoker.DataLoader(Slow("int", 4, False), num_workers=1, timeout=0.1, multiprocessing_context="fork")))
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    from stoker import _streams
-    _streams._warned.discard("pin")
-    with pytest.warns(UserWarning, match="no GPU"):
-        loader = stoker.DataLoader(Built("int", 4, False), pin_memory=True)
-    assert torch.cat(list(loader)).tolist() == [0, 1, 2, 3]
+    with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but no accelerator is found"):
+        made = list(stoker.DataLoader(Built("int", 4, False), pin_memory=True))
+    assert torch.cat(made).tolist() == [0, 1, 2, 3]
 
 
 def test_a_users_own_collation_of_a_type_is_kept():
@@ -359,23 +334,194 @@ def test_a_users_own_collation_of_a_type_is_kept():
         del default_collate_fn_map[Point]
 
 
-def test_an_iterator_whose_workers_another_loop_took():
-    """It ended without a word, as if the epoch were over."""
+def test_persistent_workers_have_one_iterator():
+    """As in torch: another loop begins it again."""
     loader = stoker.DataLoader(range(8), batch_size=2, num_workers=1, persistent_workers=True)
     one = iter(loader)
     next(one)
+    pid = one._crew.workers[0].pid
     two = iter(loader)
-    with pytest.raises(stoker.StokerError, match="another loop has taken its persistent workers"):
-        next(one)
-    assert [b.tolist() for b in two] == [[0, 1], [2, 3], [4, 5], [6, 7]] and list(two) == []
+    assert two is one and [b.tolist() for b in two] == [[0, 1], [2, 3], [4, 5], [6, 7]] and list(two) == []
+    assert one._crew.workers[0].pid == pid
     three = iter(loader)
     loader.close()
     with pytest.raises(RuntimeError, match="its loader was closed"):
         next(three)
+    assert len(list(loader)) == 4
 
 
-def test_frameworks_leave_it_alone():
-    loader = stoker.DataLoader(Built("int", 8, False), batch_size=2)
-    assert not isinstance(loader, theirs.DataLoader)
-    accelerate = pytest.importorskip("accelerate")
-    assert accelerate.Accelerator(cpu=True).prepare(loader) is loader
+def children():
+    """Processes of this one that still run, or that no one has waited for."""
+    with open(f"/proc/self/task/{threading.get_native_id()}/children") as f:
+        return set(f.read().split())
+
+
+@pytest.mark.parametrize("how", ["break", "del", "exception", "kept", "persistent"])
+def test_workers_end_with_the_last_reference(how):
+    """The garbage collector had to look for cycles."""
+    before, kept = children(), []
+
+    def loop(i):
+        loader = stoker.DataLoader(Built("int", 40, False), num_workers=2, multiprocessing_context="fork",
+                                   persistent_workers=how == "persistent")
+        if how == "kept":
+            kept.append(loader)
+        if how == "del":
+            it = iter(loader)
+            next(it)
+            del it
+        for batch in loader:
+            if how == "exception":
+                raise KeyError(i)
+            break
+
+    gc.collect()
+    gc.disable()
+    try:
+        for i in range(3):
+            with contextlib.suppress(KeyError):
+                loop(i)
+            assert children() <= before, how
+    finally:
+        gc.enable()
+
+
+def test_it_is_torchs():
+    loader = stoker.DataLoader(Built("int", 8, False), batch_size=2, num_workers=np.int64(1))
+    assert isinstance(loader, theirs.DataLoader) and stoker.DataLoader[torch.Tensor].__origin__ is stoker.DataLoader
+    with pytest.raises(AttributeError, match="'DataLoader' object has no attribute 'nothing'"):
+        loader.nothing
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert len(list(pickle.loads(pickle.dumps(loader)))) == 4
+
+
+class Told(theirs.Dataset):
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        info = theirs.get_worker_info()
+        return [i, info.id, info.seed, torch.initial_seed(), repr(info).startswith("WorkerInfo(id=") and "dataset=<" in repr(info)]
+
+
+def test_batch_i_is_made_by_worker_i_modulo_n():
+    torch.manual_seed(1)
+    for step, (_, number, seed, initial, shown) in enumerate(stoker.DataLoader(Told(), batch_size=1, num_workers=2)):
+        assert number.item() == step % 2 and seed.item() == initial.item() and shown.all()
+
+
+class Late(theirs.Dataset):
+    """Worker 0 waits until worker 1 has made its samples."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        path = self.folder / str(theirs.get_worker_info().id)
+        if i == 0:
+            until = time.monotonic() + 100
+            while not (self.folder / "1").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+        path.touch()
+        return i
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_in_order(tmp_path, in_order):
+    loader = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
+    got = [int(b) for b in loader]
+    assert sorted(got) == list(range(6)) and (got == sorted(got)) == in_order
+    it = iter(loader)
+    first = [int(next(it)) for _ in range(2)]
+    again = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
+    again.load_state_dict(loader.state_dict())
+    assert sorted(first + [int(b) for b in again]) == list(range(6))
+
+
+def test_the_start_method_that_is_set(monkeypatch):
+    loader = stoker.DataLoader(range(4), num_workers=1, multiprocessing_context="spawn")
+    assert loader.multiprocessing_context.get_start_method() == "spawn"
+    found = []
+    monkeypatch.setattr(dataloader._crew, "processes", lambda *args: found.append(args[4]))
+    monkeypatch.setattr(dataloader._Pass, "_reset", lambda *args, **named: None)
+    iter(loader)
+    monkeypatch.setattr(dataloader.multiprocessing, "get_start_method", lambda: "forkserver")      # as set_start_method() does
+    iter(stoker.DataLoader(range(4), num_workers=1))
+    assert found == ["spawn", "forkserver"]
+
+
+class Whole(theirs.IterableDataset):
+    def __len__(self):
+        return 5
+
+    def __iter__(self):
+        return iter(range(5))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_iterable_is_read_by_every_worker_and_torch_warns(workers):
+    loader = stoker.DataLoader(Whole(), num_workers=workers)
+    assert len(loader) == 5
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert sorted(int(b) for b in loader) == sorted(list(range(5)) * max(workers, 1))
+    assert bool(workers) == any("was reported to be 5(when accessing len(dataloader))" in str(w.message) for w in said)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("shuffle", [None, False, True])
+def test_data_pipes(workers, shuffle):
+    def pipe(n):
+        return n + 0.5
+
+    for sharded in (False, True):
+        found = []
+        for make in (stoker.DataLoader, theirs.DataLoader):
+            source = IterableWrapper(range(12)).shuffle()
+            source = (source.sharding_filter() if sharded else source).map(pipe)
+            torch.manual_seed(4)
+            loader = make(source, batch_size=2, shuffle=shuffle, num_workers=workers)
+            found.append([[b.tolist() for b in loader] for _ in range(2)])
+        assert found[0] == found[1] and found[0][0]
+
+
+ODD = {
+    "strings": lambda i: np.array(["a", "b"]), "objects": lambda i: np.array([None, i], dtype=object), "set": lambda i: {i},
+    "None": lambda i: None, "ragged": lambda i: list(range(i + 1)), "shapes": lambda i: torch.ones(i + 1), "keys": lambda i: {i: 1},
+    "mixed": lambda i: 1 if i else "a", "floats": lambda i: 1.5 if i == 0 else "b", "ints": lambda i: 1 if i == 0 else None,
+    "big": lambda i: 2**70, "huge": lambda i: 2**63, "complex": lambda i: 1j, "types": lambda i: torch.ones(2, dtype=[torch.int32, torch.int64][i % 2]),
+    "grad": lambda i: torch.ones(2, requires_grad=True), "arrays": lambda i: np.ones(2, "f4" if i else "f8"),
+    "longdouble": lambda i: np.longdouble(1), "memory": lambda i: memoryview(b"ab"), "deque": lambda i: collections.deque([i]),
+    "default": lambda i: collections.defaultdict(int, {"a": i}), "ordered": lambda i: collections.OrderedDict(a=i),
+    "counter": lambda i: collections.Counter("ab"), "range": lambda i: range(i, i + 2), "bytes": lambda i: bytearray(b"x"),
+    "nan": lambda i: float("nan"), "bool": lambda i: True if i else 3, "scalar": lambda i: np.float64(i), "bfloat": lambda i: torch.ones(2).bfloat16(),
+    "swapped": lambda i: np.ones(3, ">i4"), "u16": lambda i: np.uint16(i), "empty": lambda i: (), "dates": lambda i: np.datetime64("2020-01-01"),
+    "float and int": lambda i: 1.5 if i == 0 else 2, "large": lambda i: np.full((40, 60), i), "large mixed": lambda i: torch.ones(3000 + i),
+    "view": lambda i: torch.arange(20000.).reshape(100, 200).t(), "point": lambda i: Point(i, "s"), "nested": lambda i: [{"a": (i, [i])}],
+}
+
+
+def collated(make, data, workers):
+    try:
+        [batch] = make(data, batch_size=len(data), num_workers=workers)
+        return "batch", batch
+    except Exception as e:
+        text = [line for line in str(e).splitlines() if line]
+        return "error", type(e).__name__, (text[0], text[-1]) if workers else str(e)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_every_kind_of_sample_is_collated_as_by_torch(workers):
+    """All in one data set of each worker: the kinds by batch."""
+    for name, sample in ODD.items():
+        data = [sample(i) for i in range(3)]
+        ours, torchs = collated(stoker.DataLoader, data, workers), collated(theirs.DataLoader, data, workers)
+        if torchs[0] == "batch":
+            assert ours[0] == "batch" and type(ours[1]) is type(torchs[1]), (name, ours, torchs)
+            batches = [dict(b[1]) if isinstance(b[1], dict) else b[1] for b in (ours, torchs)]
+            assert repr(batches[0]) == repr(batches[1]), name
+        else:
+            assert ours == torchs, name

@@ -88,7 +88,6 @@ def kinds(shard, tmp_path):
         loader_module.Tuples: lambda: loader.as_tuples("x"),
         ToDevice: lambda: stoker.to_device(loader, "cpu"),
         watching.Watched: lambda: stoker.watch(samples),
-        stoker.DataLoader: lambda: stoker.DataLoader(samples, batch_size=2),
         stoker.Dataset: lambda: stoker.open(shard),
         stoker.Mix: lambda: stoker.mix({"a": (samples, 1)}),
         stoker.SharedList: lambda: stoker.SharedList(samples),

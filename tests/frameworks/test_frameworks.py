@@ -28,7 +28,7 @@ NEEDS = {"loop": "torch", "torchdata": "torchdata", "dcp": "torch", "lightning":
          "accelerate": "accelerate", "transformers": "transformers"}
 MODULES = ["torch._dynamo", "torch.distributed.checkpoint", "stoker", "torchdata.nodes",
            "torchdata.stateful_dataloader", "lightning.fabric", "lightning.pytorch", "accelerate",
-           "transformers.trainer"]
+           "transformers.trainer", "ignite.engine"]
 BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```python\n(.*?)^```$", re.M | re.S)
 BLOCKS = dict(BLOCK.findall((ROOT / "docs/frameworks.md").read_text()))
 RANKS = {"loop": (1, 1, 1), "torchdata": (1, 1, 1), "dcp": (2, 2, 1), "lightning": (2, 1, 2),
@@ -213,6 +213,133 @@ except AttributeError:
 for batch in loader:
     F.cross_entropy(model(batch["image"]), batch["label"])
 """
+
+
+SHARDED = """
+import importlib.util, itertools, json, os, random, sys
+import numpy as np, torch, torch.distributed as dist, stoker
+from torch.utils import data as theirs
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+torch.set_num_threads(1)
+
+class Numbers(theirs.Dataset):
+    def __len__(self):
+        return 22
+
+    def __getitem__(self, i):
+        return {"i": i, "drawn": torch.rand(2), "more": random.random(), "ours": stoker.get_worker_info() is not None}
+
+class Flow(theirs.IterableDataset):
+    def __iter__(self):
+        for i in range(24):
+            yield {"i": i, "drawn": torch.rand(2), "more": random.random(), "ours": stoker.get_worker_info() is not None}
+
+def seen(batches):
+    return [{"i": b["i"].tolist(), "drawn": b["drawn"].tolist(), "more": b["more"].tolist(), "ours": b["ours"].tolist()} for b in batches]
+
+def options(workers=2):
+    return {"batch_size": 2, "num_workers": workers, **({"multiprocessing_context": "fork"} if workers else {})}
+
+def plain(make):
+    data = Numbers()
+    sampler = theirs.DistributedSampler(data, WORLD, RANK, seed=3)
+    loader = make(data, sampler=sampler, **options())
+    found = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        found += seen(loader)
+    return found
+
+def accelerated(make):
+    from accelerate import Accelerator, skip_first_batches
+    accelerator = Accelerator(cpu=True)
+    loader = accelerator.prepare(make(Numbers(), shuffle=True, **options()))
+    assert isinstance(loader, make) and accelerator.prepare(loader) is loader
+    found = seen(loader) + seen(skip_first_batches(loader, 2))
+    flow = accelerator.prepare(make(Flow(), **options(1)))
+    return found + (seen(flow) if RANK == 0 or flow is None else seen(flow))
+
+def in_lightning(make):
+    import lightning as L
+    found = []
+    class Model(L.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(2, 1)
+        def training_step(self, batch, number):
+            found.extend(seen([batch]))
+            return self.net(batch["drawn"]).mean()
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.01)
+        def train_dataloader(self):
+            return make(Numbers(), shuffle=True, **options())
+    trainer = L.Trainer(max_epochs=2, accelerator="cpu", strategy="ddp", devices=WORLD, logger=False, enable_progress_bar=False,
+                        enable_model_summary=False, enable_checkpointing=False)
+    model = Model()
+    trainer.fit(model)
+    assert type(trainer.train_dataloader) is make, type(trainer.train_dataloader)
+    return found
+
+def in_trainer(make):
+    from transformers import Trainer, TrainingArguments
+    found = []
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Linear(2, 1)
+        def forward(self, drawn=None, **batch):
+            found.extend(seen([{**batch, "drawn": drawn}]))
+            return {"loss": self.net(drawn).mean()}
+    class Own(Trainer):
+        def get_train_dataloader(self):
+            return self.accelerator.prepare(make(Numbers(), shuffle=True, **options()))
+    args = TrainingArguments("kept", num_train_epochs=2, save_strategy="no", remove_unused_columns=False, use_cpu=True, report_to=[],
+                             disable_tqdm=True)
+    Own(Model(), args).train()
+    return found
+
+def in_ignite(make):
+    from ignite.engine import DeterministicEngine, Engine
+    found = []
+    for engine in (Engine, DeterministicEngine):
+        data = Numbers()
+        loader = make(data, sampler=theirs.DistributedSampler(data, WORLD, RANK), **options())
+        torch.manual_seed(5)
+        engine(lambda e, batch: found.extend(seen([batch]))).run(loader, max_epochs=2)
+    return found
+
+dist.init_process_group("gloo")
+NEEDS = {"accelerate": accelerated, "lightning": in_lightning, "transformers": in_trainer, "ignite": in_ignite, "torch": plain}
+result = {}
+for name, run in NEEDS.items():
+    if importlib.util.find_spec(name) is None:
+        continue
+    both = []
+    for make in (stoker.DataLoader, theirs.DataLoader):
+        torch.manual_seed(7), random.seed(7), np.random.seed(7)
+        both.append(run(make))
+    result[name] = both
+with open(f"seen-{WORLD}-{RANK}", "w") as f:
+    json.dump(result, f)
+"""
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_data_loader_is_sharded_as_torchs(lives, world):
+    """Both ranks had the same batches: frameworks left what is not torch's alone."""
+    need("accelerate")
+    lives.run(SHARDED, [(world, None)])
+    ranks = [json.loads((lives.folder / f"seen-{world}-{r}").read_text()) for r in range(world)]
+    assert set(ranks[0]) >= {"accelerate", "torch"}
+    for name in ranks[0]:
+        for rank in ranks:
+            ours, torchs = rank[name]
+            assert ours, name
+            assert all(flag for batch in ours for flag in batch.pop("ours")), f"{name}: not of Stoker's workers"
+            assert not any(flag for batch in torchs for flag in batch.pop("ours"))
+            assert ours == torchs, name
+    shares = [{i for batch in rank["torch"][0] for i in batch["i"]} for rank in ranks]
+    assert set.union(*shares) == set(range(22)) and shares[0] != shares[1]
 
 
 def test_accelerate_shards_nothing_twice(lives, undisturbed):

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker process of stoker.DataLoader: torch's worker in what it does and in which order, so that the same numbers
+are drawn; batches are collated into a slot of the ring.
+
+random, NumPy and torch are seeded once, by torch's rule, before worker_init_fn runs.  Nothing is seeded later.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils.data import IterDataPipe, _DatasetKind
+from torch.utils.data._utils import worker as theirs
+from torch.utils.data.graph_settings import apply_random_seed
+
+from . import _collate, _make, _stoker, _streams, _worker
+from .errors import by_handler
+
+
+class Job(NamedTuple):
+    """What every task of an iterable says: a worker that has just been started, or whose epoch is new, begins there."""
+
+    epoch: int              # of this iterator: persistent workers see several
+    shared_seed: int | None  # of DataPipes
+    attempt: int            # the worker's number of this batch
+    known: int              # the attempt that `state` belongs to
+    state: Any              # of the data set; None: batches are read again
+
+
+class How(NamedTuple):
+    """What of torch's loader its workers need to know.  It is called as a server (Recipe.server)."""
+
+    kind: int
+    batched: bool
+    drop_last: bool
+    seed: int
+    workers: int
+    persistent: bool
+
+    def __call__(self, link: _worker.Link, maker: _make.Maker) -> Server:
+        return Server(link, Maker(maker.recipe, self, link.number))
+
+
+class Server(_worker._Server):
+    """Seeds as torch does; worker_init_fn runs after that."""
+
+    def __init__(self, link: _worker.Link, maker: Maker) -> None:
+        super().__init__(link, maker)           # type: ignore[arg-type]
+        how, seed = maker.how, maker.how.seed + link.number
+        random.seed(seed)
+        torch.manual_seed(seed)
+        if theirs.HAS_NUMPY:
+            import numpy
+            numpy.random.seed(theirs._generate_state(how.seed, link.number))
+        _worker._introduce(theirs.WorkerInfo(id=link.number, num_workers=how.workers, seed=seed,    # type: ignore[arg-type]
+                                             dataset=maker.recipe.dataset))
+
+
+def state_of(fetcher: Any) -> Any:
+    """The state of an iterable after what was read; None: it has none, or one that does not say all."""
+    if not _streams._forgets(fetcher.dataset):
+        for one in (fetcher.dataset_iter, fetcher.dataset):
+            save = getattr(one, "state_dict", None)
+            if callable(save):
+                return save()
+    return None
+
+
+def open_stream(dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool, state: Any) -> Any:
+    """torch's fetcher of an iterable, which begins at a state."""
+    load = getattr(dataset, "load_state_dict", None)
+    if state is not None and callable(load):
+        load(state)
+    made = _DatasetKind.create_fetcher(_DatasetKind.Iterable, dataset, batched, collate, drop_last)
+    load = getattr(made.dataset_iter, "load_state_dict", None)
+    if state is not None and callable(load):
+        load(state)
+    return made
+
+
+def skip(fetcher: Any, index: Any, n: int) -> None:
+    """Reads n batches again; those that failed then may fail now."""
+    collate, fetcher.collate_fn = fetcher.collate_fn, lambda samples: None
+    for _ in range(n):
+        try:
+            fetcher.fetch(index)
+        except StopIteration:
+            break
+        except Exception as e:
+            if by_handler(e):
+                raise
+    fetcher.collate_fn = collate
+
+
+class Maker:
+    """Fetches and collates, in place of _make.Maker."""
+
+    def __init__(self, recipe: _make.Recipe, how: How, number: int) -> None:
+        self.recipe, self.how, self._number = recipe, how, number
+        self.note: Callable[[int], None] = lambda row: None
+        self._dataset = recipe.dataset
+        self._fetcher: Any = None
+        self._epoch: int | None = None
+        self._over = False
+        self._place: Any = None
+        self._shared = torch.Generator()
+
+    def make(self, task: _make.Task, slot: _stoker.Slot, ask: Any) -> tuple[Any, int]:
+        """(Made or End, the end of what the slot has now)."""
+        rows = len(task.indices) if self.how.batched else 1
+        self._place = place = _collate.Place(slot, rows)
+        if self.how.kind == _DatasetKind.Iterable:
+            return self._read(task.stream, task.indices, rows), place.end
+        batch = self._collated(self._samples(task.indices)) if self.how.batched else self._one(task.indices)
+        return _make.Made(batch, (), None, rows=rows), place.end
+
+    def _collated(self, samples: Any) -> Any:
+        self.note(_make.IDLE)
+        try:
+            return self.recipe.collate(samples) if self.recipe.own else self.recipe.collate(samples, self._place)
+        except StopIteration as e:
+            raise _make.not_the_end(e) from e
+
+    # ---- map-style -----------------------------------------------------------------------------------
+
+    def _samples(self, indices: Any) -> Any:
+        many = getattr(self._dataset, "__getitems__", None)
+        if many:
+            self.note(0)
+            return many(indices)
+        place, note, dataset = self._place, self.note, self._dataset
+        light, samples = not self.recipe.own, []
+        index = None
+        try:
+            for row, index in enumerate(indices):
+                note(row)
+                sample = dataset[index]
+                if light:
+                    sample = place.lighter(sample)
+                    light = place.has_rows()
+                samples.append(sample)
+        except Exception as e:
+            raise _make.bad(index, e) from e
+        return samples
+
+    def _one(self, index: Any) -> Any:
+        self.note(0)
+        try:
+            sample = self._dataset[index]
+        except Exception as e:
+            raise _make.bad(index, e) from e
+        return self._collated(sample)
+
+    # ---- iterables -----------------------------------------------------------------------------------
+
+    def _begin(self, job: Job, index: Any) -> None:
+        if isinstance(self._dataset, IterDataPipe):
+            self._shared.manual_seed(job.shared_seed)   # type: ignore[arg-type]
+            self._dataset = apply_random_seed(self._dataset, self._shared)
+        self._over = False
+        self._fetcher = open_stream(self._dataset, self.how.batched, self._collated, self.how.drop_last, job.state)
+        skip(self._fetcher, index, job.attempt - job.known)
+        self._epoch = job.epoch
+
+    def _read(self, job: Job, index: Any, rows: int) -> Any:
+        if self._epoch != job.epoch:
+            self._begin(job, index)
+        try:
+            if self._over:
+                raise StopIteration
+            batch = self._fetcher.fetch(index)
+        except StopIteration:
+            self._over = True
+            return _make.Made(None, (), None, state=self._last())
+        begun(self._dataset)
+        return _make.Made(batch, (), None, state=state_of(self._fetcher), rows=rows)
+
+    def _last(self) -> Any:
+        """Of a data set that the next epoch goes on with."""
+        return last_state(self._dataset) if self.how.persistent else None
+
+
+def begun(dataset: Any) -> None:
+    """Hugging Face's streams would begin at a state again in later loops."""
+    if getattr(dataset, "_starting_state_dict", None) is not None:
+        dataset._starting_state_dict = None
+
+
+def last_state(dataset: Any) -> Any:
+    """Of a data set whose epoch is over."""
+    save = getattr(dataset, "state_dict", None)
+    return save() if callable(save) and callable(getattr(dataset, "load_state_dict", None)) else None
+
+
+def end_of(made: Any) -> bool:
+    """Whether a worker answered that its iterable is over."""
+    return made.rows == 0
+
+
