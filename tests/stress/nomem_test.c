@@ -216,10 +216,10 @@ static void opening_a_data_set(void **state)
     int rc;
 
     (void)state;
-    snprintf(url, sizeof url, "%s", seam_path("a-{0..1}.tar"));
+    snprintf(url, sizeof url, "%s", seam_path("c-{0..1}.tar"));
     for (int built = 0; built < 2; built++) {
         do {
-            seam_shards("a", 2, N / 2, 0); /* a new mtime: the index is looked at again */
+            seam_shards("c", 2, N / 2, 0); /* a new mtime: the index is looked at again */
             stk_mem_fail_at(n++);
             rc = stk_dataset_open(&ds, urls, 1, &o, &err);
             stk_mem_fail_at(0);
