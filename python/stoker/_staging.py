@@ -10,10 +10,9 @@ so that their memory is not used again while work on either is pending.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
-import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from ._arrays import torch_or_none
@@ -22,8 +21,6 @@ from .errors import invalid, shown, unsupported
 
 _ALIGN = 256            # of tensors in a slab
 _STEP = 1 << 20         # slabs are whole MiB
-_PIECE = 4 << 20        # bytes that one thread copies at a time: less is copied where it is
-_COPIERS = 4            # threads at most: one core fills a slab more slowly than a GPU reads it
 
 
 def tensor_of(value: Any) -> Any:
@@ -79,7 +76,6 @@ class Flight:
     event: Any                  # after them
     slabs: list[Any] = dataclasses.field(default_factory=list)  # pinned memory that they read
     held: list[Any] = dataclasses.field(default_factory=list)   # and pinned tensors
-    filling: list[Future[Any]] = dataclasses.field(default_factory=list)    # threads that write the slabs
 
 
 @dataclasses.dataclass
@@ -105,7 +101,6 @@ class Gpu:
         self._usual = _STEP                     # bytes of the largest batch so far
         self._free: list[Any] = []
         self._flying: deque[Flight] = deque()     # in the order of their events
-        self._copiers: ThreadPoolExecutor | None = None
 
     # ---- out -------------------------------------------------------------------------------------
 
@@ -156,24 +151,11 @@ class Gpu:
         sent.used += room
         sent.total += room
         place = place.as_strided(like.size(), like.stride())
-        self._copy(sent.flight, place, tensor)
-        return place
-
-    def _copy(self, flight: Flight, place: Any, tensor: Any) -> None:
-        """By several threads where it is large.  A signal's handler may raise while this waits for them: they are noted before."""
-        size = tensor.numel() * tensor.element_size()
-        threads = min(_COPIERS, len(os.sched_getaffinity(0)) // 2, size // _PIECE)
-        if threads < 2 or not tensor.is_contiguous():
-            place.copy_(tensor)
-            return
-        if self._copiers is None:
-            self._copiers = ThreadPoolExecutor(_COPIERS, "stoker-copy")
-        to, of, each = place.view(-1), tensor.view(-1), -(-tensor.numel() // threads)
-        for at in range(0, tensor.numel(), each):
-            flight.filling.append(self._copiers.submit(to[at:at + each].copy_, of[at:at + each]))
-        wait(flight.filling)
-        for one in flight.filling:
-            one.result()
+        if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+            # torch's copy wakes a thread on every core, where the loader's workers decode.
+            ctypes.memmove(place.data_ptr(), tensor.data_ptr(), size)
+            return place
+        return place.copy_(tensor)
 
     def _slab(self, size: int) -> Any:
         """Pinned memory of at least `size` bytes that no copy reads any more."""
@@ -184,13 +166,12 @@ class Gpu:
             self._free.pop()                    # all are too small: it makes room for a larger one
         return self._torch.empty(-(-size // _STEP) * _STEP, dtype=self._torch.uint8, pin_memory=True)
 
-    def _land(self, more: int) -> None:
-        """Take back the slabs of copies that are finished; wait for the first `more` of them."""
-        while self._flying and (more > 0 or self._flying[0].event.query()):
+    def _land(self, wait: int) -> None:
+        """Take back the slabs of copies that are through; wait for the first `wait` of them."""
+        while self._flying and (wait > 0 or self._flying[0].event.query()):
             flight = self._flying[0]
             flight.event.synchronize()
-            _settle(flight)
-            more -= 1
+            wait -= 1
             self._free += self._flying.popleft().slabs
         del self._free[self._most:]
 
@@ -213,14 +194,6 @@ class Gpu:
         """Wait for copies that are in flight and let go of all memory."""
         self._land(len(self._flying))
         self._free.clear()
-        if self._copiers is not None:
-            self._copiers.shutdown(wait=False)      # they are idle
-            self._copiers = None
-
-
-def _settle(flight: Flight) -> None:
-    """No thread writes its slabs any more, also if the batch was cut short."""
-    wait(flight.filling)
 
 
 def _is_plain(torch: Any, tensor: Any) -> bool:
