@@ -611,6 +611,8 @@ class Processes:
             self._workers, self._born = [], []
             if self._server is not None:
                 server, self._server = self._server, None
+                with contextlib.suppress(OSError):
+                    server.sock.shutdown(socket.SHUT_RDWR)      # processes that others forked have it open too
                 server.sock.close()
                 server.status()
                 server.close()
