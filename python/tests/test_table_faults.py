@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of other programs, value by value: texts and floats of columns, old encodings of Arrow, decimals, claims that files make."""
+import os
 import random
+import re
+import resource
 import struct
+import subprocess
 from decimal import Decimal
 
 import numpy as np
@@ -448,3 +452,47 @@ def test_rows_in_chunks_of_which_few_were_written(tmp_path):
     assert all(np.array_equal(ds[i]["x"], want[i]) for i in range(12))
     with stoker.Loader(ds, {"x": "from(x)"}, batch_size=3, shuffle=True) as loader:
         assert all(np.array_equal(b["x"], want[np.asarray(b.sample_ids)]) for b in loader)
+
+
+CLAIMS = {
+    "rows that were never written": (lambda f: f.create_dataset("x", (10**9, 100_000), "f8", fillvalue=1.5), "the data set x claims 1000000000 rows, and the file has"),
+    "texts": (lambda f: f.create_dataset("x", (10**8,), "S9", chunks=(1,))[:3], "the data set x claims 100000000 rows, and the file has"),
+    # one chunk of a column makes a slab of 2 GB, which no cache keeps: it was made again for each row
+    "columns as chunks": (lambda f: f.create_dataset("x", (4_000_000, 1000), "i2", chunks=(1_000_000, 1), compression="gzip").__setitem__((slice(None), 5), 2),
+                          "the data set x claims chunks of 1000000 rows, which are 2000000000 bytes, and the file has"),
+    "wide rows": (lambda f: f.create_dataset("x", (1000, 2**30), "i1", chunks=(1, 1024)).__setitem__((0, 5), 2),
+                  "the data set x claims chunks of 1 rows, which are 1073741824 bytes, and the file has"),
+    "chunks of a row": (lambda f: f.create_dataset("x", (1000, 2**33), "i1", chunks=(1, 1024)), "x: its chunks are too large, or its rows are in too many of them"),
+    "more rows than are counted": (lambda f: f.create_dataset("x", (2**62,), "i1", chunks=(1024,)), "x: it has too many rows"),
+    # as many as may be claimed: all rows are gone through in a moment
+    "chunks that a row could have": (lambda f: f.create_dataset("x", (1000, 1_000_000), "i1", chunks=(1, 1), fillvalue=3).__setitem__((0, 0), 1), None),
+    "rows of which one was written": (lambda f: f.create_dataset("x", (1_000_000, 1_000_000), "i1", chunks=(1, 1_000_000), compression="gzip").__setitem__(0, 1), None),
+    "columns of half the slab": (lambda f: f.create_dataset("x", (60_000, 1000), "i1", chunks=(60_000, 1)).__setitem__((slice(None), 5), 2), None),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_what_a_small_hdf5_file_claims(tmp_path, claim):
+    """check, bench, ds[i] and a loader end within seconds of CPU time, or the file is refused with the data set and its claim."""
+    h5py = pytest.importorskip("h5py")
+    path = str(tmp_path / "t.h5")
+    write_it, why = CLAIMS[claim]
+    with h5py.File(path, "w") as f:
+        write_it(f)
+    assert os.path.getsize(path) < 200_000
+    if why:
+        with pytest.raises(stoker.StokerError, match=re.escape(why)):
+            stoker.open(path)
+    for command in (["check"], ["bench", "--seconds", "0.2", "--batch-size", "4"]):
+        cli = [os.environ.get("STOKER_CLI", "stoker"), command[0], path, *command[1:]]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(cli, capture_output=True, text=True, timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert why in done.stderr and done.returncode == 3 if why else done.returncode == 0, done.stderr
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 20
+    if not why:
+        ds = stoker.open(path)
+        assert ds[0]["x"].size in (1000, 1_000_000)
+        with stoker.Loader(ds, {"x": "from(x)"}, batch_size=4, shuffle=True) as loader:
+            batches = iter(loader)
+            assert all(next(batches)["x"].shape[0] == 4 for _ in range(3))

@@ -80,14 +80,14 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_parquet *p = of(d);
     const stk_pq_shard *s = &p->shard[e->shard];
     uint32_t number = (uint32_t)f->offset, leaf, group, chunk;
-    int text = number >= p->n_fields;
+    int as_text = number >= p->n_fields; /* of decimals */
     const stk_pq_field *field;
     const stk_pq_table *t;
 
     (void)named;
     if (number >= STK_GATHER_FIRST)
         return stk_pq_gather_locate(p, stk_gather_number(&p->base.gathers, number), e, out, err);
-    number -= text ? p->n_fields : 0;
+    number -= as_text ? p->n_fields : 0;
     field = &p->field[number];
     leaf = s->leaf_of[number];
     if (field->partition >= 0) {
@@ -104,7 +104,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         return 0;
     }
     group = stk_pq_group_of(s->meta, e->row);
-    chunk = (text ? stk_pq_chunks(s->meta) : 0) + group * s->meta->n_leaves + leaf;
+    chunk = (as_text ? stk_pq_chunks(s->meta) : 0) + group * s->meta->n_leaves + leaf;
     STK_TRY(stk_pq_table_get(p, e->shard, chunk, &t, err));
     if (t->points.n_spans)
         place_point(&t->points, chunk, e->row - s->meta->group[group].first, out);

@@ -159,8 +159,8 @@ static int dictionary_room(const maker *m, const stk_pq_page *p, stk_error *err)
     if (have <= most && dictionary_bytes(m, p) <= most - have)
         return 0;
     return stk_fail(err, STK_ELIMIT,
-                    "a dictionary of %" PRIu64 " bytes, and dictionaries may take a quarter of the memory, "
-                    "of which %" PRIu64 " bytes are left",
+                    "a dictionary of %" PRIu64 " bytes, and dictionaries may take a quarter of the "
+                    "memory, of which %" PRIu64 " bytes are left",
                     dictionary_bytes(m, p), have < most ? most - have : 0);
 }
 

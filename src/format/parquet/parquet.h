@@ -24,7 +24,7 @@ enum { /* physical types */
 enum { /* what the values mean, where that changes how they are handed out */
        STK_PQ_PLAIN_VALUE,
        STK_PQ_TEXT,
-       /* an integer with `scale` digits after the point: as f64; dtype 0: as text, zeros after it */
+       /* an integer with `scale` digits after the point: as f64; dtype 0: as text and zeros */
        STK_PQ_DECIMAL,
        STK_PQ_UNSIGNED, /* 64 bits: as i64 where they fit */
        STK_PQ_DATE,
