@@ -120,6 +120,7 @@ typedef struct stk_field_type { /* what a field is before any chain */
     int nullable;               /* samples may lack it */
     const char *refused;        /* why it is not read; NULL: it is */
     int text;                   /* the data says that its bytes are UTF-8; 0: it does not say */
+    int decimal;                /* f64 of decimals, of which `text` makes exact text */
 } stk_field_type;
 
 /* The type of field 0, 1, ...; 0 past the last, else 1. */

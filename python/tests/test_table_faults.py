@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of other programs, value by value: texts and floats of columns, old encodings of Arrow, decimals, claims that files make."""
+import os
 import random
+import re
+import resource
 import struct
+import subprocess
 from decimal import Decimal
 
 import numpy as np
@@ -212,6 +216,104 @@ def test_decimals_are_rounded_once(tmp_path, kind):
             assert len(stoker.open(path, where=f"{name} = -990.79")) == want[name].count(-990.79) > 0
 
 
+def of_bytes(values):
+    """A decimal's whole number in as few bytes as hold it, the most significant one first, as byte arrays of Parquet have it."""
+    whole = [None if v is None else int(v.scaleb(2)) for v in values]
+    return [None if w is None else w.to_bytes(w.bit_length() // 8 + 1, "big", signed=True) for w in whole]
+
+
+def write_byte_arrays(path, values, **options):
+    """No writer at hand makes decimals of byte arrays: a column of texts, whose entry in the schema is made one of decimals."""
+    raw = pa.array(of_bytes(values), pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"byte_array": raw}), path, store_schema=False, write_statistics=False, **options)
+    data = path.read_bytes()
+    text = b"byte_array" + bytes.fromhex("2500 4c 1c 00 00 00")  # UTF8, of the old and of the new kind
+    assert data.count(text) == 1
+    path.write_bytes(data.replace(text, b"byte_array" + bytes.fromhex("250a 1504 1524 00")))  # DECIMAL(18, 2)
+    have = pq.read_table(path)
+    assert pq.ParquetFile(path).schema.column(0).physical_type == "BYTE_ARRAY" and have.schema.types == [pa.decimal128(18, 2)]
+    assert have["byte_array"].to_pylist() == values
+    return str(path)
+
+
+def same_texts(source, columns):
+    """`text` of a column of decimals is exact, in batches and in columns, and its doubles stay beside."""
+    ds = stoker.open(source)
+    fields = {f"{n}_text": f"from({n}, default=none) | text" for n in columns} | {f"{n}_f64": f"from({n}, default=-1)" for n in columns}
+    got = {name: [] for name in fields}
+    with stoker.Loader(ds, fields, batch_size=64) as loader:
+        for b in loader:
+            for name in fields:
+                got[name] += list(b[name]) if name.endswith("text") else b[name].tolist()
+    for name, values in columns.items():
+        assert got[f"{name}_text"] == ["none" if v is None else format(v, "f") for v in values], name
+        assert got[f"{name}_f64"] == [-1 if v is None else float(v) for v in values], name
+        assert [ds[i][name] for i in range(0, len(values), 50)] == [None if v is None else float(v) for v in values[::50]]
+        if None not in values:
+            assert ds.column(f"{name}.text").tolist() == [format(v, "f") for v in values], name
+        assert name + ".text" not in ds[0]
+    with pytest.raises(stoker.StokerError, match="there is no column|no sample satisfies"):
+        stoker.open(source, where=f"{name}.text = '1.005'")
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["parquet", "parquet-plain", "parquet-int", "arrow", "arrow-zstd", "memory"])
+def test_decimals_as_text(tmp_path, kind):
+    rng = random.Random(16)
+    columns, types = {}, {}
+    for digits, scale in [*DECIMALS, (5, -3)]:
+        if digits > 18 and kind == "parquet-int" or scale < 0 and kind.startswith("parquet"):
+            continue
+        name = f"d{digits}_{abs(scale)}"
+        columns[name] = decimals(rng, digits, scale, 300)
+        if scale == 2:
+            columns[name][7:10] = [Decimal("-990.79"), Decimal("0.00"), Decimal("-0.05")]
+            assert format(columns[name][7], "f") == "-990.79"
+        else:
+            columns[name][::7] = [None] * len(columns[name][::7])
+        types[name] = pa.decimal128(digits, scale) if digits <= 38 else pa.decimal256(digits, scale)
+    table = pa.table({n: pa.array(v, types[n]) for n, v in columns.items()})
+    columns = {n: table[n].to_pylist() for n in columns}
+    if kind == "parquet-int":
+        path = str(tmp_path / "t.parquet")
+        pq.write_table(table, path, store_decimal_as_integer=True)
+    else:
+        path = write(kind, tmp_path, table)
+    same_texts(path, columns)
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("options", [{"use_dictionary": True}, {"use_dictionary": False},
+                                     {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"}, {"data_page_version": "2.0"}], ids=str)
+def test_decimals_of_byte_arrays(tmp_path, options):
+    rng = random.Random(17)
+    values = [Decimal(rng.randint(-(10 ** k), 10 ** k)).scaleb(-2) for k in range(1, 17) for _ in range(20)] + [Decimal("-990.79"), Decimal("0.00")]
+    whole = write_byte_arrays(tmp_path / "whole.parquet", values, **options)
+    same_texts(whole, {"byte_array": values})
+    assert len(stoker.open(whole, where="byte_array = -990.79")) == 1
+    values[::5] = [None] * len(values[::5])
+    same_texts(write_byte_arrays(tmp_path / "nulls.parquet", values, **options), {"byte_array": values})
+
+
+def test_decimals_as_text_among_others(tmp_path):
+    """Files and data sets of which not all have decimals; a chain that names a column that is not one."""
+    pq.write_table(pa.table({"d": pa.array([Decimal("1.50")], pa.decimal128(9, 2))}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"d": pa.array([Decimal("2.500")], pa.decimal128(30, 3))}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"d": pa.array([3.5])}), tmp_path / "c.parquet")
+    pq.write_table(pa.table({"d": pa.array(["four"])}), tmp_path / "d.parquet")
+    a, b, c, d = (str(tmp_path / f"{x}.parquet") for x in "abcd")
+
+    def texts(sources):
+        with stoker.Loader(sources, {"d": "text"}, batch_size=1) as loader:
+            return [x["d"][0] for x in loader]
+
+    assert texts([a, b]) == ["1.50", "2.500"]
+    assert texts([stoker.open(a), stoker.open(d)]) == ["1.50", "four"]
+    for mixed in ([a, c], [stoker.open(c), stoker.open(a)]):
+        with pytest.raises(stoker.StokerError, match=r"text reads bytes; the field d has a type \(f64\)"):
+            texts(mixed)
+
+
 # ---- 17: claims and limits ----
 
 
@@ -350,3 +452,47 @@ def test_rows_in_chunks_of_which_few_were_written(tmp_path):
     assert all(np.array_equal(ds[i]["x"], want[i]) for i in range(12))
     with stoker.Loader(ds, {"x": "from(x)"}, batch_size=3, shuffle=True) as loader:
         assert all(np.array_equal(b["x"], want[np.asarray(b.sample_ids)]) for b in loader)
+
+
+CLAIMS = {
+    "rows that were never written": (lambda f: f.create_dataset("x", (10**9, 100_000), "f8", fillvalue=1.5), "the data set x claims 1000000000 rows, and the file has"),
+    "texts": (lambda f: f.create_dataset("x", (10**8,), "S9", chunks=(1,))[:3], "the data set x claims 100000000 rows, and the file has"),
+    # one chunk of a column makes a slab of 2 GB, which no cache keeps: it was made again for each row
+    "columns as chunks": (lambda f: f.create_dataset("x", (4_000_000, 1000), "i2", chunks=(1_000_000, 1), compression="gzip").__setitem__((slice(None), 5), 2),
+                          "the data set x claims chunks of 1000000 rows, which are 2000000000 bytes, and the file has"),
+    "wide rows": (lambda f: f.create_dataset("x", (1000, 2**30), "i1", chunks=(1, 1024)).__setitem__((0, 5), 2),
+                  "the data set x claims chunks of 1 rows, which are 1073741824 bytes, and the file has"),
+    "chunks of a row": (lambda f: f.create_dataset("x", (1000, 2**33), "i1", chunks=(1, 1024)), "x: its chunks are too large, or its rows are in too many of them"),
+    "more rows than are counted": (lambda f: f.create_dataset("x", (2**62,), "i1", chunks=(1024,)), "x: it has too many rows"),
+    # as many as may be claimed: all rows are gone through in a moment
+    "chunks that a row could have": (lambda f: f.create_dataset("x", (1000, 1_000_000), "i1", chunks=(1, 1), fillvalue=3).__setitem__((0, 0), 1), None),
+    "rows of which one was written": (lambda f: f.create_dataset("x", (1_000_000, 1_000_000), "i1", chunks=(1, 1_000_000), compression="gzip").__setitem__(0, 1), None),
+    "columns of half the slab": (lambda f: f.create_dataset("x", (60_000, 1000), "i1", chunks=(60_000, 1)).__setitem__((slice(None), 5), 2), None),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_what_a_small_hdf5_file_claims(tmp_path, claim):
+    """check, bench, ds[i] and a loader end within seconds of CPU time, or the file is refused with the data set and its claim."""
+    h5py = pytest.importorskip("h5py")
+    path = str(tmp_path / "t.h5")
+    write_it, why = CLAIMS[claim]
+    with h5py.File(path, "w") as f:
+        write_it(f)
+    assert os.path.getsize(path) < 200_000
+    if why:
+        with pytest.raises(stoker.StokerError, match=re.escape(why)):
+            stoker.open(path)
+    for command in (["check"], ["bench", "--seconds", "0.2", "--batch-size", "4"]):
+        cli = [os.environ.get("STOKER_CLI", "stoker"), command[0], path, *command[1:]]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(cli, capture_output=True, text=True, timeout=300)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert why in done.stderr and done.returncode == 3 if why else done.returncode == 0, done.stderr
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 20
+    if not why:
+        ds = stoker.open(path)
+        assert ds[0]["x"].size in (1000, 1_000_000)
+        with stoker.Loader(ds, {"x": "from(x)"}, batch_size=4, shuffle=True) as loader:
+            batches = iter(loader)
+            assert all(next(batches)["x"].shape[0] == 4 for _ in range(3))

@@ -122,6 +122,27 @@ int stk_scaled_text(const stk_scaled *s, char out[STK_SCALED_TEXT])
     return (int)(at - out);
 }
 
+size_t stk_scaled_room(size_t n, int32_t scale)
+{
+    size_t digits = (n < STK_SCALED_BYTES ? n : STK_SCALED_BYTES) * 8 * 30103 / 100000 + 1;
+    size_t after = scale > 0 ? (size_t)scale + 1 : 0;
+
+    digits += scale < 0 ? (size_t)-(int64_t)scale : 0;
+    return (digits > after ? digits : after) + 2; /* sign, point */
+}
+
+int stk_scaled_put(const stk_scaled *s, uint8_t *out, size_t room)
+{
+    char text[STK_SCALED_TEXT];
+    int len = stk_scaled_text(s, text);
+
+    if (len < 0 || (size_t)len > room)
+        return -1;
+    memcpy(out, text, (size_t)len);
+    memset(out + len, 0, room - (size_t)len);
+    return len;
+}
+
 /* 1: the value, which one word holds exactly as a double. */
 static int small(const stk_scaled *s, int64_t *out)
 {

@@ -27,6 +27,10 @@ typedef struct stk_scaled {
 /* The double that is nearest to it.  0, or -1: it has more bytes than STK_SCALED_BYTES, or its
  * scale is beyond STK_SCALED_MOST. */
 int stk_scaled_f64(const stk_scaled *s, double *out);
+/* Bytes that the text of a number of `n` bytes has at most, without an end. */
+size_t stk_scaled_room(size_t n, int32_t scale);
+/* Its text in `room` bytes, zeros after it; -1 as above, or it does not fit. */
+int stk_scaled_put(const stk_scaled *s, uint8_t *out, size_t room);
 /* "-990.79": with as many digits after the point as the scale says.  Returns its length, or -1. */
 int stk_scaled_text(const stk_scaled *s, char out[STK_SCALED_TEXT]);
 

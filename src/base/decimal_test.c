@@ -56,6 +56,8 @@ static void widths_agree(void **state)
         size_t n = 1 + (size_t)(stk_mix64(seed++) % STK_SCALED_BYTES), all = n + (size_t)(i % 32);
         int32_t scale = (int32_t)(stk_mix64(seed++) % 80);
         char a[STK_SCALED_TEXT], b[STK_SCALED_TEXT];
+        uint8_t put[200];
+        size_t room;
         double x, y;
 
         for (size_t k = 0; k < all; k++)
@@ -65,6 +67,15 @@ static void widths_agree(void **state)
         assert_true(stk_scaled_text(&(stk_scaled){ low, n, 0, scale }, a) > 0);
         assert_true(stk_scaled_text(&(stk_scaled){ high, all, 1, scale }, b) > 0);
         assert_string_equal(a, b);
+        memset(put, 1, sizeof put);
+        room = stk_scaled_room(all, scale);
+        assert_true(room <= sizeof put);
+        assert_int_equal(stk_scaled_put(&(stk_scaled){ high, all, 1, scale }, put, room),
+                         (int)strlen(a));
+        assert_memory_equal(put, a, strlen(a));
+        for (size_t k = strlen(a); k < sizeof put; k++)
+            assert_int_equal(put[k], k >= room); /* zeros after it, and nothing after those */
+        assert_int_equal(stk_scaled_put(&(stk_scaled){ low, n, 0, scale }, put, strlen(a) - 1), -1);
         assert_int_equal(stk_scaled_f64(&(stk_scaled){ low, all, 0, scale }, &x), 0);
         y = stk_decimal(a, NULL);
         assert_memory_equal(&x, &y, sizeof x);

@@ -423,9 +423,28 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
     return 0;
 }
 
+/* Decimals are asked for as text: NAME.text, where a data set has it, comes before NAME. */
+static int take_texts(stk_chain *c, stk_error *err)
+{
+    for (uint32_t i = 0; i < 2 * STK_MAX_FROM && i < c->n_from; i += 2) {
+        size_t len = strlen(c->from[i]);
+        char *text = stk_alloc(len + sizeof ".text");
+
+        if (!text)
+            return stk_fail_nomem(err, len);
+        memcpy(text, c->from[i], len);
+        memcpy(text + len, ".text", sizeof ".text");
+        memmove(c->from + i + 1, c->from + i, (c->n_from - i) * sizeof *c->from);
+        c->from[i] = text;
+        c->n_from++;
+    }
+    return 0;
+}
+
 /* Where the field has a type, the first step is the one that copies it.  *text: it is bytes that
  * are text. */
-static int plan_head(stk_chain *c, const stk_chain_head *head, int *text, stk_error *err)
+static int plan_head(stk_chain *c, const stk_chain_head *head, const stk_call *next, int *text,
+                     stk_error *err)
 {
     stk_field_type type = { 0 };
     stk_step *s = c->step;
@@ -440,6 +459,8 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, int *text, stk_er
             return stk_fail_nomem(err, strlen(type.name));
     }
     *text = type.text;
+    if (type.decimal && next && !strcmp(next->name, "text"))
+        return take_texts(c, err);
     if (!type.dtype)
         return 0;
     *s = (stk_step){ .codec = &stk_codec_stored, .state = STK_NEW(stk_stored) };
@@ -464,8 +485,10 @@ static int settle_stored(stk_chain *c, const char *name, stk_error *err)
 }
 
 static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name,
-                      const stk_call *first, int *text, stk_error *err)
+                      const stk_expr *e, int *text, stk_error *err)
 {
+    const stk_call *first = &e->call[0];
+
     if (!strcmp(first->name, "from")) {
         c->from_given = 1;
         STK_TRY(plan_from(c, first, err));
@@ -480,7 +503,8 @@ static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name
         if (!c->from[0])
             return stk_fail_nomem(err, 64);
     }
-    return plan_head(c, head, text, err);
+    first += c->from_given;
+    return plan_head(c, head, first < e->call + e->n_calls ? first : NULL, text, err);
 }
 
 /* The calls after from(); of a column of texts alone, as it is stored. */
@@ -508,7 +532,7 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
     c->part = head && head->part;
 
     if (rc == 0)
-        rc = plan_begin(c, head, name, &e->call[0], &is_text, err);
+        rc = plan_begin(c, head, name, e, &is_text, err);
     if (rc == 0)
         rc = plan_steps(c, e, name, is_text, err);
     if (rc == 0 && c->stored && !c->n_calls)

@@ -43,7 +43,7 @@ typedef struct stk_chain {
     const stk_registry *registry;
     stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* of the registry: what from(x) looks for beside x */
     uint32_t n_unpackers;
-    char *from[STK_MAX_FROM]; /* the first of these that a sample has */
+    char *from[2 * STK_MAX_FROM]; /* the first of these that a sample has; of decimals, texts too */
     uint32_t n_from;
     int from_given;    /* in the chain; else it is the output's name */
     stk_args *columns; /* columns(): its names; from[0] is then what they are called together */

@@ -73,6 +73,7 @@ static int table_field(const stk_parquet *p, const char *name, uint32_t *out)
 {
     int at = p->base.data.ops->find(&p->base.data, 0, name), same = 0;
 
+    at = at < (int)p->n_fields ? at : -1; /* columns only */
     for (uint32_t i = 0; at < 0 && i < p->n_fields; i++)
         if (!strcasecmp(p->field[i].name, name)) {
             *out = i;

@@ -421,6 +421,22 @@ double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value)
     return v;
 }
 
+size_t stk_arrow_decimal_room(const stk_arrow_leaf *l)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1];
+
+    return stk_scaled_room(f->width, f->scale);
+}
+
+void stk_arrow_decimal_text(const stk_arrow_leaf *l, stk_bytes value, uint8_t *out, size_t room)
+{
+    stk_scaled d = { value.data, value.len, 0, l->path[l->depth - 1]->scale };
+    int rc = stk_scaled_put(&d, out, room);
+
+    assert(rc >= 0);
+    (void)rc;
+}
+
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err)
 {

@@ -127,8 +127,11 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
  * 0: they are to be asked for one by one. */
 uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t n,
                         stk_bytes *out);
-/* A decimal as stk_arrow_value() gives it. */
+/* A decimal as stk_arrow_value() gives it: as f64, or as text, in `room` bytes with zeros after
+ * it. */
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
+size_t stk_arrow_decimal_room(const stk_arrow_leaf *l); /* of text */
+void stk_arrow_decimal_text(const stk_arrow_leaf *l, stk_bytes value, uint8_t *out, size_t room);
 
 /* ---- IPC: arrow_ipc.c ---- */
 

@@ -60,7 +60,7 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
 {
     const stk_plan_data *data = cookie;
     stk_field_type t;
-    int known = 0, text = 1;
+    int known = 0, text = 1, decimal = 0, other = 0;
 
     *out = (stk_field_type){ 0 };
     for (uint32_t d = 0; d < data->n; d++) {
@@ -80,9 +80,12 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
         if (!known || !t.dtype)
             *out = t;
         text &= t.text;
+        decimal |= t.decimal;
+        other |= t.dtype && !t.decimal;
         known = 1;
     }
     out->text = known && text;
+    out->decimal = decimal && !other;
     return 0;
 }
 

@@ -106,7 +106,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_arrow_shard *s = &a->shard[e->shard];
     const stk_arrow_batch *b = batch_of(s, e->row);
     uint32_t number = (uint32_t)f->offset;
-    const stk_arrow_leaf *l = number < STK_GATHER_FIRST ? &s->schema->leaf[number] : NULL;
+    const stk_arrow_leaf *l = number < STK_GATHER_FIRST ? stk_arrow_leaf_of(s, number) : NULL;
     int rc;
 
     (void)named;
@@ -155,8 +155,8 @@ static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field 
         return;
     }
     b = batch_of(shard, e->row);
-    s->n = at->here.data ? stk_arrow_rows(b, &shard->schema->leaf[f->offset], e->row - b->first,
-                                          s->n, &values)
+    s->n = at->here.data ? stk_arrow_rows(b, stk_arrow_leaf_of(shard, (uint32_t)f->offset),
+                                          e->row - b->first, s->n, &values)
                          : 0;
     s->width = s->n ? (uint32_t)(values.len / s->n) : 0;
     if (shard->map && values.len > SPAN_BYTES)

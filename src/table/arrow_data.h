@@ -32,6 +32,12 @@ typedef struct stk_arrow {           /* Thread: any, once opened. */
     struct stk_arrow_memory *memory; /* NULL: files */
 } stk_arrow;
 
+/* The leaf of a field, which may be the text of one (stk_table_find()). */
+static inline const stk_arrow_leaf *stk_arrow_leaf_of(const stk_arrow_shard *s, uint32_t number)
+{
+    return &s->schema->leaf[number < s->schema->n ? number : number - s->schema->n];
+}
+
 int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
 int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
                    const stk_dataset_options *o, stk_error *err);

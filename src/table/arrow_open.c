@@ -127,6 +127,7 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
     for (uint32_t i = 0; i < schema->n; i++) {
         const stk_arrow_leaf *l = &schema->leaf[i];
         stk_field_type *t = &a->base.column[i];
+        int decimal;
 
         /* of a column that has only nulls, and no type, in some files: the others' */
         for (uint64_t k = 1; k < a->base.names.n && has_no_type(l); k++)
@@ -136,13 +137,17 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
             continue;
         t->dtype = l->dtype;
         t->text = l->path[l->depth - 1]->text;
+        decimal = l->decimal;
         /* what all files say, not only the first */
         for (uint64_t k = 0; k < a->base.names.n; k++) {
             const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
 
             t->text &= has_no_type(o) || o->path[o->depth - 1]->text;
             t->nullable |= has_no_type(o) || o->nullable;
+            decimal &= has_no_type(o) || o->decimal;
         }
+        if (decimal)
+            stk_table_decimal(&a->base, i);
         t->ndim = l->list != 0;
         t->shape[0] = l->list ? l->fixed : 0;
     }

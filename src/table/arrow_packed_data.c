@@ -22,10 +22,22 @@ int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, s
 
 /* ---- where it is ---- */
 
-/* After a packed column of decimals its rows as f64. */
-static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const stk_arrow_leaf *l,
+/* Bytes of each decimal that is made: f64, or text; 0: of values that are not made. */
+static uint32_t made_bytes(const stk_arrow_shard *s, uint32_t number)
+{
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
+
+    if (!l->decimal)
+        return 0;
+    return number < s->schema->n ? sizeof(double) : (uint32_t)stk_arrow_decimal_room(l);
+}
+
+/* After a packed column of decimals its rows as they are made. */
+static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
                        uint64_t *packed, uint64_t *all, stk_error *err)
 {
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
+    uint32_t each = made_bytes(s, number);
     _Atomic uint64_t *known = &s->room[(size_t)(b - s->batch) * s->schema->n +
                                        (size_t)(l - s->schema->leaf)];
 
@@ -38,9 +50,9 @@ static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const
         atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
     }
     *all = *packed;
-    if (l->decimal && b->rows > (PTRDIFF_MAX - *packed) / 8)
+    if (each && b->rows > (PTRDIFF_MAX - *packed) / each)
         return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
-    *all += l->decimal ? 8 * b->rows : 0;
+    *all += each * b->rows;
     return 0;
 }
 
@@ -68,11 +80,11 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
                         .row = e->row - b->first };
     out->shared = b->packed != 0;
     if (!b->packed)
-        out->unpacked = g ? (uint64_t)g->n * g->size : 8;
+        out->unpacked = g ? (uint64_t)g->n * g->size : made_bytes(s, number);
     else if (g)
         STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
     else
-        STK_TRY(column_room(s, b, &s->schema->leaf[number], &part, &out->unpacked, err));
+        STK_TRY(column_room(s, b, number, &part, &out->unpacked, err));
     return 0;
 }
 
@@ -105,28 +117,47 @@ static int value_of(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
     return 0;
 }
 
+/* The decimal of a row, of `b` that is m->b or what that was unpacked to, as it is handed out:
+ * `each` bytes. */
+static int put_decimal(const making *m, const stk_arrow_batch *b, uint64_t row, uint8_t *dst,
+                       uint32_t each, stk_error *err)
+{
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(m->s, m->number);
+    stk_bytes value;
+    double v;
+
+    STK_TRY(stk_arrow_value(b, l, row, &value, err));
+    if (m->number >= m->s->schema->n) {
+        stk_arrow_decimal_text(l, value, dst, each);
+        return 0;
+    }
+    v = stk_arrow_decimal(l, value);
+    memcpy(dst, &v, sizeof v);
+    return 0;
+}
+
 static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
 {
-    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(m->s, m->number);
+    uint32_t each = made_bytes(m->s, m->number);
     uint64_t packed = 0, all = 0;
     stk_arrow_batch open;
     stk_bytes room;
 
-    STK_TRY(column_room(m->s, m->b, l, &packed, &all, err));
+    STK_TRY(column_room(m->s, m->b, m->number, &packed, &all, err));
     if (all > job->len)
         return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
     room = (stk_bytes){ job->dst, (size_t)packed };
     STK_TRY(stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer, room, err));
     job->len = (size_t)all;
     stk_arrow_column_open(m->b, l, room, &open);
-    for (uint64_t i = 0; l->decimal && i < m->b->rows; i++) {
-        double v = 0;
-        stk_bytes value;
-        int rc = value_of(&open, l, i, &v, &value, err);
+    for (uint64_t i = 0; each && i < m->b->rows; i++) {
+        int rc = put_decimal(m, &open, i, (uint8_t *)job->dst + packed + each * i, each, err);
 
         if (rc < 0 && rc != STK_ENOTFOUND)
             return rc;
-        memcpy((uint8_t *)job->dst + packed + 8 * i, &v, 8);
+        if (rc < 0)
+            memset((uint8_t *)job->dst + packed + each * i, 0, each);
     }
     return 0;
 }
@@ -142,7 +173,7 @@ static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_u
     uint8_t *room;
     int rc;
 
-    STK_TRY(column_room(m->s, m->b, l, &packed, &all, err));
+    STK_TRY(column_room(m->s, m->b, g->column[c].field, &packed, &all, err));
     room = stk_large_alloc((size_t)packed);
     if (!room)
         return stk_fail_nomem(err, (size_t)packed);
@@ -207,15 +238,18 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
     return 0;
 }
 
+/* A decimal as it is in its place: text ends before the zeros. */
+static size_t made_len(const making *m, const uint8_t *made, uint32_t each)
+{
+    return m->number < m->s->schema->n ? each : strnlen((const char *)made, each);
+}
+
 static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
 {
-    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
-    stk_bytes value;
-    double v = 0;
+    uint32_t each = made_bytes(m->s, m->number);
 
-    STK_TRY(value_of(m->b, l, job->place->row, &v, &value, err));
-    memcpy(job->dst, &v, sizeof v);
-    job->len = sizeof v;
+    STK_TRY(put_decimal(m, m->b, job->place->row, job->dst, each, err));
+    job->len = made_len(m, job->dst, each);
     return 0;
 }
 
@@ -259,17 +293,21 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
 {
     making m = making_of(a, e->shard, at->block);
     const stk_arrow_leaf *l;
+    const uint8_t *made;
     stk_arrow_batch open;
     stk_bytes value;
+    uint32_t each;
     size_t packed;
 
     if (m.number >= STK_GATHER_FIRST)
         return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
-    l = &m.s->schema->leaf[m.number];
-    packed = bytes->len - (l->decimal ? 8 * (size_t)m.b->rows : 0);
+    l = stk_arrow_leaf_of(m.s, m.number);
+    each = made_bytes(m.s, m.number);
+    packed = bytes->len - each * (size_t)m.b->rows;
+    made = bytes->data + packed + each * at->row;
     stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
     STK_TRY(stk_arrow_value(&open, l, at->row, &value, err));
-    *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
+    *bytes = each ? (stk_bytes){ made, made_len(&m, made, each) } : value;
     return 0;
 }
 
@@ -303,7 +341,7 @@ void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place
         gather_span(&m, stk_gather_number(&a->base.gathers, m.number), at->row, s);
         return;
     }
-    l = &m.s->schema->leaf[m.number];
+    l = stk_arrow_leaf_of(m.s, m.number);
     stk_arrow_column_open(m.b, l, s->block, &open);
     s->n = l->decimal ? 0 : stk_arrow_rows(&open, l, at->row, s->n, &values);
     s->first = NULL;

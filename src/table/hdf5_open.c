@@ -11,6 +11,11 @@
 #include "table/hdf5_data.h"
 
 #define FAR_ROWS 4096u /* sequences whose places are read together, about */
+/* What a file may claim: rows and bytes of a slab that are gone through in a moment, or so many for
+ * each byte that it has. */
+#define CLAIM_ROWS ((uint64_t)1 << 22)
+#define CLAIM_SLAB ((uint64_t)1 << 26)
+#define CLAIM_EACH 4096u
 
 /* ---- names: FILE.h5, FILE.h5#/group ---- */
 
@@ -248,6 +253,29 @@ static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_erro
     return 0;
 }
 
+/* What was never written costs a file nothing, and a reader work: for each row, and for each slab
+ * of which one chunk is there.  Virtual rows are in other files. */
+static int check_claim(const stk_hdf5_column *c, uint64_t size, stk_error *err)
+{
+    const stk_h5_set *s = c->set;
+    uint64_t rows = c->slab_rows < s->dim[0] ? c->slab_rows : s->dim[0];
+    uint64_t slab = rows * c->row_bytes; /* init_chunked() saw that it is one */
+
+    if (s->layout == STK_H5_VIRTUAL)
+        return 0;
+    if (s->dim[0] > CLAIM_ROWS && s->dim[0] / CLAIM_EACH > size)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the data set %.60s claims %" PRIu64 " rows, and the file has %" PRIu64
+                        " bytes: resize it to the rows that were written",
+                        s->name, s->dim[0], size);
+    if (s->layout == STK_H5_CHUNKED && slab > CLAIM_SLAB && slab / CLAIM_EACH > size)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the data set %.60s claims chunks of %" PRIu64 " rows, which are %" PRIu64
+                        " bytes, and the file has %" PRIu64 ": write it with chunks of whole rows",
+                        s->name, rows, slab, size);
+    return 0;
+}
+
 static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
 {
     stk_hdf5_shard *s = &h->shard[i];
@@ -279,6 +307,7 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
             return stk_fail(err, STK_EINVAL,
                             "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name,
                             set->dim[0], h->base.column[0].name, *rows);
+        STK_TRY(check_claim(&s->column[k], h->base.file[i].size, err));
         STK_TRY(init_column(h, i, &s->column[k], err));
     }
     return 0;

@@ -80,12 +80,14 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_parquet *p = of(d);
     const stk_pq_shard *s = &p->shard[e->shard];
     uint32_t number = (uint32_t)f->offset, leaf, group, chunk;
+    int as_text = number >= p->n_fields; /* of decimals */
     const stk_pq_field *field;
     const stk_pq_table *t;
 
     (void)named;
     if (number >= STK_GATHER_FIRST)
         return stk_pq_gather_locate(p, stk_gather_number(&p->base.gathers, number), e, out, err);
+    number -= as_text ? p->n_fields : 0;
     field = &p->field[number];
     leaf = s->leaf_of[number];
     if (field->partition >= 0) {
@@ -102,7 +104,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         return 0;
     }
     group = stk_pq_group_of(s->meta, e->row);
-    chunk = group * s->meta->n_leaves + leaf;
+    chunk = (as_text ? stk_pq_chunks(s->meta) : 0) + group * s->meta->n_leaves + leaf;
     STK_TRY(stk_pq_table_get(p, e->shard, chunk, &t, err));
     if (t->points.n_spans)
         place_point(&t->points, chunk, e->row - s->meta->group[group].first, out);
@@ -129,8 +131,8 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
         return stk_pq_gather_unpack(p, job, err);
     t = table_at(p, job->shard, chunk);
     if (at->shared)
-        return stk_pq_block_unpack(&f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, t, job,
-                                   err);
+        return stk_pq_block_unpack(stk_pq_leaf_of(&p->shard[job->shard], chunk),
+                                   f->chunk[chunk % stk_pq_chunks(f)].codec, t, job, err);
     return stk_pq_points_unpack(&t->points, at->row, job->raw, job->dst, err);
 }
 
@@ -148,14 +150,18 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
                      const stk_place *at, stk_bytes *bytes, stk_error *err)
 {
     const stk_parquet *p = of(d);
-    const stk_pq_file *meta = p->shard[e->shard].meta;
     uint32_t chunk = (uint32_t)(at->block >> BLOCK_BITS);
+    const stk_pq_leaf *l;
 
     if (at->block & STK_PQ_GATHERED)
         return stk_pq_gather_pick(p, stk_gather_number(&p->base.gathers, (uint32_t)f->offset), at,
                                   bytes, err);
-    STK_TRY(stk_pq_block_pick(&meta->leaf[chunk % meta->n_leaves], table_at(p, e->shard, chunk),
-                              at->row, bytes, err));
+    l = stk_pq_leaf_of(&p->shard[e->shard], chunk);
+    STK_TRY(stk_pq_block_pick(l, table_at(p, e->shard, chunk), at->row, bytes, err));
+    if (f->offset >= p->n_fields) { /* text of a decimal */
+        bytes->len = strnlen((const char *)bytes->data, bytes->len);
+        return 0;
+    }
     return check_length(&p->field[f->offset], bytes->len, err);
 }
 
@@ -175,10 +181,10 @@ static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field 
                       const stk_place *at, stk_value_span *s)
 {
     const stk_parquet *p = of(d);
-    const stk_pq_file *meta = p->shard[e->shard].meta;
     uint32_t number = (uint32_t)f->offset;
 
-    if (!at->shared) { /* a constant of the file, or a large value */
+    /* a constant of the file, a large value, or text of a decimal */
+    if (!at->shared || (number >= p->n_fields && number < STK_GATHER_FIRST)) {
         s->n = 0;
         return;
     }
@@ -186,14 +192,15 @@ static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field 
         stk_pq_gather_span(stk_gather_number(&p->base.gathers, number), at, s);
         return;
     }
-    stk_pq_block_span(&meta->leaf[(at->block >> BLOCK_BITS) % meta->n_leaves], at->row, s);
+    stk_pq_block_span(stk_pq_leaf_of(&p->shard[e->shard], (uint32_t)(at->block >> BLOCK_BITS)),
+                      at->row, s);
 }
 
 /* ---- the table ---- */
 
 static void shard_fini(stk_pq_shard *s, uint32_t partitions)
 {
-    size_t n = s->meta && s->table ? (size_t)s->meta->n_groups * s->meta->n_leaves : 0;
+    size_t n = s->meta && s->table ? (size_t)stk_pq_chunks(s->meta) * (s->text ? 2 : 1) : 0;
 
     for (size_t i = 0; i < n; i++) {
         stk_pq_table *t = atomic_load_explicit(&s->table[i], memory_order_relaxed);
@@ -204,6 +211,7 @@ static void shard_fini(stk_pq_shard *s, uint32_t partitions)
         stk_free(s->constant[i]);
     stk_free(s->constant);
     stk_free((void *)s->table);
+    stk_free(s->text);
     stk_free(s->leaf_of);
     stk_pq_file_close(&s->meta);
 }

@@ -35,7 +35,9 @@ typedef struct stk_pq_shard { /* one file */
     stk_pq_file *meta;
     uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
     char **constant;                /* by partition column */
-    _Atomic(stk_pq_table *) *table; /* by group * leaves + leaf */
+    stk_pq_leaf *text; /* of decimals, by leaf; NULL: there are none */
+    /* by chunk: group * leaves + leaf, then as many again of decimals as text */
+    _Atomic(stk_pq_table *) *table;
 } stk_pq_shard;
 
 typedef struct stk_pq_field {
@@ -60,6 +62,18 @@ int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
 extern const stk_data_ops stk_parquet_ops;
 /* NULL: it is another kind. */
 stk_parquet *stk_parquet_of(const stk_dataset *ds);
+
+static inline uint32_t stk_pq_chunks(const stk_pq_file *f)
+{
+    return f->n_groups * f->n_leaves;
+}
+
+/* What chunk it is, of text too. */
+static inline const stk_pq_leaf *stk_pq_leaf_of(const stk_pq_shard *s, uint32_t chunk)
+{
+    return &(chunk < stk_pq_chunks(s->meta) ? s->meta->leaf
+                                            : s->text)[chunk % s->meta->n_leaves];
+}
 
 /* parquet_table.c: the table of a chunk, made now where there is none yet. */
 int stk_pq_table_get(const stk_parquet *p, uint64_t shard, uint32_t chunk, const stk_pq_table **out,

@@ -47,6 +47,30 @@ static int read_footer(stk_parquet *p, uint64_t i, stk_file *f, stk_error *err)
     return rc;
 }
 
+static int is_decimal(const stk_pq_leaf *l)
+{
+    return l->meaning == STK_PQ_DECIMAL && !l->max_rep;
+}
+
+/* Columns of decimals once more, as text. */
+static int decimal_texts(stk_pq_shard *s, stk_error *err)
+{
+    uint32_t n = s->meta->n_leaves, i = 0;
+
+    while (i < n && !is_decimal(&s->meta->leaf[i]))
+        i++;
+    if (i == n)
+        return 0;
+    if ((uint64_t)s->meta->n_groups * n > UINT32_MAX / 2)
+        return stk_fail(err, STK_ELIMIT, "%u row groups of %u columns are too many",
+                        s->meta->n_groups, n);
+    s->text = stk_zalloc(n, sizeof *s->text);
+    for (; s->text && i < n; i++)
+        if (is_decimal(&s->meta->leaf[i]))
+            s->text[i] = stk_pq_decimal_text(&s->meta->leaf[i]);
+    return s->text ? 0 : stk_fail_nomem(err, n * sizeof *s->text);
+}
+
 static int open_file(stk_parquet *p, uint64_t i, const stk_dataset_options *o, stk_error *err)
 {
     stk_pq_shard *s = &p->shard[i];
@@ -58,8 +82,10 @@ static int open_file(stk_parquet *p, uint64_t i, const stk_dataset_options *o, s
     if (rc == 0 && o->list_null)
         rc = stk_pq_fill_lists(s->meta, *o->list_null, err);
     stk_file_close(&f);
+    if (rc == 0)
+        rc = decimal_texts(s, err);
     if (rc == 0) {
-        size_t n = (size_t)s->meta->n_groups * s->meta->n_leaves;
+        size_t n = (size_t)stk_pq_chunks(s->meta) * (s->text ? 2 : 1);
 
         s->table = stk_zalloc(n ? n : 1, sizeof *s->table);
         rc = s->table ? 0 : stk_fail_nomem(err, n * sizeof *s->table);
@@ -179,8 +205,10 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
                  strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
             return differs(p, i, &p->field[at].leaf, l, err);
         else {
-            if (l->meaning != STK_PQ_TEXT && p->field[at].leaf.meaning == STK_PQ_TEXT)
-                /* bytes, since not all files say that it is text */
+            uint8_t was = p->field[at].leaf.meaning;
+
+            /* bytes or plain numbers, since not all files say that it is text, or decimals */
+            if (was == STK_PQ_TEXT || was == STK_PQ_DECIMAL)
                 p->field[at].leaf.meaning = l->meaning;
             if (l->max_def > p->field[at].leaf.max_def)
                 p->field[at].leaf.max_def = l->max_def;
@@ -403,6 +431,8 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
             continue;
         t->dtype = l->dtype;
         t->text = l->meaning == STK_PQ_TEXT;
+        if (is_decimal(l))
+            stk_table_decimal(&p->base, i);
         if (l->max_rep) {
             t->ndim = 1;
             t->shape[0] = l->fixed ? (int64_t)l->fixed : -1;

@@ -144,17 +144,24 @@ static int add_page(maker *m, uint64_t at, const stk_pq_page *p, stk_error *err)
 }
 
 /* Dictionaries stay as long as the data set: all together they get a share of the memory. */
+static uint64_t dictionary_bytes(const maker *m, const stk_pq_page *p)
+{
+    uint64_t values = (uint64_t)p->values * m->decode.leaf->width;
+
+    return values > p->size ? values : p->size;
+}
+
 static int dictionary_room(const maker *m, const stk_pq_page *p, stk_error *err)
 {
     uint64_t most = stk_memory_total() / 4;
     uint64_t have = atomic_load_explicit(&m->of->dictionaries, memory_order_relaxed);
 
-    if (have <= most && p->size <= most - have)
+    if (have <= most && dictionary_bytes(m, p) <= most - have)
         return 0;
     return stk_fail(err, STK_ELIMIT,
-                    "a dictionary of %u bytes, and dictionaries may take a quarter of the memory, "
-                    "of which %" PRIu64 " bytes are left",
-                    p->size, have < most ? most - have : 0);
+                    "a dictionary of %" PRIu64 " bytes, and dictionaries may take a quarter of the "
+                    "memory, of which %" PRIu64 " bytes are left",
+                    dictionary_bytes(m, p), have < most ? most - have : 0);
 }
 
 static int add_dictionary(maker *m, uint64_t at, const stk_pq_page *p, stk_error *err)
@@ -167,7 +174,7 @@ static int add_dictionary(maker *m, uint64_t at, const stk_pq_page *p, stk_error
                                      (stk_bytes){ m->bytes, p->head + (size_t)p->packed },
                                      &m->table->dictionary, err));
     m->decode.dictionary = &m->table->dictionary;
-    m->table->dictionary_bytes = p->size;
+    m->table->dictionary_bytes = dictionary_bytes(m, p);
     return 0;
 }
 
@@ -213,8 +220,9 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
                 stk_error *err)
 {
     const stk_pq_file *f = p->shard[shard].meta;
-    const stk_pq_leaf *l = &f->leaf[chunk % f->n_leaves];
-    maker m = { .of = p, .chunk = &f->chunk[chunk], .table = t };
+    const stk_pq_leaf *l = stk_pq_leaf_of(&p->shard[shard], chunk);
+    uint32_t at = chunk % stk_pq_chunks(f);
+    maker m = { .of = p, .chunk = &f->chunk[at], .table = t };
     const char *why = l->refused ? l->refused : m.chunk->refused;
     int rc;
 
@@ -222,15 +230,15 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
     if (why)
         return stk_fail(err, STK_ENOTSUP, "column %s: not supported because %s", l->name, why);
     STK_TRY(stk_table_acquire(&p->base.data, shard, &m.file, err));
-    rc = walk_pages(&m, f->group[chunk / f->n_leaves].rows, err);
+    rc = walk_pages(&m, f->group[at / f->n_leaves].rows, err);
     stk_free(m.bytes);
     if (rc < 0 && err) {
         char text[sizeof err->message];
-        uint64_t at = err->offset;
+        uint64_t offset = err->offset;
 
         memcpy(text, err->message, sizeof text);
         stk_fail(err, rc, "column %.60s: %.160s", l->name, text);
-        stk_error_at(err, p->base.names.name[shard], at, (stk_bytes){ 0 });
+        stk_error_at(err, p->base.names.name[shard], offset, (stk_bytes){ 0 });
     }
     return rc;
 }

@@ -50,6 +50,11 @@ int stk_table_columns(stk_table *t, uint32_t n, uint32_t readable, stk_error *er
     return 0;
 }
 
+void stk_table_decimal(stk_table *t, uint32_t i)
+{
+    t->column[i].decimal = t->n_columns <= STK_GATHER_FIRST / 2;
+}
+
 int stk_table_opened(stk_table *t, int rc, stk_dataset **out)
 {
     *out = rc == 0 ? &t->data : NULL;
@@ -163,7 +168,7 @@ int stk_table_find(const stk_dataset *d, uint32_t schema, const char *name)
     const stk_table *t = of(d);
     const stk_gather *g;
     size_t n = strlen(name);
-    int inner = -1;
+    int inner = -1, decimal = -1;
 
     (void)schema;
     for (uint32_t i = 0; i < t->n_columns; i++) {
@@ -173,7 +178,11 @@ int stk_table_find(const stk_dataset *d, uint32_t schema, const char *name)
             return (int)i;
         if (!strncmp(have, name, n) && !strcmp(have + n, ".bytes"))
             inner = (int)i;
+        if (t->column[i].decimal && !strncmp(have, name, strlen(have)) &&
+            !strcmp(name + strlen(have), ".text"))
+            decimal = (int)(t->n_columns + i);
     }
+    inner = inner < 0 ? decimal : inner;
     if (inner < 0 && (g = stk_gather_find(&t->gathers, name)))
         inner = (int)g->number;
     return inner;
@@ -207,12 +216,13 @@ int stk_table_field(const stk_dataset *d, const stk_entry *e, uint32_t number, s
 {
     const stk_table *t = of(d);
     const stk_gather *g = gather_of(t, number);
+    uint32_t column = number < t->n_columns ? number : number - t->n_columns;
     const char *name;
 
     (void)e;
-    if (!g && number >= t->n_columns)
+    if (!g && (column >= t->n_columns || (column != number && !t->column[column].decimal)))
         return stk_fail(err, STK_EINVAL, "column %u of %u does not exist", number, t->n_columns);
-    name = g ? g->name : t->column[number].name;
+    name = g ? g->name : t->column[column].name;
     *out = (stk_field){ name, strlen(name), number, 0 };
     return 0;
 }

@@ -45,6 +45,8 @@ int stk_table_files(stk_table *t, uint64_t n, stk_error *err);
 int stk_table_rows(stk_table *t, uint64_t i, uint64_t rows, stk_error *err);
 /* n columns, whose types are filled in next. */
 int stk_table_columns(stk_table *t, uint32_t n, uint32_t readable, stk_error *err);
+/* Column i has decimals, and has a text beside (stk_table_find()) if numbers of fields suffice. */
+void stk_table_decimal(stk_table *t, uint32_t i);
 /* The end of an open(): *out, or the table is closed. */
 int stk_table_opened(stk_table *t, int rc, stk_dataset **out);
 /* Everything but the memory of *t. */
@@ -60,7 +62,8 @@ int stk_table_shard(const stk_dataset *d, uint64_t shard, stk_shard_info *out, s
 int stk_table_type(const stk_dataset *d, uint32_t field, stk_field_type *out);
 uint32_t stk_table_schemas(const stk_dataset *d);
 /* A name may leave out the member of a struct that holds the data, as in Hugging Face's {bytes,
- * path}. */
+ * path}.  Of a column of decimals, "price.text" is its exact text: field n_columns + the column's
+ * number, which no list of the fields shows and which has no type. */
 int stk_table_find(const stk_dataset *d, uint32_t schema, const char *name);
 int stk_table_entry(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err);
 /* The field's offset is its number. */

@@ -24,7 +24,8 @@ enum { /* physical types */
 enum { /* what the values mean, where that changes how they are handed out */
        STK_PQ_PLAIN_VALUE,
        STK_PQ_TEXT,
-       STK_PQ_DECIMAL,  /* an integer with `scale` digits after the point: as f64 */
+       /* an integer with `scale` digits after the point: as f64; dtype 0: as text and zeros */
+       STK_PQ_DECIMAL,
        STK_PQ_UNSIGNED, /* 64 bits: as i64 where they fit */
        STK_PQ_DATE,
        STK_PQ_TIME,
@@ -94,6 +95,8 @@ int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, st
 void stk_pq_file_close(stk_pq_file **f);
 /* `value` stands for a null in lists of whole numbers.  STK_EINVAL: a column can't hold it. */
 int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err);
+/* A leaf of decimals as one of texts; its name stays the other's. */
+stk_pq_leaf stk_pq_decimal_text(const stk_pq_leaf *l);
 /* The group that has this row, which is below f->rows. */
 uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row);
 

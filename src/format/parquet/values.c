@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* values.c - the encodings of values: PLAIN, dictionary indices, deltas, split bytes.
  *
- * Values come out as they are handed to users: 8- and 16-bit integers narrow, decimals as f64,
- * INT96 as nanoseconds.  Where the stored form is that already, they are decoded in place. */
+ * Values come out as they are handed to users: 8- and 16-bit integers narrow, decimals as f64 or
+ * text, INT96 as nanoseconds.  Where the stored form is that already, they are decoded in place. */
 #include "format/parquet/decode.h"
 
 #include <string.h>
@@ -43,18 +43,29 @@ static int64_t julian_nanos(const uint8_t *p)
     return (int64_t)(((uint64_t)day - 2440588u) * 86400000000000u + ns);
 }
 
-static int to_f64(const stk_pq_leaf *l, const uint8_t *src, size_t len, uint8_t *dst,
-                  stk_error *err)
+stk_pq_leaf stk_pq_decimal_text(const stk_pq_leaf *l)
+{
+    stk_pq_leaf text = *l;
+
+    text.dtype = 0;
+    text.width = (uint32_t)stk_scaled_room(
+        l->physical == STK_PQ_BYTES ? STK_SCALED_BYTES : stored_width(l), l->scale);
+    return text;
+}
+
+static int decimal(const stk_pq_leaf *l, const uint8_t *src, size_t len, uint8_t *dst,
+                   stk_error *err)
 {
     stk_scaled d = { src, len, l->physical != STK_PQ_INT32 && l->physical != STK_PQ_INT64,
                      l->scale };
-    double v;
+    double v = 0;
 
-    if (stk_scaled_f64(&d, &v) < 0)
+    if ((l->dtype ? stk_scaled_f64(&d, &v) : stk_scaled_put(&d, dst, l->width)) < 0)
         return stk_fail(err, STK_ENOTSUP,
                         "column %s has a decimal of %zu bytes: at most %d are read", l->name, len,
                         STK_SCALED_BYTES);
-    memcpy(dst, &v, 8);
+    if (l->dtype)
+        memcpy(dst, &v, 8);
     return 0;
 }
 
@@ -66,7 +77,7 @@ static int convert(const stk_pq_leaf *l, const uint8_t *src, uint64_t n, uint8_t
 
     for (uint64_t i = 0; i < n; i++, src += width, dst += l->width) {
         if (l->meaning == STK_PQ_DECIMAL)
-            STK_TRY(to_f64(l, src, width, dst, err));
+            STK_TRY(decimal(l, src, width, dst, err));
         else if (l->physical == STK_PQ_INT96) {
             v = julian_nanos(src);
             memcpy(dst, &v, 8);
@@ -208,7 +219,7 @@ static int decimals(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t
     if (rc == 0)
         rc = stk_pq_refs(d, encoding, in, n, &v, ref, err);
     for (uint64_t i = 0; rc == 0 && i < n; i++)
-        rc = to_f64(d->leaf, v.data + ref[i].at, ref[i].len, dst + i * 8, err);
+        rc = decimal(d->leaf, v.data + ref[i].at, ref[i].len, dst + i * d->leaf->width, err);
     stk_free(ref);
     stk_pq_vector_fini(&v);
     return rc;
