@@ -61,8 +61,10 @@ typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes
     const char *refused;
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
-    int decimal;   /* values are whole numbers, of which stk_arrow_decimal() makes f64 */
+    int decimal;   /* not lists: whole numbers, of which stk_arrow_decimal() makes f64 */
     int64_t fixed; /* values of each list; -1: they differ */
+    int fills;     /* lists of whole numbers: `fill` stands for a null in them */
+    int64_t fill;
 } stk_arrow_leaf;
 
 typedef struct stk_arrow_schema {
@@ -74,6 +76,8 @@ typedef struct stk_arrow_schema {
 
 /* Number the fields and make the leaves, once root is filled in. */
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
+/* What stands for a null in lists of whole numbers.  STK_EINVAL: some have no such value. */
+int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err);
 /* The first column that differs, of either; NULL: none. */
 const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b);
 void stk_arrow_schema_fini(stk_arrow_schema *s);
@@ -120,7 +124,9 @@ enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD }; /* of stk_arrow_batch.packed */
 /* Exactly `len` bytes. */
 typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
-/* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
+/* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant.
+ * STK_ARROW_MADE: a list that is nowhere as it is handed out, since it has nulls, booleans or
+ * decimals; out->len bytes are to be made by stk_arrow_list_make(). */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
 /* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.
@@ -129,6 +135,23 @@ uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
                         stk_bytes *out);
 /* A decimal as stk_arrow_value() gives it. */
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
+
+/* ---- lists that have to be made ---- */
+
+enum { STK_ARROW_MADE = 1 };
+
+/* 1: some lists of this batch, packed or not. */
+int stk_arrow_has_made(const stk_arrow_batch *b, const stk_arrow_leaf *l);
+/* Values that all lists of the batch have, and the bytes that they take in its buffers. */
+int stk_arrow_items(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *n, uint64_t *bytes,
+                    stk_error *err);
+/* The list of a row: n values from `from` on, a null among them only where something stands for
+ * it.  STK_ENOTFOUND: null. */
+int stk_arrow_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t *from,
+                   uint64_t *n, stk_error *err);
+/* Values as they are handed out; room for n of l->dtype. */
+int stk_arrow_list_make(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t from,
+                        uint64_t n, uint8_t *dst, stk_error *err);
 
 /* ---- IPC: arrow_ipc.c ---- */
 

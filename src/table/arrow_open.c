@@ -53,7 +53,7 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
     return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
 }
 
-static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
+static int open_file(stk_arrow *a, uint64_t i, const stk_dataset_options *o, stk_error *err)
 {
     stk_arrow_shard *s = &a->shard[i];
     const char *other;
@@ -68,6 +68,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
                                 s->fd, err);
     if (rc == 0)
         rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
+    if (rc == 0 && o->list_null)
+        rc = stk_arrow_fill_lists(&s->ipc->schema, *o->list_null, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
@@ -86,7 +88,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
     return rc;
 }
 
-static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error *err)
+static int open_files(stk_arrow *a, const char *const *urls, size_t n, const stk_dataset_options *o,
+                      stk_error *err)
 {
     STK_TRY(stk_table_files_names(&arrow_files, &a->base.names, urls, n, err));
     STK_TRY(stk_table_files(&a->base, a->base.names.n, err));
@@ -94,7 +97,7 @@ static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error
     if (!a->shard)
         return stk_fail_nomem(err, a->base.names.n * sizeof *a->shard);
     for (uint64_t i = 0; i < a->base.names.n; i++)
-        STK_TRY(open_file(a, i, err));
+        STK_TRY(open_file(a, i, o, err));
     return 0;
 }
 
@@ -175,14 +178,17 @@ int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
     *out = NULL;
     if (!a)
         return stk_fail_nomem(err, sizeof *a);
-    return finish(a, open_files(a, urls, n, err), out, err);
+    return finish(a, open_files(a, urls, n, o, err), out, err);
 }
 
-static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error *err)
+static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, const stk_dataset_options *o,
+                       stk_error *err)
 {
     static const char name[] = "(Arrow table in memory)";
 
     STK_TRY(stk_arrow_memory_open(&a->memory, stream, err));
+    if (o->list_null)
+        STK_TRY(stk_arrow_fill_lists(&a->memory->schema, *o->list_null, err));
     STK_TRY(stk_names_add(&a->base.names, name, sizeof name - 1, err));
     STK_TRY(stk_table_files(&a->base, 1, err));
     a->shard = STK_NEW(stk_arrow_shard);
@@ -207,5 +213,5 @@ int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream,
         stream->release(stream);
         return stk_fail_nomem(err, sizeof *a);
     }
-    return finish(a, take_memory(a, stream, err), out, err);
+    return finish(a, take_memory(a, stream, &o, err), out, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed
- * columns, decimals, and columns taken together.
+ * columns, decimals, lists with nulls, and columns taken together.
  *
  * A packed column of one batch is a block: its buffers are unpacked once and kept in the block
  * cache.  So are columns taken together of a packed batch, as whole rows.  Everything else is made
@@ -22,7 +22,20 @@ int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, s
 
 /* ---- where it is ---- */
 
-/* After a packed column of decimals its rows as f64. */
+/* What comes after a packed column: decimals as f64, or what its lists have where they are made. */
+static int made_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t packed,
+                     uint64_t *out, stk_error *err)
+{
+    uint64_t n = l->decimal ? b->rows : 0, bytes = 0;
+
+    if (stk_arrow_has_made(b, l))
+        STK_TRY(stk_arrow_items(b, l, &n, &bytes, err));
+    if (bytes > packed || n > (PTRDIFF_MAX - packed) / 8)
+        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " values", n);
+    *out = n ? n * stk_dtype_size(l->dtype) : 0;
+    return 0;
+}
+
 static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const stk_arrow_leaf *l,
                        uint64_t *packed, uint64_t *all, stk_error *err)
 {
@@ -37,10 +50,8 @@ static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const
         STK_TRY(stk_arrow_column_room(b, l, packed, err));
         atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
     }
-    *all = *packed;
-    if (l->decimal && b->rows > (PTRDIFF_MAX - *packed) / 8)
-        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
-    *all += l->decimal ? 8 * b->rows : 0;
+    STK_TRY(made_room(b, l, *packed, all, err));
+    *all += *packed;
     return 0;
 }
 
@@ -67,8 +78,8 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
     *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number,
                         .row = e->row - b->first };
     out->shared = b->packed != 0;
-    if (!b->packed)
-        out->unpacked = g ? (uint64_t)g->n * g->size : 8;
+    if (!b->packed) /* of other columns the caller knows */
+        out->unpacked = g ? (uint64_t)g->n * g->size : 0;
     else if (g)
         STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
     else
@@ -128,6 +139,9 @@ static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
             return rc;
         memcpy((uint8_t *)job->dst + packed + 8 * i, &v, 8);
     }
+    if (all > packed && !l->decimal)
+        return stk_arrow_list_make(&open, l, 0, (all - packed) / stk_dtype_size(l->dtype),
+                                   (uint8_t *)job->dst + packed, err);
     return 0;
 }
 
@@ -207,12 +221,20 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
     return 0;
 }
 
-static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
+static int made_row(const making *m, stk_unpack_job *job, stk_error *err)
 {
     const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    uint64_t from = 0, n = 0;
     stk_bytes value;
     double v = 0;
 
+    if (l->list) {
+        STK_TRY(stk_arrow_list(m->b, l, job->place->row, &from, &n, err));
+        if (n > job->len / stk_dtype_size(l->dtype))
+            return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+        job->len = (size_t)n * stk_dtype_size(l->dtype);
+        return stk_arrow_list_make(m->b, l, from, n, job->dst, err);
+    }
     STK_TRY(value_of(m->b, l, job->place->row, &v, &value, err));
     memcpy(job->dst, &v, sizeof v);
     job->len = sizeof v;
@@ -228,7 +250,7 @@ int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
 
     if (job->place->shared)
         return g ? unpack_gather(&m, g, job, err) : unpack_column(&m, job, err);
-    return g ? gather_row(&m, g, job, err) : decimal_row(&m, job, err);
+    return g ? gather_row(&m, g, job, err) : made_row(&m, job, err);
 }
 
 /* ---- rows of blocks ---- */
@@ -254,6 +276,19 @@ static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_byte
     return 0;
 }
 
+/* Row `row` of lists whose values were made, all of them. */
+static int pick_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes all,
+                     stk_bytes *out, stk_error *err)
+{
+    uint64_t each = stk_dtype_size(l->dtype), from = 0, n = 0;
+
+    STK_TRY(stk_arrow_list(b, l, row, &from, &n, err));
+    if (from > all.len / each || n > all.len / each - from)
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of its batch: values are outside", row);
+    *out = (stk_bytes){ all.data + from * each, (size_t)(n * each) };
+    return 0;
+}
+
 int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes,
                    stk_error *err)
 {
@@ -261,14 +296,23 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     const stk_arrow_leaf *l;
     stk_arrow_batch open;
     stk_bytes value;
+    uint64_t made = 0;
     size_t packed;
+    int rc;
 
     if (m.number >= STK_GATHER_FIRST)
         return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
     l = &m.s->schema->leaf[m.number];
-    packed = bytes->len - (l->decimal ? 8 * (size_t)m.b->rows : 0);
+    STK_TRY(made_room(m.b, l, bytes->len, &made, err));
+    packed = bytes->len - (size_t)made;
     stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
-    STK_TRY(stk_arrow_value(&open, l, at->row, &value, err));
+    if (made && !l->decimal)
+        return pick_list(&open, l, at->row, (stk_bytes){ bytes->data + packed, (size_t)made },
+                         bytes, err);
+    rc = stk_arrow_value(&open, l, at->row, &value, err);
+    if (rc == STK_ARROW_MADE && value.len)
+        return stk_fail(err, STK_ECORRUPT, "column %.60s: lists without values", l->name);
+    STK_TRY(rc);
     *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
     return 0;
 }
