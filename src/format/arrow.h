@@ -116,11 +116,13 @@ typedef struct stk_arrow_batch {
     uint64_t body_len;
     /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
     int packed;
+    int big; /* ... and numbers in them have their high byte first */
     const char *refused;
     void *own; /* IPC: node, buffer and variadic, so that a file's map is not needed for them */
 } stk_arrow_batch;
 
-enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD }; /* of stk_arrow_batch.packed */
+/* Of stk_arrow_batch.packed; BARE: as they are, but big-endian. */
+enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD, STK_ARROW_BARE };
 /* Exactly `len` bytes. */
 typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
@@ -168,6 +170,7 @@ typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
     stk_bytes file;
     int fd;
     stk_arrow_schema schema;
+    int big; /* endian */
     uint64_t rows;
     uint64_t n, n_dictionaries, cap, cap_dictionaries;
     stk_arrow_batch *batch;
