@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists with nulls in Arrow files, streams and memory: the values that pyarrow has, and those that Parquet files of the same table give."""
 import math
+import os
 import random
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import stoker
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
 SEED = 11
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "date32", "time64", "bool_")
 
@@ -127,3 +131,56 @@ def test_nulls_without_a_value(tmp_path):
         with pytest.raises(stoker.StokerError, match="2\\^63"):
             ds[0]
         assert ds[1]["l"].tolist() == [-1, 7]
+
+
+def test_the_files_types_are_named(tmp_path):
+    first = {"i": pa.array([1]), "t": pa.array([1], pa.timestamp("us")), "l": pa.array([[1]]), "s": ["x"], "v": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2))}
+
+    def why(**changed):
+        columns = {**first, **changed}
+        write(tmp_path / "0.arrow", pa.table(first))
+        write(tmp_path / "1.arrow", pa.table({k: v for k, v in columns.items() if v is not None}))
+        with pytest.raises(stoker.StokerError) as e:
+            stoker.open(str(tmp_path / "*.arrow"))
+        assert "1.arrow" in str(e.value)
+        return str(e.value)
+
+    both = "column {} is {} here and {} in the files before: open them apart, or cast it"
+    assert both.format("i", "f32", "i64") in why(i=pa.array([1], pa.float32()))
+    assert both.format("i", "text", "i64") in why(i=["x"])
+    assert both.format("i", "date", "i64") in why(i=pa.array([1], pa.date32()))
+    assert both.format("t", "timestamp[ms]", "timestamp[us]") in why(t=pa.array([1], pa.timestamp("ms")))
+    assert both.format("t", "duration[us]", "timestamp[us]") in why(t=pa.array([1], pa.duration("us")))
+    assert both.format("l", "list of f64", "list of i64") in why(l=[[0.5]])
+    assert both.format("l", "bool", "list of i64") in why(l=[True])
+    assert both.format("v", "list of 3 f32", "list of 2 f32") in why(v=pa.array([[1.0, 2, 3]], pa.list_(pa.float32(), 3)))
+    assert "column l can be read in some files and not in others, because it is a list of texts" in why(l=[["x"]])
+    assert "column more is not in the files before" in why(more=[1])
+    assert "column t is in the files before and not here" in why(t=None)
+    write(tmp_path / "0.arrow", pa.table(first))
+    write(tmp_path / "1.arrow", pa.table(dict(reversed(first.items()))))
+    with pytest.raises(stoker.StokerError, match="column v has another place here .*one order"):
+        stoker.open(str(tmp_path / "*.arrow"))
+    for i, x in enumerate((pa.nulls(1), pa.array([1]), pa.array([0.5]))):       # the first says nothing, the others not the same
+        write(tmp_path / f"{i}.feather", pa.table({"x": x}))
+    with pytest.raises(stoker.StokerError, match="column x is f64 here and i64 in the files before"):
+        stoker.open(str(tmp_path / "*.feather"))
+
+
+def test_schema_lists_what_is_not_read(tmp_path):
+    """Every column of the schema is there, with a type or a reason."""
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
+    columns = {"x": pa.array([1]), "lists": pa.array([[[1]]]), "texts": pa.array([["a"]]), "nulls": pa.array([[None]], pa.list_(pa.null())),
+               "empty": pa.array([{}], pa.struct([])), "union": union, "views": pa.array([[1]], pa.list_view(pa.int32())),
+               "run": pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["a"])),
+               "coded": pa.array([["a"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))), "some": pa.array([[{"n": 1, "t": "x"}]])}
+    arrow, parquet = tmp_path / "t.arrow", tmp_path / "t.parquet"
+    write(arrow, pa.table(columns))
+    pq.write_table(pa.table({k: v for k, v in columns.items() if k not in ("empty", "union", "views", "run")}), parquet)
+    for path in (arrow, parquet):
+        out = subprocess.run([CLI, "ls", "--schema", str(path)], capture_output=True, text=True, check=True).stdout
+        said = {line.split()[0]: line.partition("  not read: ")[2] for line in out.splitlines()}
+        names = set(columns) if path == arrow else set(pq.read_schema(path).names)
+        assert set(said) == names - {"some"} | {"some.n", "some.t"}
+        assert {k for k, why in said.items() if not why} == {"x", "some.n"} | ({"nulls"} if path == parquet else set())   # which has them as int32
+    assert "list of lists" in said["lists"] and "list of texts" in said["texts"] and "list of texts" in said["some.t"]

@@ -86,6 +86,8 @@ static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *n
     l->refused = f->refused;
     if (!l->refused && !l->item && (f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST))
         l->refused = "it is a list that does not say of what";
+    if (!l->refused && !l->item && f->type == STK_ARROW_STRUCT)
+        l->refused = "it is a struct without members";
     l->dtype = f->dtype;
     l->fixed = -1;
     l->decimal = f->type == STK_ARROW_DECIMAL;
@@ -141,7 +143,7 @@ static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char 
         l.item = l.depth + 1;
         return add_leaves(s, &l, prefix, err);
     }
-    if (f->type != STK_ARROW_STRUCT || !plain || (up->item && !f->n))
+    if (f->type != STK_ARROW_STRUCT || !plain || (up->depth > 1 && !f->n))
         return add_leaf(s, up, prefix, err);
     for (uint32_t i = 0; rc == 0 && i < f->n; i++)
         rc = add_member(s, up, i, prefix, err);
@@ -205,32 +207,6 @@ int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err)
         l->fill = value;
     }
     return 0;
-}
-
-/* A time's unit, also of those in lists. */
-static const char *unit_of(const stk_arrow_leaf *l)
-{
-    return l->path[l->item ? l->item - 1 : l->depth - 1]->unit;
-}
-
-/* A column of nulls that has no type goes with any. */
-static int is_nothing(const stk_arrow_leaf *l)
-{
-    return l->path[l->depth - 1]->type == STK_ARROW_NULL;
-}
-
-const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b)
-{
-    uint32_t n = a->n < b->n ? a->n : b->n;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(a->leaf[i].name, b->leaf[i].name) ||
-            (!is_nothing(&a->leaf[i]) && !is_nothing(&b->leaf[i]) &&
-             (a->leaf[i].dtype != b->leaf[i].dtype || a->leaf[i].list != b->leaf[i].list ||
-              a->leaf[i].fixed != b->leaf[i].fixed || !a->leaf[i].refused != !b->leaf[i].refused ||
-              strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))))
-            return b->leaf[i].name;
-    return a->n > n ? a->leaf[n].name : b->n > n ? b->leaf[n].name : NULL;
 }
 
 static void field_fini(stk_arrow_field *f)

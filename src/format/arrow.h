@@ -78,8 +78,13 @@ typedef struct stk_arrow_schema {
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
 /* What stands for a null in lists of whole numbers.  STK_EINVAL: some have no such value. */
 int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err);
-/* The first column that differs, of either; NULL: none. */
-const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b);
+/* STK_EINVAL, STK_ENOTSUP: a column is another one here than in the files before, or in one of them
+ * only; arrow_types.c. */
+int stk_arrow_compare(const stk_arrow_schema *before, const stk_arrow_schema *here, stk_error *err);
+/* Column `l` of this file, which is `was` in those before. */
+int stk_arrow_compare_column(const stk_arrow_leaf *was, const stk_arrow_leaf *l, stk_error *err);
+/* A column of nulls that has no type, and so goes with any. */
+int stk_arrow_is_nothing(const stk_arrow_leaf *l);
 void stk_arrow_schema_fini(stk_arrow_schema *s);
 
 typedef struct stk_arrow_column { /* buffers of a field in one batch */
