@@ -212,3 +212,26 @@ def test_the_turned_files_are_what_pyarrow_reads(tmp_path):
             write(tmp_path / "t.arrow", table, kind == "stream", 30)
             data = (tmp_path / "t.arrow").read_bytes()
             assert read(big_file(data, table) if kind == "file" else big_stream(data, table)).read_all().equals(table), kind
+
+
+@pytest.mark.asan
+def test_damaged_files(tmp_path):
+    """Values or an error of ours, of lists that are made and of columns that are turned."""
+    rng = random.Random(SEED)
+    seeds = []
+    for codec in (None, "lz4"):
+        table = made_table(12)
+        write(tmp_path / "t.arrow", table, True, 5, compression=codec)
+        data = (tmp_path / "t.arrow").read_bytes()
+        seeds += [data, big_stream(data, table, codec and pa.Codec(codec))]
+    for k in range(160):
+        bad = bytearray(seeds[k % 4])
+        for _ in range(rng.randrange(1, 4)):
+            i = rng.randrange(len(bad) - 8)
+            bad[i:i + 8] = rng.choice([bytes([rng.randrange(256)]) + bad[i + 1:i + 8], bytes(8), b"\xff" * 8, (1 << rng.randrange(63)).to_bytes(8, "little")])
+        (tmp_path / "bad.arrow").write_bytes(bad)
+        try:
+            for sample in stoker.open(str(tmp_path / "bad.arrow"), null=1):
+                assert sample
+        except (stoker.StokerError, MemoryError, UnicodeDecodeError):
+            pass
