@@ -38,6 +38,23 @@ static unsigned at_once(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     return sum(all);
 }
 
+/* A list that has to be made has the length that was said. */
+static unsigned made(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, size_t len)
+{
+    uint64_t from = 0, n = 0;
+    unsigned all = 0;
+    uint8_t *room;
+    stk_error err;
+
+    if (stk_arrow_list(b, l, row, &from, &n, &err) < 0 || n * stk_dtype_size(l->dtype) != len)
+        abort();
+    room = len <= ROOM ? stk_alloc(len + 1) : NULL;
+    if (room && stk_arrow_list_make(b, l, from, n, room, &err) == 0)
+        all = sum((stk_bytes){ room, len });
+    stk_free(room);
+    return all;
+}
+
 /* Some rows of a column; of a packed batch its buffers are unpacked first. */
 static unsigned column(const stk_arrow_batch *b, const stk_arrow_leaf *l)
 {
@@ -61,7 +78,11 @@ static unsigned column(const stk_arrow_batch *b, const stk_arrow_leaf *l)
     for (uint64_t r = 0; r < b->rows && r < ROWS; r++) {
         stk_bytes v;
 
-        if (stk_arrow_value(&open, l, r, &v, &err) == 0)
+        int rc = stk_arrow_value(&open, l, r, &v, &err);
+
+        if (rc == STK_ARROW_MADE)
+            all += made(&open, l, r, v.len);
+        else if (rc == 0)
             all += sum(v) + (l->decimal && stk_arrow_decimal(l, v) > 0);
         if (r % 7 == 0)
             all += at_once(&open, l, r);
@@ -79,6 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (stk_arrow_ipc_open(&x, (stk_bytes){ data, size }, -1, &err) < 0)
         return 0;
     if (stk_arrow_dictionaries_unpack(x, stk_arrow_unpack_buffer, &err) < 0)
+        x->n = 0;
+    if (stk_arrow_fill_lists(&x->schema, 1, &err) < 0)
         x->n = 0;
     for (uint64_t b = 0; b < x->n && b < ROWS; b++)
         for (uint32_t l = 0; l < x->schema.n && l < ROWS; l++)

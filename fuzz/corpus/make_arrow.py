@@ -4,6 +4,7 @@
 
 import io
 import pathlib
+import sys
 from decimal import Decimal
 
 import pyarrow as pa
@@ -30,3 +31,16 @@ for name in ("lz4", "zstd"):
     (folder / name).write_bytes(out.getvalue())
 (folder / "cut").write_bytes((folder / "stream").read_bytes()[:1500])
 (folder / "no_schema").write_bytes(b"\xff\xff\xff\xff\0\0\0\0")
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "python" / "tests"))
+from test_arrow_big_endian import big_stream  # noqa: E402
+
+LISTS = pa.table({
+    "i": pa.array([[1, None], [], None], pa.list_(pa.int16())), "b": [[True, None], None, [False]], "u": pa.array([[None], [1, 2], []], pa.list_(pa.uint64())),
+    "d": pa.array([[Decimal("1.25"), None], [], [Decimal(2)]], pa.list_(pa.decimal128(9, 2))), "w": pa.array([[1.5, None], None, [5, 6]], pa.list_(pa.float32(), 2)),
+    "s": pa.array([[{"a": 1, "b": {"c": None}}, None], [], [{"a": None, "b": None}]], pa.list_(pa.struct([("a", pa.int8()), ("b", pa.struct([("c", pa.float64())]))])))})
+for name, table, codec, turn in (("lists", LISTS, None, False), ("lists_lz4", LISTS, "lz4", False), ("big", MORE, None, True), ("big_zstd", LISTS, "zstd", True)):
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as w:
+        w.write_table(table, max_chunksize=2)
+    (folder / name).write_bytes(big_stream(out.getvalue(), table, codec and pa.Codec(codec)) if turn else out.getvalue())

@@ -58,8 +58,8 @@ typedef struct stk_dataset_options {
     /* CSV: the code point that each of the 256 bytes means, UINT32_MAX: none.  0 to 127 mean
      * themselves.  NULL: UTF-8.  Borrowed until open returns. */
     const uint32_t *encoding;
-    /* Parquet: what stands for a null in a list of whole numbers; NULL: such a list is bad.
-     * Borrowed until open returns. */
+    /* Parquet and Arrow: what stands for a null in a list of whole numbers; NULL: such a list is
+     * bad.  Borrowed until open returns. */
     const int64_t *list_null;
 } stk_dataset_options;
 

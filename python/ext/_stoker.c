@@ -205,7 +205,7 @@ static PyMethodDef module_methods[] = {
     { "stream_chosen", stream_chosen, METH_O, "(streams, window) of a stream" },
     { "stream_tell", stream_tell, METH_VARARGS, "where streams go on, at or before a sample" },
     { "stream_seek", stream_seek, METH_VARARGS, "such a place, of an earlier run" },
-    { "from_arrow", dataset_from_arrow, METH_O,
+    { "from_arrow", dataset_from_arrow, METH_VARARGS,
       "a Dataset of the table of a capsule \"arrow_array_stream\"" },
     { "join", dataset_join, METH_VARARGS, "a Dataset of arrays, joined row by row" },
     { "keys", dataset_keys, METH_VARARGS, "keys of the samples with these ids" },

@@ -119,16 +119,28 @@ PyObject *dataset_join(PyObject *module, PyObject *args)
 }
 
 /* The stream is the capsule's until it is opened, which takes it over. */
-PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule)
+PyObject *dataset_from_arrow(PyObject *module, PyObject *args)
 {
     module_state *st = PyModule_GetState(module);
-    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, "arrow_array_stream"), mine;
+    stk_dataset_options o = { .size = sizeof o };
+    PyObject *capsule, *null = Py_None;
+    struct ArrowArrayStream *stream, mine;
     dataset_object *self;
     stk_error err = { 0 };
+    int64_t list_null = 0;
     int rc;
 
+    if (!PyArg_ParseTuple(args, "O|O:from_arrow", &capsule, &null))
+        return NULL;
+    stream = PyCapsule_GetPointer(capsule, "arrow_array_stream");
     if (!stream)
         return NULL;
+    if (null != Py_None) {
+        list_null = PyLong_AsLongLong(null);
+        o.list_null = &list_null;
+        if (PyErr_Occurred())
+            return NULL;
+    }
     if (!stream->release) {
         PyErr_SetString(PyExc_ValueError, "the Arrow stream was read before");
         return NULL;
@@ -138,7 +150,7 @@ PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule)
         return NULL;
     mine = *stream;
     stream->release = NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open_arrow(&self->ds, &mine, NULL, &err);
+    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open_arrow(&self->ds, &mine, &o, &err);
     Py_END_ALLOW_THREADS if (rc < 0)
     {
         Py_DECREF((PyObject *)self);

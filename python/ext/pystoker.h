@@ -77,7 +77,7 @@ PyObject *dataset_keys(PyObject *module, PyObject *args);
 const char **strings_of(PyObject *list, size_t *n);
 /* py_arrays.c: join([(name, paths or buffer, dtype, shape of a row, rows, stride), ...]) */
 PyObject *dataset_join(PyObject *module, PyObject *list);
-PyObject *dataset_from_arrow(PyObject *module, PyObject *capsule);
+PyObject *dataset_from_arrow(PyObject *module, PyObject *args);
 /* py_stream.c */
 PyObject *stream_open(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *stream_chosen(PyObject *module, PyObject *ds); /* (streams, window) */

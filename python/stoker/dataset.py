@@ -116,7 +116,7 @@ class Dataset(Whole):
             if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
                 invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
             capsule, self._rows = _arrow.stream(urls)
-            self._core = _stoker.from_arrow(capsule)
+            self._core = _stoker.from_arrow(capsule, self._null)
         elif found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")
@@ -354,7 +354,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     salvage: of a shard that is torn take the samples before the tear, and log where it is; of JSON lines and CSV
         leave damaged lines out, and log how many; False: they are errors.  The index then stays in memory
 
-    null: of Parquet's lists of whole numbers: what stands for a null in them; None: such a list is a bad sample
+    null: of lists of whole numbers in Parquet and Arrow: what stands for a null in them; None: such a list is a bad sample
         (lists of floats have NaN there)
 
     encoding: of CSV files that are not UTF-8: "cp1252", "latin-1" or another name of one byte per character

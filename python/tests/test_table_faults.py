@@ -7,6 +7,7 @@ import resource
 import struct
 import subprocess
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ import stoker
 pa = pytest.importorskip("pyarrow")
 import pyarrow.feather as feather  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
+
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
 
 
 def write_arrow(path, table, **options):
@@ -150,6 +153,8 @@ def test_codec_in_the_messages_metadata(tmp_path, codec):
     other = as_of_0_17(tmp_path / "odd.feather", table, codec, "brotli")
     with pytest.raises(stoker.StokerError, match="compressed in a way that is not known"):
         stoker.open(other)[0]
+    listed = subprocess.run([CLI, "ls", "--schema", other], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(listed) == 3 and all("not read: the file is compressed in a way that is not known" in line for line in listed)
 
 
 @pytest.mark.parametrize("version", ["V4", "V5"])

@@ -9,12 +9,10 @@
 #include "base/decimal.h"
 #include "base/mem.h"
 #include "format/column_names.h"
+#include "format/list_null.h"
 #include "base/text.h"
 
 #define MAX_FIELDS 20000u
-#define REFUSED_NEST                                                                               \
-    "only lists of integers (not uint64) and floats are read: cast it, or write it as Parquet, "   \
-    "whose lists may have booleans and decimals too"
 
 /* ---- the schema ---- */
 
@@ -37,23 +35,33 @@ static int number(stk_arrow_field *f, numbering *n, uint32_t depth, stk_error *e
     return 0;
 }
 
-/* What its lists have: the field's child, or what a map said. */
+/* Why lists of it are not read; NULL: they are. */
+static const char *list_refused(const stk_arrow_field *of)
+{
+    if (of->refused)
+        return of->refused;
+    if (of->encoded)
+        return "it is a list of values in a dictionary: cast it to lists of numbers";
+    switch (of->type) {
+    case STK_ARROW_NUMBER:
+    case STK_ARROW_BOOL:
+    case STK_ARROW_DECIMAL: return NULL;
+    case STK_ARROW_LIST:
+    case STK_ARROW_FIXED_LIST: return "it is a list of lists; lists of one level are read";
+    case STK_ARROW_NULL: return "it is a list of nulls, which has no type: cast it";
+    case STK_ARROW_STRUCT: return "it is a list of structs without members";
+    default: return "it is a list of texts or bytes; lists of numbers are read";
+    }
+}
+
 static void settle_list(stk_arrow_leaf *l, const stk_arrow_field *f)
 {
-    const stk_arrow_field *of;
+    const stk_arrow_field *of = l->path[l->item - 1];
 
-    if (!l->item && f->n == 1 && l->depth < STK_ARROW_DEPTH) {
-        l->path[l->depth] = &f->child[0];
-        l->at[l->depth] = 0;
-        l->item = l->depth + 1;
-    }
-    of = l->item ? l->path[l->item - 1] : NULL;
     l->list = 1;
-    l->dtype = of ? of->dtype : 0;
+    l->dtype = of->dtype;
     l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
-    if (!of || f->encoded || of->type != STK_ARROW_NUMBER || of->encoded || of->refused ||
-        of->unsigned64)
-        l->refused = REFUSED_NEST;
+    l->refused = list_refused(of);
 }
 
 static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *name, stk_error *err)
@@ -76,68 +84,69 @@ static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *n
         return stk_fail_nomem(err, strlen(name));
     s->n++;
     l->refused = f->refused;
+    if (!l->refused && !l->item && (f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST))
+        l->refused = "it is a list that does not say of what";
+    if (!l->refused && !l->item && f->type == STK_ARROW_STRUCT)
+        l->refused = "it is a struct without members";
     l->dtype = f->dtype;
     l->fixed = -1;
     l->decimal = f->type == STK_ARROW_DECIMAL;
-    if (!f->refused && (f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST))
+    if (l->item)
         settle_list(l, f);
     return 0;
 }
 
-/* A map is two lists: of keys and of values. */
-static int add_map(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix,
-                   stk_error *err)
+static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix,
+                      stk_error *err);
+
+/* Member i of a struct, which is a column or what lists have. */
+static int add_member(stk_arrow_schema *s, const stk_arrow_leaf *up, uint32_t i, const char *prefix,
+                      stk_error *err)
 {
-    const stk_arrow_field *f = up->path[up->depth - 1];
-    int rc = 0;
+    static const char *const of_map[2] = { "key", "value" };
+    stk_arrow_leaf l = *up;
+    uint32_t *depth = l.item ? &l.item : &l.depth;
+    const stk_arrow_field *f = &l.path[*depth - 1]->child[i];
+    int map = l.item == l.depth + 1 && l.path[l.depth - 1]->map && i < 2;
+    const char *own = map ? of_map[i] : f->name;
+    stk_text name = { 0 };
+    int rc;
 
-    for (uint32_t i = 0; rc == 0 && i < 2; i++) {
-        stk_arrow_leaf l = *up;
-        stk_text name = { 0 };
-
-        l.path[l.depth] = &f->child[0];
-        l.path[l.depth + 1] = &f->child[0].child[i];
-        l.at[l.depth] = 0;
-        l.at[l.depth + 1] = i;
-        l.item = l.depth + 2;
-        rc = stk_text_put(&name, prefix, strlen(prefix), err);
-        if (rc == 0)
-            rc = stk_text_put(&name, i ? ".value" : ".key", i ? 6 : 4, err);
-        if (rc == 0)
-            rc = add_leaf(s, &l, name.s, err);
-        stk_free(name.s);
-    }
+    l.path[*depth] = f;
+    l.at[(*depth)++] = i;
+    l.nullable |= !l.item && f->nullable;
+    rc = stk_text_put(&name, prefix, strlen(prefix), err);
+    if (rc == 0 && *prefix)
+        rc = stk_text_put(&name, ".", 1, err);
+    if (rc == 0)
+        rc = stk_text_put(&name, own, strlen(own), err);
+    if (rc == 0)
+        rc = add_leaves(s, &l, name.s, err);
+    stk_free(name.s);
     return rc;
 }
 
+/* Lists of structs are a list of each member; a map is two lists, of keys and of values.  A schema
+ * that is too deep for `path` was refused when it was numbered. */
 static int add_leaves(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *prefix,
                       stk_error *err)
 {
-    const stk_arrow_field *f = up->path[up->depth - 1];
-    int rc = 0;
+    const stk_arrow_field *f = up->path[(up->item ? up->item : up->depth) - 1];
+    int plain = !f->encoded && !f->refused, rc = 0;
 
-    if (f->map && !f->encoded && !f->refused && f->n == 1 && f->child[0].n == 2 &&
-        f->child[0].type == STK_ARROW_STRUCT && !f->child[0].encoded &&
-        up->depth + 2 <= STK_ARROW_DEPTH)
-        return add_map(s, up, prefix, err);
-    if (f->type != STK_ARROW_STRUCT || f->encoded || f->refused)
-        return add_leaf(s, up, prefix, err);
-    for (uint32_t i = 0; rc == 0 && i < f->n; i++) {
+    if (plain && !up->item && f->n == 1 &&
+        (f->type == STK_ARROW_LIST || f->type == STK_ARROW_FIXED_LIST)) {
         stk_arrow_leaf l = *up;
-        stk_text name = { 0 };
 
-        l.path[l.depth] = &f->child[i];
-        l.at[l.depth++] = i;
-        l.nullable |= f->child[i].nullable;
-        rc = stk_text_put(&name, prefix, strlen(prefix), err);
-        if (rc == 0 && *prefix)
-            rc = stk_text_put(&name, ".", 1, err);
-        if (rc == 0)
-            rc = stk_text_put(&name, f->child[i].name, strlen(f->child[i].name), err);
-        if (rc == 0)
-            rc = add_leaves(s, &l, name.s, err);
-        stk_free(name.s);
+        l.path[l.depth] = &f->child[0];
+        l.at[l.depth] = 0;
+        l.item = l.depth + 1;
+        return add_leaves(s, &l, prefix, err);
     }
+    if (f->type != STK_ARROW_STRUCT || !plain || (up->depth > 1 && !f->n))
+        return add_leaf(s, up, prefix, err);
+    for (uint32_t i = 0; rc == 0 && i < f->n; i++)
+        rc = add_member(s, up, i, prefix, err);
     return rc;
 }
 
@@ -186,30 +195,18 @@ int stk_arrow_settle(stk_arrow_schema *s, stk_error *err)
     return refused_last(s, err);
 }
 
-/* A time's unit, also of those in lists. */
-static const char *unit_of(const stk_arrow_leaf *l)
+int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err)
 {
-    return l->path[l->item ? l->item - 1 : l->depth - 1]->unit;
-}
+    for (uint32_t i = 0; i < s->n_readable; i++) {
+        stk_arrow_leaf *l = &s->leaf[i];
 
-/* A column of nulls that has no type goes with any. */
-static int is_nothing(const stk_arrow_leaf *l)
-{
-    return l->path[l->depth - 1]->type == STK_ARROW_NULL;
-}
-
-const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b)
-{
-    uint32_t n = a->n < b->n ? a->n : b->n;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(a->leaf[i].name, b->leaf[i].name) ||
-            (!is_nothing(&a->leaf[i]) && !is_nothing(&b->leaf[i]) &&
-             (a->leaf[i].dtype != b->leaf[i].dtype || a->leaf[i].list != b->leaf[i].list ||
-              a->leaf[i].fixed != b->leaf[i].fixed || !a->leaf[i].refused != !b->leaf[i].refused ||
-              strcmp(unit_of(&a->leaf[i]), unit_of(&b->leaf[i])))))
-            return b->leaf[i].name;
-    return a->n > n ? a->leaf[n].name : b->n > n ? b->leaf[n].name : NULL;
+        if (!l->list || !stk_list_null_is_whole(l->dtype))
+            continue;
+        STK_TRY(stk_list_null_check(value, l->dtype, l->name, err));
+        l->fills = 1;
+        l->fill = value;
+    }
+    return 0;
 }
 
 static void field_fini(stk_arrow_field *f)
@@ -305,26 +302,185 @@ static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint6
     return 0;
 }
 
-static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
-                      const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+/* Two's complement, the low byte first; its scale and width were checked. */
+static double decimal_of(const stk_arrow_field *f, stk_bytes value)
 {
-    const stk_arrow_field *of = l->path[l->item - 1];
-    stk_arrow_column values;
+    stk_scaled d = { value.data, value.len, 0, f->scale };
+    double v = 0;
+    int rc = stk_scaled_f64(&d, &v);
+
+    assert(rc == 0);
+    (void)rc;
+    return v;
+}
+
+double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value)
+{
+    return decimal_of(l->path[l->depth - 1], value);
+}
+
+size_t stk_arrow_decimal_room(const stk_arrow_leaf *l)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1];
+
+    return stk_scaled_room(f->width, f->scale);
+}
+
+void stk_arrow_decimal_text(const stk_arrow_leaf *l, stk_bytes value, uint8_t *out, size_t room)
+{
+    stk_scaled d = { value.data, value.len, 0, l->path[l->depth - 1]->scale };
+    int rc = stk_scaled_put(&d, out, room);
+
+    assert(rc >= 0);
+    (void)rc;
+}
+
+/* Buffers of what the lists have, and of the structs that it is in: out[0] is its own. */
+static int items_of(const stk_arrow_batch *b, const stk_arrow_leaf *l,
+                    stk_arrow_column out[STK_ARROW_DEPTH], uint32_t *n, stk_error *err)
+{
+    *n = 0;
+    for (uint32_t d = l->item; d > l->depth; d--)
+        STK_TRY(b->reach->column(b, l, d, l->path[d - 1], &out[(*n)++], err));
+    return 0;
+}
+
+/* As is_valid(), of value k of all lists: neither it nor a struct that it is in is null. */
+static int is_item(const stk_arrow_column *c, uint32_t n, uint64_t k)
+{
+    int ok = 1;
+
+    for (uint32_t i = 0; i < n && ok == 1; i++)
+        ok = is_valid(&c[i], k + c[i].offset);
+    return ok;
+}
+
+/* The list at place i: its values, whether it has nulls.  What nothing stands for is an error. */
+static int list_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
+                   uint64_t i, stk_arrow_column *values, uint64_t at[2], stk_error *err)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1], *of = l->path[l->item - 1];
+    stk_arrow_column up[STK_ARROW_DEPTH];
     uint64_t from = i * f->width, to = from + f->width;
+    int nulls = 0, look = of->unsigned64;
+    uint32_t n;
 
     if (f->type == STK_ARROW_LIST && offsets(f, c, i, &from, &to) < 0)
         return outside("offsets are", i, err);
-    STK_TRY(b->reach->column(b, l, l->item, of, &values, err));
-    from += values.offset;
-    to += values.offset;
-    for (uint64_t k = from; values.valid && k < to; k++)
-        if (is_valid(&values, k) != 1)
-            return stk_fail(err, STK_ENOTSUP,
-                            "column %.60s: the list has a null in it, which is not read from "
-                            "Arrow: fill it, or write it as Parquet, whose floats are NaN then",
-                            l->name);
-    if (range(values.a, values.n_a, from, to - from, of->width, out) < 0)
+    STK_TRY(items_of(b, l, up, &n, err));
+    for (uint32_t d = 0; d < n; d++)
+        look |= up[d].valid != NULL;
+    for (uint64_t k = from; look && k < to; k++) {
+        int ok = is_item(up, n, k);
+        stk_bytes one;
+
+        if (ok < 0 || range(up[0].a, up[0].n_a, k + up[0].offset, of->type != STK_ARROW_BOOL,
+                            of->width, &one) < 0)
+            return outside("values are", i, err);
+        if (!ok && !l->fills && stk_list_null_is_whole(l->dtype))
+            return stk_fail(err, STK_ECORRUPT, "column %.60s: " STK_LIST_NULL, l->name);
+        if (ok && of->unsigned64 && one.data[7] >> 7)
+            return stk_fail(err, STK_ECORRUPT, "a value of 2^63 or more is not an i64");
+        nulls |= !ok;
+    }
+    at[0] = from;
+    at[1] = to - from;
+    *values = up[0];
+    return nulls;
+}
+
+static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
+                      uint64_t i, stk_bytes *out, stk_error *err)
+{
+    const stk_arrow_field *of = l->path[l->item - 1];
+    stk_arrow_column values;
+    uint64_t at[2];
+    int nulls = list_at(b, l, c, i, &values, at, err);
+
+    STK_TRY(nulls < 0 ? nulls : 0);
+    if (nulls || of->type != STK_ARROW_NUMBER) {
+        if (at[1] > PTRDIFF_MAX / 8)
+            return outside("values are", i, err);
+        *out = (stk_bytes){ (const uint8_t *)"", (size_t)(at[1] * stk_dtype_size(l->dtype)) };
+        return STK_ARROW_MADE;
+    }
+    if (range(values.a, values.n_a, at[0] + values.offset, at[1], of->width, out) < 0)
         return outside("values are", i, err);
+    return 0;
+}
+
+int stk_arrow_has_made(const stk_arrow_batch *b, const stk_arrow_leaf *l)
+{
+    stk_arrow_column up[STK_ARROW_DEPTH];
+    uint32_t n;
+
+    if (!l->list || l->refused)
+        return 0;
+    if (l->path[l->item - 1]->type != STK_ARROW_NUMBER)
+        return 1;
+    if (items_of(b, l, up, &n, NULL) < 0)
+        return 1; /* it is an error for whoever makes them */
+    while (n && !up[n - 1].valid)
+        n--;
+    return n > 0;
+}
+
+int stk_arrow_items(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *n, uint64_t *bytes,
+                    stk_error *err)
+{
+    const stk_arrow_field *of = l->path[l->item - 1];
+    stk_arrow_column values;
+
+    STK_TRY(b->reach->column(b, l, l->item, of, &values, err));
+    *n = values.rows;
+    *bytes = *n / 8 + (*n % 8 != 0);
+    if (of->type != STK_ARROW_BOOL && __builtin_mul_overflow(*n, of->width, bytes))
+        return stk_fail(err, STK_ECORRUPT, "lists of %" PRIu64 " values", *n);
+    return 0;
+}
+
+static void put_item(const stk_arrow_field *of, const stk_arrow_column *c, uint64_t at,
+                     uint8_t *dst)
+{
+    double v = 0;
+
+    switch (of->type) {
+    case STK_ARROW_BOOL: *dst = c->a[at / 8] >> (at % 8) & 1; return;
+    case STK_ARROW_DECIMAL:
+        v = decimal_of(of, (stk_bytes){ c->a + at * of->width, of->width });
+        memcpy(dst, &v, sizeof v);
+        return;
+    default: memcpy(dst, c->a + at * of->width, of->width);
+    }
+}
+
+int stk_arrow_list_make(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t from,
+                        uint64_t n, uint8_t *dst, stk_error *err)
+{
+    const stk_arrow_field *of = l->path[l->item - 1];
+    size_t width = stk_dtype_size(l->dtype);
+    stk_arrow_column up[STK_ARROW_DEPTH];
+    uint64_t first, end;
+    uint32_t n_up;
+    stk_bytes all;
+
+    STK_TRY(items_of(b, l, up, &n_up, err));
+    first = from + up[0].offset;
+    if (__builtin_add_overflow(first, n, &end) ||
+        (of->type == STK_ARROW_BOOL
+             ? range(up[0].a, up[0].n_a, 0, end / 8 + (end % 8 != 0), 1, &all)
+             : range(up[0].a, up[0].n_a, first, n, of->width, &all)) < 0)
+        return outside("values are", from, err);
+    for (uint64_t k = 0; k < n; k++) {
+        int ok = is_item(up, n_up, from + k);
+
+        if (ok < 0)
+            return outside("values are", from, err);
+        if (ok)
+            put_item(of, &up[0], first + k, dst + k * width);
+        else
+            (void)stk_list_null_put(l->dtype, l->fills ? &l->fill : NULL, dst + k * width);
+    }
     return 0;
 }
 
@@ -354,7 +510,7 @@ static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const 
             return outside("offsets are", i, err);
         return 0;
     case STK_ARROW_VIEW: return view_value(b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
-    default: return list_value(b, l, f, c, i, out, err);
+    default: return list_value(b, l, c, i, out, err);
     }
 }
 
@@ -409,40 +565,10 @@ static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l,
     return plain_value(b, l, f, &values, at + values.offset, out, err);
 }
 
-/* Two's complement, the low byte first; its scale and width were checked. */
-double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value)
+/* The buffers of the column, and where the row is in them; STK_ENOTFOUND: null. */
+static int find(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row,
+                stk_arrow_column *c, uint64_t *at, stk_error *err)
 {
-    stk_scaled d = { value.data, value.len, 0, l->path[l->depth - 1]->scale };
-    double v = 0;
-    int rc = stk_scaled_f64(&d, &v);
-
-    assert(rc == 0);
-    (void)rc;
-    return v;
-}
-
-size_t stk_arrow_decimal_room(const stk_arrow_leaf *l)
-{
-    const stk_arrow_field *f = l->path[l->depth - 1];
-
-    return stk_scaled_room(f->width, f->scale);
-}
-
-void stk_arrow_decimal_text(const stk_arrow_leaf *l, stk_bytes value, uint8_t *out, size_t room)
-{
-    stk_scaled d = { value.data, value.len, 0, l->path[l->depth - 1]->scale };
-    int rc = stk_scaled_put(&d, out, room);
-
-    assert(rc >= 0);
-    (void)rc;
-}
-
-int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
-                    stk_error *err)
-{
-    uint64_t at = row;
-    stk_arrow_column c;
-
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
@@ -453,18 +579,43 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
 
         if (f->type == STK_ARROW_NULL)
             return STK_ENOTFOUND;
-        STK_TRY(b->reach->column(b, l, d + 1, f, &c, err));
-        at = row + c.offset;
-        if (row >= c.rows)
+        STK_TRY(b->reach->column(b, l, d + 1, f, c, err));
+        *at = row + c->offset;
+        if (row >= c->rows)
             return outside("it is", row, err);
-        ok = is_valid(&c, at);
+        ok = is_valid(c, *at);
         if (ok != 1)
             return ok ? outside("a null is", row, err) : STK_ENOTFOUND;
-        if (d + 1 == l->depth)
-            return f->encoded ? encoded_value(b, l, f, &c, at, out, err)
-                              : plain_value(b, l, f, &c, at, out, err);
     }
-    return stk_fail(err, STK_ECORRUPT, "a schema without columns");
+    return l->depth > 1 ? 0 : stk_fail(err, STK_ECORRUPT, "a schema without columns");
+}
+
+int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
+                    stk_error *err)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1];
+    stk_arrow_column c;
+    uint64_t at = 0;
+
+    STK_TRY(find(b, l, row, &c, &at, err));
+    return f->encoded ? encoded_value(b, l, f, &c, at, out, err)
+                      : plain_value(b, l, f, &c, at, out, err);
+}
+
+int stk_arrow_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t *from,
+                   uint64_t *n, stk_error *err)
+{
+    stk_arrow_column c, values;
+    uint64_t at = 0, list[2];
+    int rc = find(b, l, row, &c, &at, err);
+
+    if (rc == 0)
+        rc = list_at(b, l, &c, at, &values, list, err);
+    if (rc < 0)
+        return rc;
+    *from = list[0];
+    *n = list[1];
+    return 0;
 }
 
 /* Fields of one number, or of so many, that need no look at each. */
@@ -506,7 +657,7 @@ uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     at = row + c.offset;
     if (f->type == STK_ARROW_FIXED_LIST || f->type == STK_ARROW_LIST) {
         of = l->path[l->item - 1];
-        if (b->reach->column(b, l, l->item, of, &values, NULL) < 0 || values.valid)
+        if (b->reach->column(b, l, l->item, of, &values, NULL) < 0 || stk_arrow_has_made(b, l))
             return 0;
         each = f->width;
     }

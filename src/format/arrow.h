@@ -61,8 +61,10 @@ typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes
     const char *refused;
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
-    int decimal;   /* values are whole numbers, of which stk_arrow_decimal() makes f64 */
+    int decimal;   /* not lists: whole numbers, of which stk_arrow_decimal() makes f64 */
     int64_t fixed; /* values of each list; -1: they differ */
+    int fills;     /* lists of whole numbers: `fill` stands for a null in them */
+    int64_t fill;
 } stk_arrow_leaf;
 
 typedef struct stk_arrow_schema {
@@ -74,8 +76,15 @@ typedef struct stk_arrow_schema {
 
 /* Number the fields and make the leaves, once root is filled in. */
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
-/* The first column that differs, of either; NULL: none. */
-const char *stk_arrow_differs(const stk_arrow_schema *a, const stk_arrow_schema *b);
+/* What stands for a null in lists of whole numbers.  STK_EINVAL: some have no such value. */
+int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err);
+/* STK_EINVAL, STK_ENOTSUP: a column is another one here than in the files before, or in one of them
+ * only; arrow_types.c. */
+int stk_arrow_compare(const stk_arrow_schema *before, const stk_arrow_schema *here, stk_error *err);
+/* Column `l` of this file, which is `was` in those before. */
+int stk_arrow_compare_column(const stk_arrow_leaf *was, const stk_arrow_leaf *l, stk_error *err);
+/* A column of nulls that has no type, and so goes with any. */
+int stk_arrow_is_nothing(const stk_arrow_leaf *l);
 void stk_arrow_schema_fini(stk_arrow_schema *s);
 
 typedef struct stk_arrow_column { /* buffers of a field in one batch */
@@ -112,15 +121,19 @@ typedef struct stk_arrow_batch {
     uint64_t body_len;
     /* STK_ARROW_LZ4, ...: buffers have to be unpacked first, by stk_arrow_column_unpack() */
     int packed;
+    int big; /* ... and numbers in them have their high byte first */
     const char *refused;
     void *own; /* IPC: node, buffer and variadic, so that a file's map is not needed for them */
 } stk_arrow_batch;
 
-enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD }; /* of stk_arrow_batch.packed */
+/* Of stk_arrow_batch.packed; BARE: as they are, but big-endian. */
+enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD, STK_ARROW_BARE };
 /* Exactly `len` bytes. */
 typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
-/* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant. */
+/* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant.
+ * STK_ARROW_MADE: a list that is nowhere as it is handed out, since it has nulls, booleans or
+ * decimals; out->len bytes are to be made by stk_arrow_list_make(). */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
 /* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.
@@ -132,6 +145,23 @@ uint64_t stk_arrow_rows(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
 double stk_arrow_decimal(const stk_arrow_leaf *l, stk_bytes value);
 size_t stk_arrow_decimal_room(const stk_arrow_leaf *l); /* of text */
 void stk_arrow_decimal_text(const stk_arrow_leaf *l, stk_bytes value, uint8_t *out, size_t room);
+
+/* ---- lists that have to be made ---- */
+
+enum { STK_ARROW_MADE = 1 };
+
+/* 1: some lists of this batch, packed or not. */
+int stk_arrow_has_made(const stk_arrow_batch *b, const stk_arrow_leaf *l);
+/* Values that all lists of the batch have, and the bytes that they take in its buffers. */
+int stk_arrow_items(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *n, uint64_t *bytes,
+                    stk_error *err);
+/* The list of a row: n values from `from` on, a null among them only where something stands for
+ * it.  STK_ENOTFOUND: null. */
+int stk_arrow_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t *from,
+                   uint64_t *n, stk_error *err);
+/* Values as they are handed out; room for n of l->dtype. */
+int stk_arrow_list_make(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t from,
+                        uint64_t n, uint8_t *dst, stk_error *err);
 
 /* ---- IPC: arrow_ipc.c ---- */
 
@@ -148,6 +178,7 @@ typedef struct stk_arrow_ipc { /* a file or stream; points into its bytes */
     stk_bytes file;
     int fd;
     stk_arrow_schema schema;
+    int big; /* endian */
     uint64_t rows;
     uint64_t n, n_dictionaries, cap, cap_dictionaries;
     stk_arrow_batch *batch;

@@ -254,8 +254,7 @@ static int read_schema(stk_arrow_ipc *x, const table *t, int64_t version, stk_er
 
     if (x->schema.n || x->schema.root.child)
         return stk_fail(err, STK_ECORRUPT, "a second schema");
-    if (number_of(t, 0, 2, 0) != 0)
-        return stk_fail(err, STK_ENOTSUP, "big-endian Arrow data are not read");
+    x->big = number_of(t, 0, 2, 0) != 0;
     x->schema.root.name = stk_strdup("");
     if (!x->schema.root.name)
         return stk_fail_nomem(err, 1);
@@ -454,13 +453,16 @@ static int own_tables(stk_arrow_batch *b, stk_error *err)
     return 0;
 }
 
-static int read_batch(const table *t, const message *m, stk_arrow_batch *out, stk_error *err)
+static int read_batch(const stk_arrow_ipc *x, const table *t, const message *m,
+                      stk_arrow_batch *out, stk_error *err)
 {
     table packed;
 
     *out = (stk_arrow_batch){ .reach = &reach,
                               .body = m->body.data,
                               .body_len = m->body.len,
+                              .from = x,
+                              .big = x->big,
                               .order = m->order };
     out->rows = (uint64_t)number_of(t, 0, 8, 0);
     if (out->rows > (uint64_t)1 << 62 || vector_in(t, 1, 16, &out->node, &out->n_nodes) < 0 ||
@@ -471,6 +473,8 @@ static int read_batch(const table *t, const message *m, stk_arrow_batch *out, st
         read_packing(&packed, out);
     else if (read_old_packing(&m->head, out) < 0)
         return bad(err);
+    if (out->big && !out->packed)
+        out->packed = STK_ARROW_BARE;
     return own_tables(out, err);
 }
 
@@ -488,8 +492,7 @@ static int add_batch(stk_arrow_ipc *x, const table *t, const message *m, stk_err
         x->cap = cap;
     }
     b = &x->batch[x->n++]; /* the file's, also when what follows fails */
-    STK_TRY(read_batch(t, m, b, err));
-    b->from = x;
+    STK_TRY(read_batch(x, t, m, b, err));
     b->first = x->rows;
     STK_TRY(stk_arrow_rows_check(b, &x->schema, err));
     if (b->rows > ((uint64_t)1 << 62) - x->rows)
@@ -517,9 +520,7 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, const message *m, st
     }
     d = &x->dictionary[x->n_dictionaries++];
     *d = (stk_arrow_dictionary){ .id = number_of(t, 0, 8, 0), .more = number_of(t, 2, 1, 0) != 0 };
-    STK_TRY(read_batch(&data, m, &d->batch, err));
-    d->batch.from = x;
-    return 0;
+    return read_batch(x, &data, m, &d->batch, err);
 }
 
 /* ---- messages ---- */

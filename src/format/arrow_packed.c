@@ -4,7 +4,10 @@
  * A packed buffer is a length (i64; -1: it is stored as it is) and its bytes.  The buffers of one
  * column are unpacked together into one piece of memory, which begins with a table of them as a
  * batch has: the batch with that table in place of its own is then read as any other.  They are
- * read from the file and not from its map: a file that is cut short is an error. */
+ * read from the file and not from its map: a file that is cut short is an error.
+ *
+ * Big-endian batches are unpacked too, also where they are not compressed: their numbers are turned
+ * round in that memory, so that nothing else has to know of them. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +24,8 @@
 
 typedef struct span { /* buffers one after another */
     uint64_t first, n;
+    const stk_arrow_field *of;
+    int index; /* the second one numbers the entries of a dictionary */
 } span;
 
 typedef struct spans { /* those of a column, in order */
@@ -37,7 +42,7 @@ static int corrupt(stk_error *err)
 
 static void add_span(spans *s, const stk_arrow_batch *b, const stk_arrow_field *f, uint64_t n)
 {
-    s->at[s->n++] = (span){ f->buffer + (uint64_t)stk_arrow_shift(b, f), n };
+    s->at[s->n++] = (span){ f->buffer + (uint64_t)stk_arrow_shift(b, f), n, f, f->encoded };
     s->end = s->at[s->n - 1].first + n;
 }
 
@@ -92,7 +97,7 @@ static int fetch(const stk_arrow_batch *b, uint64_t at, void *dst, size_t n)
 typedef struct packed { /* a buffer as it is stored */
     uint64_t at, n;     /* in the body */
     uint64_t makes;     /* bytes */
-    int plain;          /* its bytes come after the length as they are */
+    int plain;          /* these are the bytes as they are */
 } packed;
 
 /* Buffer i.  A claim is held against what its codec makes of so many bytes at most: lz4 repeats 255
@@ -105,17 +110,19 @@ static int stored(const stk_arrow_batch *b, uint64_t i, packed *out)
     if (i >= b->n_buffers)
         return -1;
     *out = (packed){ .at = word(b->buffer + ENTRY * i), .n = word(b->buffer + ENTRY * i + 8) };
-    if (out->at > b->body_len || out->n > b->body_len - out->at ||
-        (b->packed && out->n && out->n < 8))
+    if (out->at > b->body_len || out->n > b->body_len - out->at)
         return -1;
     out->makes = out->n;
-    if (!b->packed || !out->n)
+    out->plain = 1;
+    if (!b->packed || b->packed == STK_ARROW_BARE || !out->n)
         return 0;
-    if (fetch(b, out->at, head, sizeof head) < 0)
+    if (out->n < sizeof head || fetch(b, out->at, head, sizeof head) < 0)
         return -1;
+    out->at += sizeof head;
+    out->n -= sizeof head;
     out->plain = word(head) == UINT64_MAX;
-    out->makes = out->plain ? out->n - 8 : word(head);
-    return out->makes > PTRDIFF_MAX || out->makes / most > out->n ? -1 : 0;
+    out->makes = out->plain ? out->n : word(head);
+    return out->makes > PTRDIFF_MAX || out->makes / most > out->n + sizeof head ? -1 : 0;
 }
 
 /* Rows for which a field's buffers have bytes, at most; 0: none that say it. */
@@ -195,22 +202,62 @@ static int room_of(const stk_arrow_batch *b, const spans *s, uint64_t *out, stk_
 static int unpack_one(const stk_arrow_batch *b, const packed *p, uint8_t *dst,
                       stk_arrow_unpack unpack, stk_error *err)
 {
-    size_t n = (size_t)p->n - 8;
+    size_t n = (size_t)p->n;
     uint8_t *raw;
     int rc;
 
     if (!p->makes)
         return 0;
     if (p->plain)
-        return fetch(b, p->at + 8, dst, n) < 0 ? corrupt(err) : 0;
+        return fetch(b, p->at, dst, n) < 0 ? corrupt(err) : 0;
     raw = stk_large_alloc(n);
     if (!raw)
         return stk_fail_nomem(err, n);
-    rc = fetch(b, p->at + 8, raw, n) < 0 ? corrupt(err) : 0;
+    rc = fetch(b, p->at, raw, n) < 0 ? corrupt(err) : 0;
     if (rc == 0)
         rc = unpack(b->packed, (stk_bytes){ raw, n }, dst, (size_t)p->makes, err);
     stk_large_free(raw, n);
     return rc;
+}
+
+static void turn(uint8_t *p, uint64_t width)
+{
+    for (uint64_t i = 0; i < width / 2; i++) {
+        uint8_t low = p[i];
+
+        p[i] = p[width - 1 - i];
+        p[width - 1 - i] = low;
+    }
+}
+
+/* The second buffer of a field, the only one with numbers. */
+static void turn_values(const span *s, uint8_t *p, uint64_t len)
+{
+    const stk_arrow_field *f = s->of;
+    uint64_t width = f->width;
+
+    if (s->index)
+        width = stk_dtype_size(f->index);
+    else if (f->type == STK_ARROW_BYTES || f->type == STK_ARROW_LIST)
+        width = f->wide ? 8 : 4;
+    else if (f->type == STK_ARROW_VIEW)
+        width = 16;
+    else if (f->type != STK_ARROW_NUMBER && f->type != STK_ARROW_DECIMAL)
+        return;
+    for (uint64_t i = 0; width > 1 && i < len / width; i++, p += width) {
+        int32_t view;
+
+        if (s->index || f->type != STK_ARROW_VIEW) {
+            turn(p, width);
+            continue;
+        }
+        turn(p, 4);
+        memcpy(&view, p, 4);
+        if (view > 12) { /* else the text itself follows */
+            turn(p + 8, 4);
+            turn(p + 12, 4);
+        }
+    }
 }
 
 static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpack unpack,
@@ -230,6 +277,8 @@ static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpa
             memcpy(entry, &at, 8);
             memcpy(entry + 8, &p.makes, 8);
             STK_TRY(unpack_one(b, &p, to + table + at, unpack, err));
+            if (b->big && i == s->at[k].first + 1)
+                turn_values(&s->at[k], to + table + at, p.makes);
             at += rounded(p.makes);
         }
     return 0;
@@ -271,14 +320,27 @@ void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, st
     take_spans(b, &s, room, out);
 }
 
+/* The field that has this dictionary. */
+static const stk_arrow_field *field_with(const stk_arrow_field *f, int64_t id)
+{
+    const stk_arrow_field *found = f->encoded && f->dictionary == id ? f : NULL;
+
+    for (uint32_t i = 0; i < f->n && !found; i++)
+        found = field_with(&f->child[i], id);
+    return found;
+}
+
 int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err)
 {
     for (uint64_t i = 0; i < x->n_dictionaries; i++) {
         stk_arrow_dictionary *d = &x->dictionary[i];
-        spans s = { .at = { { 0, d->batch.n_buffers } }, .n = 1, .end = d->batch.n_buffers };
+        const stk_arrow_field *f = field_with(&x->schema.root, d->id);
+        spans s = { .at = { { 0, d->batch.n_buffers, f, 0 } },
+                    .n = 1,
+                    .end = d->batch.n_buffers };
         uint64_t room = 0;
 
-        if (!d->batch.packed || d->batch.refused)
+        if (!f || !d->batch.packed || d->batch.refused)
             continue;
         d->batch
             .refused = "its dictionary is damaged, or packed in a way that is not in this build";

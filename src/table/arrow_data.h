@@ -18,6 +18,7 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     const stk_arrow_batch *batch;
     uint64_t n_batches;
     /* files */
+    const char *refused; /* why some of its batches can't be read; NULL: they can */
     stk_arrow_ipc *ipc;
     void *map;
     int fd; /* of what is mapped: a file that shrinks is an error, not a signal */

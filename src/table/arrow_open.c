@@ -53,10 +53,26 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
     return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
 }
 
-static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
+/* File i with those before: with the first, and of columns that have no type there with the first
+ * that says one. */
+static int compare(const stk_arrow *a, uint64_t i, stk_error *err)
+{
+    const stk_arrow_schema *first = a->shard[0].schema, *here = a->shard[i].schema;
+
+    STK_TRY(stk_arrow_compare(first, here, err));
+    for (uint32_t c = 0; c < first->n; c++) {
+        const stk_arrow_leaf *was = &first->leaf[c];
+
+        for (uint64_t k = 1; k < i && stk_arrow_is_nothing(was); k++)
+            was = &a->shard[k].schema->leaf[c];
+        STK_TRY(stk_arrow_compare_column(was, &here->leaf[c], err));
+    }
+    return 0;
+}
+
+static int open_file(stk_arrow *a, uint64_t i, const stk_dataset_options *o, stk_error *err)
 {
     stk_arrow_shard *s = &a->shard[i];
-    const char *other;
     stk_file *f = NULL;
     int rc = stk_url_open(STK_URL(a->base.names.name[i], a->base.names.store), &f, err);
 
@@ -68,15 +84,15 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
                                 s->fd, err);
     if (rc == 0)
         rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
+    if (rc == 0 && o->list_null)
+        rc = stk_arrow_fill_lists(&s->ipc->schema, *o->list_null, err);
     if (rc == 0) {
         s->schema = &s->ipc->schema;
         s->batch = s->ipc->batch;
         s->n_batches = s->ipc->n;
-        if (i && (other = stk_arrow_differs(a->shard[0].schema, s->schema)))
-            rc = stk_fail(err, STK_EINVAL,
-                          "column %.60s has another type or place here than in the files before, "
-                          "or is not in all of them: open them apart",
-                          other);
+        for (uint64_t k = 0; k < s->n_batches && !s->refused; k++)
+            s->refused = s->batch[k].refused;
+        rc = i ? compare(a, i, err) : 0;
     }
     if (rc == 0)
         rc = stk_table_rows(&a->base, i, s->ipc->rows, err);
@@ -86,7 +102,8 @@ static int open_file(stk_arrow *a, uint64_t i, stk_error *err)
     return rc;
 }
 
-static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error *err)
+static int open_files(stk_arrow *a, const char *const *urls, size_t n, const stk_dataset_options *o,
+                      stk_error *err)
 {
     STK_TRY(stk_table_files_names(&arrow_files, &a->base.names, urls, n, err));
     STK_TRY(stk_table_files(&a->base, a->base.names.n, err));
@@ -94,7 +111,7 @@ static int open_files(stk_arrow *a, const char *const *urls, size_t n, stk_error
     if (!a->shard)
         return stk_fail_nomem(err, a->base.names.n * sizeof *a->shard);
     for (uint64_t i = 0; i < a->base.names.n; i++)
-        STK_TRY(open_file(a, i, err));
+        STK_TRY(open_file(a, i, o, err));
     return 0;
 }
 
@@ -116,9 +133,16 @@ static int is_packed(const stk_arrow_shard *s)
     return 0;
 }
 
-static int has_no_type(const stk_arrow_leaf *l)
+/* Why reading a column of this file is an error, although its type is read; NULL: it is not. */
+static const char *why_not(const stk_arrow_shard *s, const stk_arrow_leaf *l)
 {
-    return l->path[l->depth - 1]->type == STK_ARROW_NULL;
+    const stk_arrow_field *f = l->path[l->depth - 1];
+    const char *why = s->refused;
+
+    for (uint64_t k = 0; s->ipc && f->encoded && k < s->ipc->n_dictionaries && !why; k++)
+        if (s->ipc->dictionary[k].id == f->dictionary)
+            why = s->ipc->dictionary[k].batch.refused;
+    return why;
 }
 
 static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
@@ -130,7 +154,7 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         int decimal;
 
         /* of a column that has only nulls, and no type, in some files: the others' */
-        for (uint64_t k = 1; k < a->base.names.n && has_no_type(l); k++)
+        for (uint64_t k = 1; k < a->base.names.n && stk_arrow_is_nothing(l); k++)
             l = &a->shard[k].schema->leaf[i];
         *t = (stk_field_type){ .name = l->name, .nullable = l->nullable, .refused = l->refused };
         if (l->refused)
@@ -142,14 +166,16 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         for (uint64_t k = 0; k < a->base.names.n; k++) {
             const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
 
-            t->text &= has_no_type(o) || o->path[o->depth - 1]->text;
-            t->nullable |= has_no_type(o) || o->nullable;
-            decimal &= has_no_type(o) || o->decimal;
+            t->text &= stk_arrow_is_nothing(o) || o->path[o->depth - 1]->text;
+            t->nullable |= stk_arrow_is_nothing(o) || o->nullable;
+            decimal &= stk_arrow_is_nothing(o) || o->decimal;
         }
         if (decimal)
             stk_table_decimal(&a->base, i);
         t->ndim = l->list != 0;
         t->shape[0] = l->list ? l->fixed : 0;
+        for (uint64_t k = 0; k < a->base.names.n && !t->refused; k++)
+            t->refused = why_not(&a->shard[k], &a->shard[k].schema->leaf[i]);
     }
     return 0;
 }
@@ -180,14 +206,17 @@ int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
     *out = NULL;
     if (!a)
         return stk_fail_nomem(err, sizeof *a);
-    return finish(a, open_files(a, urls, n, err), out, err);
+    return finish(a, open_files(a, urls, n, o, err), out, err);
 }
 
-static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, stk_error *err)
+static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, const stk_dataset_options *o,
+                       stk_error *err)
 {
     static const char name[] = "(Arrow table in memory)";
 
     STK_TRY(stk_arrow_memory_open(&a->memory, stream, err));
+    if (o->list_null)
+        STK_TRY(stk_arrow_fill_lists(&a->memory->schema, *o->list_null, err));
     STK_TRY(stk_names_add(&a->base.names, name, sizeof name - 1, err));
     STK_TRY(stk_table_files(&a->base, 1, err));
     a->shard = STK_NEW(stk_arrow_shard);
@@ -212,5 +241,5 @@ int stk_dataset_open_arrow(stk_dataset **out, struct ArrowArrayStream *stream,
         stream->release(stream);
         return stk_fail_nomem(err, sizeof *a);
     }
-    return finish(a, take_memory(a, stream, err), out, err);
+    return finish(a, take_memory(a, stream, &o, err), out, err);
 }

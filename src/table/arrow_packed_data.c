@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed
- * columns, decimals, and columns taken together.
+ * columns, decimals, lists with nulls, and columns taken together.
  *
  * A packed column of one batch is a block: its buffers are unpacked once and kept in the block
  * cache.  So are columns taken together of a packed batch, as whole rows.  Everything else is made
@@ -22,6 +22,7 @@ int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, s
 
 /* ---- where it is ---- */
 
+<<<<<<< HEAD
 /* Bytes of each decimal that is made: f64, or text; 0: of values that are not made. */
 static uint32_t made_bytes(const stk_arrow_shard *s, uint32_t number)
 {
@@ -34,6 +35,23 @@ static uint32_t made_bytes(const stk_arrow_shard *s, uint32_t number)
 
 /* After a packed column of decimals its rows as they are made. */
 static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
+=======
+/* What comes after a packed column: decimals as f64, or what its lists have where they are made. */
+static int made_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t packed,
+                     uint64_t *out, stk_error *err)
+{
+    uint64_t n = l->decimal ? b->rows : 0, bytes = 0;
+
+    if (stk_arrow_has_made(b, l))
+        STK_TRY(stk_arrow_items(b, l, &n, &bytes, err));
+    if (bytes > packed || n > (PTRDIFF_MAX - packed) / 8)
+        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " values", n);
+    *out = n ? n * stk_dtype_size(l->dtype) : 0;
+    return 0;
+}
+
+static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const stk_arrow_leaf *l,
+>>>>>>> tables-b
                        uint64_t *packed, uint64_t *all, stk_error *err)
 {
     const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
@@ -49,10 +67,15 @@ static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint3
         STK_TRY(stk_arrow_column_room(b, l, packed, err));
         atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
     }
+<<<<<<< HEAD
     *all = *packed;
     if (each && b->rows > (PTRDIFF_MAX - *packed) / each)
         return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
     *all += each * b->rows;
+=======
+    STK_TRY(made_room(b, l, *packed, all, err));
+    *all += *packed;
+>>>>>>> tables-b
     return 0;
 }
 
@@ -79,8 +102,13 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
     *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number,
                         .row = e->row - b->first };
     out->shared = b->packed != 0;
+<<<<<<< HEAD
     if (!b->packed)
         out->unpacked = g ? (uint64_t)g->n * g->size : made_bytes(s, number);
+=======
+    if (!b->packed) /* of other columns the caller knows */
+        out->unpacked = g ? (uint64_t)g->n * g->size : 0;
+>>>>>>> tables-b
     else if (g)
         STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
     else
@@ -159,6 +187,9 @@ static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
         if (rc < 0)
             memset((uint8_t *)job->dst + packed + each * i, 0, each);
     }
+    if (all > packed && !l->decimal)
+        return stk_arrow_list_make(&open, l, 0, (all - packed) / stk_dtype_size(l->dtype),
+                                   (uint8_t *)job->dst + packed, err);
     return 0;
 }
 
@@ -238,6 +269,7 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
     return 0;
 }
 
+<<<<<<< HEAD
 /* A decimal as it is in its place: text ends before the zeros. */
 static size_t made_len(const making *m, const uint8_t *made, uint32_t each)
 {
@@ -250,6 +282,25 @@ static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
 
     STK_TRY(put_decimal(m, m->b, job->place->row, job->dst, each, err));
     job->len = made_len(m, job->dst, each);
+=======
+static int made_row(const making *m, stk_unpack_job *job, stk_error *err)
+{
+    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    uint64_t from = 0, n = 0;
+    stk_bytes value;
+    double v = 0;
+
+    if (l->list) {
+        STK_TRY(stk_arrow_list(m->b, l, job->place->row, &from, &n, err));
+        if (n > job->len / stk_dtype_size(l->dtype))
+            return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+        job->len = (size_t)n * stk_dtype_size(l->dtype);
+        return stk_arrow_list_make(m->b, l, from, n, job->dst, err);
+    }
+    STK_TRY(value_of(m->b, l, job->place->row, &v, &value, err));
+    memcpy(job->dst, &v, sizeof v);
+    job->len = sizeof v;
+>>>>>>> tables-b
     return 0;
 }
 
@@ -262,7 +313,7 @@ int stk_arrow_make(const stk_arrow *a, stk_unpack_job *job, stk_error *err)
 
     if (job->place->shared)
         return g ? unpack_gather(&m, g, job, err) : unpack_column(&m, job, err);
-    return g ? gather_row(&m, g, job, err) : decimal_row(&m, job, err);
+    return g ? gather_row(&m, g, job, err) : made_row(&m, job, err);
 }
 
 /* ---- rows of blocks ---- */
@@ -288,6 +339,19 @@ static int pick_row(const making *m, const stk_gather *g, uint64_t row, stk_byte
     return 0;
 }
 
+/* Row `row` of lists whose values were made, all of them. */
+static int pick_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes all,
+                     stk_bytes *out, stk_error *err)
+{
+    uint64_t each = stk_dtype_size(l->dtype), from = 0, n = 0;
+
+    STK_TRY(stk_arrow_list(b, l, row, &from, &n, err));
+    if (from > all.len / each || n > all.len / each - from)
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of its batch: values are outside", row);
+    *out = (stk_bytes){ all.data + from * each, (size_t)(n * each) };
+    return 0;
+}
+
 int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes,
                    stk_error *err)
 {
@@ -296,11 +360,17 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     const uint8_t *made;
     stk_arrow_batch open;
     stk_bytes value;
+<<<<<<< HEAD
     uint32_t each;
+=======
+    uint64_t made = 0;
+>>>>>>> tables-b
     size_t packed;
+    int rc;
 
     if (m.number >= STK_GATHER_FIRST)
         return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
+<<<<<<< HEAD
     l = stk_arrow_leaf_of(m.s, m.number);
     each = made_bytes(m.s, m.number);
     packed = bytes->len - each * (size_t)m.b->rows;
@@ -308,6 +378,20 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
     STK_TRY(stk_arrow_value(&open, l, at->row, &value, err));
     *bytes = each ? (stk_bytes){ made, made_len(&m, made, each) } : value;
+=======
+    l = &m.s->schema->leaf[m.number];
+    STK_TRY(made_room(m.b, l, bytes->len, &made, err));
+    packed = bytes->len - (size_t)made;
+    stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
+    if (made && !l->decimal)
+        return pick_list(&open, l, at->row, (stk_bytes){ bytes->data + packed, (size_t)made },
+                         bytes, err);
+    rc = stk_arrow_value(&open, l, at->row, &value, err);
+    if (rc == STK_ARROW_MADE && value.len)
+        return stk_fail(err, STK_ECORRUPT, "column %.60s: lists without values", l->name);
+    STK_TRY(rc);
+    *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
+>>>>>>> tables-b
     return 0;
 }
 

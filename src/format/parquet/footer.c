@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "format/column_names.h"
+#include "format/list_null.h"
 
 #define SLACK 100u         /* as other readers allow: a dictionary's header */
 
@@ -301,17 +302,10 @@ int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err)
 {
     for (uint32_t i = 0; i < f->n_leaves; i++) {
         stk_pq_leaf *l = &f->leaf[i];
-        int whole = l->dtype && l->dtype != STK_F16 && l->dtype != STK_F32 && l->dtype != STK_F64;
-        int is_signed = l->dtype == STK_I8 || l->dtype == STK_I16 || l->dtype == STK_I32;
-        int bits = 8 * (int)l->width - is_signed;
 
-        if (!l->max_rep || !whole || l->refused)
+        if (!l->max_rep || !stk_list_null_is_whole(l->dtype) || l->refused)
             continue;
-        if (l->width < 8 && (value >= (int64_t)1 << bits ||
-                             value < (is_signed ? -((int64_t)1 << bits) : 0)))
-            return stk_fail(err, STK_EINVAL,
-                            "null=%" PRId64 " is not a value of column %.60s, of lists of %s",
-                            value, l->name, stk_dtype_name(l->dtype));
+        STK_TRY(stk_list_null_check(value, l->dtype, l->name, err));
         l->fills = 1;
         l->fill = value;
     }

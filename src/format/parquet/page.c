@@ -6,11 +6,11 @@
  * answer may take before memory is made. */
 #include "format/parquet/decode.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/crc32.h"
 #include "base/mem.h"
+#include "format/list_null.h"
 #include "format/parquet/rle.h"
 #include "format/parquet/thrift.h"
 
@@ -409,24 +409,11 @@ static void body_fini(body *b)
 
 /* ---- rows ---- */
 
-/* A null in a list: floats have a number for it, others don't. */
-static int null_value(const stk_pq_leaf *l, uint8_t *dst)
+static void null_value(const stk_pq_leaf *l, uint8_t *dst)
 {
-    float f = NAN;
-    double x = NAN;
-    uint16_t half = 0x7E00;
-
-    switch (l->dtype) {
-    case STK_F32: memcpy(dst, &f, 4); return 1;
-    case STK_F64: memcpy(dst, &x, 8); return 1;
-    case STK_F16: memcpy(dst, &half, 2); return 1;
-    default:
-        if (l->fills)
-            memcpy(dst, &l->fill, l->width);
-        else
-            memset(dst, 0, l->width);
-        return l->fills;
-    }
+    memset(dst, 0, l->width);
+    if (l->dtype)
+        (void)stk_list_null_put(l->dtype, l->fills ? &l->fill : NULL, dst);
 }
 
 /* Starts of rows and which are null, from the levels. */
@@ -444,8 +431,7 @@ static void add_rows(const stk_pq_leaf *l, const body *b, stk_pq_vector *v)
             v->rows++;
         }
         if (l->max_rep && def >= l->list_def) {
-            if (def < l->max_def && !l->fills && l->dtype != STK_F32 && l->dtype != STK_F64 &&
-                l->dtype != STK_F16)
+            if (def < l->max_def && !l->fills && stk_list_null_is_whole(l->dtype))
                 v->null[v->rows - 1] = 2;
             slot++;
         }
@@ -640,9 +626,7 @@ int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t
         return STK_ENOTFOUND;
     if (v->null && v->null[r])
         return stk_fail(err, STK_ECORRUPT,
-                        "column %s: the list has a null, for which its type has no value: say what "
-                        "stands for it, as in stoker.open(..., null=-1)",
-                        l->name);
+"column %s: " STK_LIST_NULL, l->name);
     if (l->width) {
         *out = (stk_bytes){ v->value + slot * l->width, (size_t)(*values * l->width) };
         return 0;
