@@ -29,16 +29,15 @@ def aligned(at: int) -> int:
     return (at + _ALIGN - 1) // _ALIGN * _ALIGN
 
 
-def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], order: tuple[int, ...] | None = None, kind: Any = None,
+def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, kind: Any = None,
                    attributes: Any = None) -> Any:
-    """order: where each dimension of the tensor is in `shape`; None: as they are."""
+    """strides: None if it is contiguous."""
     import torch
     if 0 in shape:
         made = torch.empty(shape, dtype=getattr(torch, dtype))
     else:
-        made = torch.frombuffer(memory, dtype=getattr(torch, dtype)).view(shape)
-    if order is not None:
-        made = made.permute(order)
+        made = torch.frombuffer(memory, dtype=getattr(torch, dtype))
+        made = made.view(shape) if strides is None else made.as_strided(shape, strides)
     if kind is not None:
         made = made.as_subclass(kind)
         made.__dict__.update(attributes)
@@ -66,25 +65,24 @@ def _reduce(tensor: Any, torch: Any) -> Any:
         return NotImplemented                   # torch's own way
     kind = type(tensor)
     with torch._C.DisableTorchFunctionSubclass():
-        whole, order = _laid_out(tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg())
-        memory = whole.reshape(-1).view(torch.uint8).numpy() if whole.numel() else b""
-    name = str(whole.dtype).removeprefix("torch.")
-    parts = (pickle.PickleBuffer(memory), name, tuple(whole.shape), order)
+        plain = tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg()
+        memory, strides = _laid_out(plain)
+        raw = memory.view(torch.uint8).numpy() if plain.numel() else b""
+    name = str(plain.dtype).removeprefix("torch.")
+    parts = (pickle.PickleBuffer(raw), name, tuple(plain.shape), strides)
     if kind is not torch.Tensor:
         parts += (kind, dict(tensor.__dict__))
     return rebuild_tensor, parts
 
 
 def _laid_out(tensor: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """(a contiguous tensor of its numbers, the dimensions' order).  One that has no holes, as with channels_last, keeps its
-    layout: a model that was made for it would be slow otherwise."""
-    if tensor.is_contiguous():
-        return tensor, None
-    from_outside = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
-    turned = tensor.permute(from_outside)
-    if not turned.is_contiguous():
-        return tensor.contiguous(), None
-    return turned, tuple(from_outside.index(d) for d in range(tensor.dim()))
+    """(its memory, its strides).  Layouts stay, as in torch: channels_last is fast, and sums over another layout have other
+    bits.  A view of few numbers in a large memory becomes contiguous: its holes would cost more than its numbers."""
+    if not tensor.is_contiguous():
+        span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        if span <= 4 * tensor.numel():
+            return tensor.as_strided((span,), (1,)), tensor.stride()
+    return tensor.contiguous().view(-1), None
 
 
 class Packer(pickle.Pickler):

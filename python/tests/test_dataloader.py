@@ -504,6 +504,31 @@ ODD = {
 }
 
 
+def layouts(rows):
+    """What a collate_fn may hand over: views with holes, of one place, turned."""
+    x = torch.stack(rows)
+    return {"input": x[:, :-1], "target": x[:, 1:], "halved": x[:, ::2], "flat": x.view(-1)[1::3], "turned": x.t(),
+            "mask": torch.ones(len(rows), 1, 1).expand(-1, 4, 5), "part": torch.complex(x, x).imag, "few": x[:, 50], "none": x[:, :0],
+            "image": x[:, :96].reshape(-1, 4, 6, 4).to(memory_format=torch.channels_last)}
+
+
+def test_views_keep_their_layout():
+    """Sums over another layout have other bits."""
+    torch.manual_seed(1)
+    data = list(torch.randn(6, 1001))
+    ours, torchs = (list(make(data, batch_size=3, collate_fn=layouts, num_workers=1, multiprocessing_context="fork"))
+                    for make in (stoker.DataLoader, theirs.DataLoader))
+    assert len(ours) == len(torchs) == 2
+    for mine, other in zip(ours, torchs, strict=True):
+        for name in other:
+            assert mine[name].shape == other[name].shape and torch.equal(mine[name], other[name]), name
+            if name == "few":                   # its holes would be most of what is copied
+                assert mine[name].is_contiguous() and not other[name].is_contiguous()
+            elif name != "none":
+                assert mine[name].stride() == other[name].stride(), name
+                assert mine[name].sum().item() == other[name].sum().item(), name
+
+
 def collated(make, data, workers):
     try:
         [batch] = make(data, batch_size=len(data), num_workers=workers)

@@ -5,14 +5,12 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 from made import jpeg, write_tar  # noqa: E402
 
@@ -26,9 +24,6 @@ STEPS = SAMPLES // BATCH
 MID, BEHIND = 18, 13            # killed there, kept last at 15 (in epoch 1) and at 10 (the end of epoch 0)
 NEEDS = {"loop": "torch", "torchdata": "torchdata", "dcp": "torch", "lightning": "lightning",
          "accelerate": "accelerate", "transformers": "transformers"}
-MODULES = ["torch._dynamo", "torch.distributed.checkpoint", "stoker", "torchdata.nodes",
-           "torchdata.stateful_dataloader", "lightning.fabric", "lightning.pytorch", "accelerate",
-           "transformers.trainer", "ignite.engine"]
 BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```python\n(.*?)^```$", re.M | re.S)
 BLOCKS = dict(BLOCK.findall((ROOT / "docs/frameworks.md").read_text()))
 RANKS = {"loop": (1, 1, 1), "torchdata": (1, 1, 1), "dcp": (2, 2, 1), "lightning": (2, 1, 2),
@@ -69,46 +64,11 @@ def undisturbed(shards):
     return found
 
 
-@pytest.fixture(scope="module")
-def forker():
-    """lives.py, waiting for plans."""
-    package = os.path.dirname(os.path.dirname(stoker.__file__))
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_", "PMI_"))}
-    env |= {"PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]),
-            "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
-    with subprocess.Popen([sys.executable, HERE / "lives.py", *MODULES], env=env, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield process
-        process.stdin.close()
-
-
-class Lives:
-    """Scripts in lives.py; `steps` are the global batches that a life trained on."""
-
-    def __init__(self, forker, folder):
-        self.forker, self.folder, self.lives = forker, folder, []
-
-    def run(self, script, lives):
-        """lives: [(ranks, the step before which they are killed, or None)]."""
-        self.lives = lives
-        plan = {"folder": str(self.folder), "script": script, "lives": lives}
-        self.forker.stdin.write(json.dumps(plan) + "\n")
-        self.forker.stdin.flush()
-        wrong = self.forker.stdout.readline()
-        logs = "\n".join(f"{p.name}:\n{p.read_text()[-4000:]}" for p in self.folder.glob("log-*"))
-        assert wrong == "\n", f"{wrong}\n{logs}"
-
-    def steps(self, life):
-        ranks = [[json.loads(line) for line in (self.folder / f"steps-{life}-{r}").read_text().splitlines()]
-                 for r in range(self.lives[life][0])]
-        return [sum(shares, []) for shares in zip(*ranks, strict=True)]
-
-
 @pytest.fixture
-def lives(shards, forker, tmp_path):
+def lives(shards, new_lives):
     for shard in shards.glob("*.tar"):
-        (tmp_path / shard.name).symlink_to(shard)
-    return Lives(forker, tmp_path)
+        (new_lives.folder / shard.name).symlink_to(shard)
+    return new_lives
 
 
 @pytest.mark.parametrize("name", RANKS)
