@@ -121,10 +121,12 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     rc = stk_arrow_value(b, l, e->row - b->first, &out->here, err);
     out->absent = rc == STK_ENOTFOUND;
     if (rc == STK_ARROW_MADE || (rc == 0 && l->decimal)) {
-        size_t len = rc ? out->here.len : sizeof(double);
+        size_t len = out->here.len;
+        int list = rc == STK_ARROW_MADE;
 
         rc = stk_arrow_made_place(a, e, number, b, out, err);
-        out->unpacked = len;
+        if (list)
+            out->unpacked = len;
         return rc;
     }
     return out->absent ? 0 : rc;

@@ -22,7 +22,6 @@ int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, s
 
 /* ---- where it is ---- */
 
-<<<<<<< HEAD
 /* Bytes of each decimal that is made: f64, or text; 0: of values that are not made. */
 static uint32_t made_bytes(const stk_arrow_shard *s, uint32_t number)
 {
@@ -33,29 +32,27 @@ static uint32_t made_bytes(const stk_arrow_shard *s, uint32_t number)
     return number < s->schema->n ? sizeof(double) : (uint32_t)stk_arrow_decimal_room(l);
 }
 
-/* After a packed column of decimals its rows as they are made. */
-static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
-=======
-/* What comes after a packed column: decimals as f64, or what its lists have where they are made. */
-static int made_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t packed,
-                     uint64_t *out, stk_error *err)
+/* What comes after a packed column: decimals as they are made, or what its lists have where they
+ * are made. */
+static int made_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
+                     uint64_t packed, uint64_t *out, stk_error *err)
 {
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
     uint64_t n = l->decimal ? b->rows : 0, bytes = 0;
+    uint64_t each = l->decimal ? made_bytes(s, number) : stk_dtype_size(l->dtype);
 
     if (stk_arrow_has_made(b, l))
         STK_TRY(stk_arrow_items(b, l, &n, &bytes, err));
-    if (bytes > packed || n > (PTRDIFF_MAX - packed) / 8)
+    if (bytes > packed || n > (PTRDIFF_MAX - packed) / (each < 8 ? 8 : each))
         return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " values", n);
-    *out = n ? n * stk_dtype_size(l->dtype) : 0;
+    *out = n * each;
     return 0;
 }
 
-static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const stk_arrow_leaf *l,
->>>>>>> tables-b
+static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
                        uint64_t *packed, uint64_t *all, stk_error *err)
 {
     const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
-    uint32_t each = made_bytes(s, number);
     _Atomic uint64_t *known = &s->room[(size_t)(b - s->batch) * s->schema->n +
                                        (size_t)(l - s->schema->leaf)];
 
@@ -67,15 +64,8 @@ static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, const
         STK_TRY(stk_arrow_column_room(b, l, packed, err));
         atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
     }
-<<<<<<< HEAD
-    *all = *packed;
-    if (each && b->rows > (PTRDIFF_MAX - *packed) / each)
-        return stk_fail(err, STK_ECORRUPT, "a batch of %" PRIu64 " rows", b->rows);
-    *all += each * b->rows;
-=======
-    STK_TRY(made_room(b, l, *packed, all, err));
+    STK_TRY(made_room(s, b, number, *packed, all, err));
     *all += *packed;
->>>>>>> tables-b
     return 0;
 }
 
@@ -102,13 +92,8 @@ int stk_arrow_made_place(const stk_arrow *a, const stk_entry *e, uint32_t number
     *out = (stk_place){ .block = (uint64_t)(b - s->batch) << NUMBER_BITS | number,
                         .row = e->row - b->first };
     out->shared = b->packed != 0;
-<<<<<<< HEAD
-    if (!b->packed)
+    if (!b->packed) /* of lists the caller knows */
         out->unpacked = g ? (uint64_t)g->n * g->size : made_bytes(s, number);
-=======
-    if (!b->packed) /* of other columns the caller knows */
-        out->unpacked = g ? (uint64_t)g->n * g->size : 0;
->>>>>>> tables-b
     else if (g)
         STK_TRY(gather_room(b, g, &part, &out->unpacked, err));
     else
@@ -269,26 +254,17 @@ static int gather_row(const making *m, const stk_gather *g, stk_unpack_job *job,
     return 0;
 }
 
-<<<<<<< HEAD
 /* A decimal as it is in its place: text ends before the zeros. */
 static size_t made_len(const making *m, const uint8_t *made, uint32_t each)
 {
     return m->number < m->s->schema->n ? each : strnlen((const char *)made, each);
 }
 
-static int decimal_row(const making *m, stk_unpack_job *job, stk_error *err)
-{
-    uint32_t each = made_bytes(m->s, m->number);
-
-    STK_TRY(put_decimal(m, m->b, job->place->row, job->dst, each, err));
-    job->len = made_len(m, job->dst, each);
-=======
 static int made_row(const making *m, stk_unpack_job *job, stk_error *err)
 {
-    const stk_arrow_leaf *l = &m->s->schema->leaf[m->number];
+    const stk_arrow_leaf *l = stk_arrow_leaf_of(m->s, m->number);
+    uint32_t each = made_bytes(m->s, m->number);
     uint64_t from = 0, n = 0;
-    stk_bytes value;
-    double v = 0;
 
     if (l->list) {
         STK_TRY(stk_arrow_list(m->b, l, job->place->row, &from, &n, err));
@@ -297,10 +273,8 @@ static int made_row(const making *m, stk_unpack_job *job, stk_error *err)
         job->len = (size_t)n * stk_dtype_size(l->dtype);
         return stk_arrow_list_make(m->b, l, from, n, job->dst, err);
     }
-    STK_TRY(value_of(m->b, l, job->place->row, &v, &value, err));
-    memcpy(job->dst, &v, sizeof v);
-    job->len = sizeof v;
->>>>>>> tables-b
+    STK_TRY(put_decimal(m, m->b, job->place->row, job->dst, each, err));
+    job->len = made_len(m, job->dst, each);
     return 0;
 }
 
@@ -360,38 +334,27 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     const uint8_t *made;
     stk_arrow_batch open;
     stk_bytes value;
-<<<<<<< HEAD
+    uint64_t room = 0;
     uint32_t each;
-=======
-    uint64_t made = 0;
->>>>>>> tables-b
     size_t packed;
     int rc;
 
     if (m.number >= STK_GATHER_FIRST)
         return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
-<<<<<<< HEAD
     l = stk_arrow_leaf_of(m.s, m.number);
     each = made_bytes(m.s, m.number);
-    packed = bytes->len - each * (size_t)m.b->rows;
-    made = bytes->data + packed + each * at->row;
+    STK_TRY(made_room(m.s, m.b, m.number, bytes->len, &room, err));
+    packed = bytes->len - (size_t)room;
     stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
-    STK_TRY(stk_arrow_value(&open, l, at->row, &value, err));
-    *bytes = each ? (stk_bytes){ made, made_len(&m, made, each) } : value;
-=======
-    l = &m.s->schema->leaf[m.number];
-    STK_TRY(made_room(m.b, l, bytes->len, &made, err));
-    packed = bytes->len - (size_t)made;
-    stk_arrow_column_open(m.b, l, (stk_bytes){ bytes->data, packed }, &open);
-    if (made && !l->decimal)
-        return pick_list(&open, l, at->row, (stk_bytes){ bytes->data + packed, (size_t)made },
+    if (room && !l->decimal)
+        return pick_list(&open, l, at->row, (stk_bytes){ bytes->data + packed, (size_t)room },
                          bytes, err);
     rc = stk_arrow_value(&open, l, at->row, &value, err);
     if (rc == STK_ARROW_MADE && value.len)
         return stk_fail(err, STK_ECORRUPT, "column %.60s: lists without values", l->name);
     STK_TRY(rc);
-    *bytes = l->decimal ? (stk_bytes){ bytes->data + packed + 8 * at->row, 8 } : value;
->>>>>>> tables-b
+    made = bytes->data + packed + each * at->row;
+    *bytes = each ? (stk_bytes){ made, made_len(&m, made, each) } : value;
     return 0;
 }
 
