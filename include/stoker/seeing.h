@@ -235,6 +235,19 @@ STK_API STK_MUST_CHECK int stk_rules_check(const stk_description *d, const char 
                                            void (*broken)(void *cookie, const char *line),
                                            void *cookie, stk_error *err);
 
+typedef struct stk_waiting { /* what the consumer waits for */
+    uint64_t ns;             /* for so long */
+    uint64_t epoch, step;    /* of the batch */
+    char shard[512];         /* of the row that is named; "": it has none, or rows are made */
+    char host[128];          /* that has not answered; "": none is waited for */
+    uint32_t retries;        /* requests that were sent to it again since it answered last */
+    char text[1024];         /* all of it in one line */
+} stk_waiting;
+
+/* What stk_loader_next() waits for, in this or another thread, as of a second ago at most.
+ * STK_END: it does not wait, or not for a second yet.  Thread: any, until close. */
+STK_API int stk_loader_waiting(const struct stk_loader *l, stk_waiting *out);
+
 typedef struct stk_drift_row {
     const char *feature; /* of one of the descriptions */
     const char *test;    /* "wasserstein", "jensen-shannon", "ks", "chi-square", "missing" */

@@ -26,7 +26,6 @@ extern "C" {
 #endif
 
 typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thread: one. */
-
 #define STK_NONE (-1) /* for num_workers: everything in the caller's thread */
 
 /* EXACT: all samples under one permutation.  BLOCK: shards are read one after the other, in many
@@ -186,11 +185,8 @@ STK_API STK_MUST_CHECK int stk_loader_open(stk_loader **out, stk_dataset *const 
                                            const stk_loader_options *opt, stk_error *err);
 
 /* The next batch of the epoch.  Waits at most `timeout_ms` (-1: without limit, then STK_ETIMEOUT).
- * STK_END ends the epoch; the call after it begins the next one.
- *
- * A failure moves nothing: stk_loader_position() and the ledger count what was handed out, and the
- * call after it makes the same batch again.  What passes (a store that is down, memory) has passed
- * then; a bad sample fails again, until on_error skips it or stk_loader_resume() goes past it. */
+ * STK_END ends the epoch; the call after it begins the next one.  A failure moves nothing: position
+ * and ledger count what was handed out, and the call after it makes the batch again. */
 STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
 
@@ -201,11 +197,8 @@ STK_API STK_MUST_CHECK int stk_loader_next(stk_loader *l, stk_batch **out, int t
  * which does not wait then. */
 STK_API STK_MUST_CHECK int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms,
                                            stk_error *err);
-
-/* Make the batch that comes next again, though it was made: for a caller that changed the batch
- * that stk_loader_peek() gave, and failed before it took it.  The loader's place stays. */
+/* Make it again: for a caller that changed what peek() gave, and failed. */
 STK_API STK_MUST_CHECK int stk_loader_again(stk_loader *l, stk_error *err);
-
 /* With pin_memory: copies of batches to a GPU are queued on `stream` (a cudaStream_t), and batches
  * may be let go before they are through.  Say so before the first such copy; up to 4 streams. */
 STK_API void stk_loader_copies_on(stk_loader *l, void *stream);
@@ -377,19 +370,8 @@ typedef struct stk_stats {
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
     /* of value and of sample: in functions that `call` names */
     uint64_t value_call_ns, sample_call_ns;
-    /* of samples, which counts what is made, ahead and again too: those of batches that were handed
-     * out */
-    uint64_t handed_out;
+    uint64_t handed_out; /* samples of batches that were handed out */
 } stk_stats;
-
-typedef struct stk_waiting { /* what the consumer waits for */
-    uint64_t ns;             /* for so long */
-    uint64_t epoch, step;    /* of the batch */
-    char shard[512];         /* of the row that is named; "": it has none, or rows are made */
-    char host[128];          /* that has not answered; "": none is waited for */
-    uint32_t retries;        /* requests that were sent to it again since it answered last */
-    char text[1024];         /* all of it in one line */
-} stk_waiting;
 
 typedef struct stk_doing { /* what a worker does now */
     stk_stage_id stage;
@@ -406,12 +388,7 @@ STK_API void stk_loader_stats(const stk_loader *l, stk_stats *out);
 /* What worker i does; STK_END past the last, or before all batches.  Thread: any, until close. */
 STK_API int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out);
 
-/* What stk_loader_next() waits for, in this or another thread, as of a second ago at most.
- * STK_END: it does not wait, or not for a second yet.  Thread: any, until close. */
-STK_API int stk_loader_waiting(const stk_loader *l, stk_waiting *out);
-
-/* The i-th sample that was skipped, of 1,000, each once; STK_END past the last.  Thread: any, until
- * close. */
+/* The i-th skipped sample, of 1,000, each once; STK_END past the last.  Thread: any till close. */
 STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
 /* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins no one. */

@@ -14,6 +14,7 @@ The rules that make a sentence of it are those for our own loaders (src/tools/di
 from __future__ import annotations
 
 import atexit
+import itertools
 import json
 import mmap
 import os
@@ -42,6 +43,9 @@ _FUTEX = {"x86_64": 202, "aarch64": 98}
 _LOCKS = {"x86_64": {72, 73}, "aarch64": {25, 32}}      # fcntl, flock
 
 
+_boards = itertools.count()
+
+
 class Board:
     """Figures of workers in shared memory, a row each; every worker writes its own.
 
@@ -52,6 +56,7 @@ class Board:
         self._memory = open(os.memfd_create("stoker-watch"), "r+b")
         os.ftruncate(self._memory.fileno(), rows * _ROW * 8)
         self.path = f"/proc/{os.getpid()}/fd/{self._memory.fileno()}"
+        self.name = f"{self.path} {next(_boards)}"      # descriptors are used again
         self.rows = rows
         self._map()
 
@@ -59,11 +64,11 @@ class Board:
         with open(self.path, "r+b") as f:
             self.values = memoryview(mmap.mmap(f.fileno(), self.rows * _ROW * 8)).cast("d")
 
-    def __getstate__(self) -> tuple[str, int]:
-        return self.path, self.rows
+    def __getstate__(self) -> tuple[str, str, int]:
+        return self.path, self.name, self.rows
 
-    def __setstate__(self, state: tuple[str, int]) -> None:
-        self.path, self.rows = state
+    def __setstate__(self, state: tuple[str, str, int]) -> None:
+        self.path, self.name, self.rows = state
         self._map()
 
     def row(self, i: int) -> list[float]:
@@ -195,7 +200,7 @@ _meters: dict[tuple[int, int, str], Meter] = {}     # of this process, by thread
 
 
 def _meter(board: Board, codes: dict[Any, str]) -> Meter:
-    key = os.getpid(), threading.get_ident(), board.path
+    key = os.getpid(), threading.get_ident(), board.name
     found = _meters.get(key)
     if found is None:
         found = _meters[key] = Meter(board, _row(board) % board.rows, codes)
@@ -212,7 +217,7 @@ def _row(board: Board) -> int:
     info = module.get_worker_info() if module else None
     if info is not None:
         return int(info.id)
-    return sum(pid == os.getpid() and path == board.path for pid, _, path in _meters)
+    return sum(pid == os.getpid() and name == board.name for pid, _, name in _meters)
 
 
 class WatchedDataset:

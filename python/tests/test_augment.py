@@ -16,7 +16,7 @@ OPS = [                                         # each op of its own, always don
     "solarize((0, 256), p=1)", "posterize((0, 8), p=1)", "autocontrast(p=1)", "equalize(p=1)", "invert(p=1)",
     "channel_shuffle", "hsv", "gaussian_blur(9)", "gaussian_blur((3, 23), sigma=(1, 9))", "sharpness((0, 3), p=1)",
     "gaussian_noise(sigma=(0, 0.3))", "random_erasing(p=1)", "random_erasing(p=1, value=random)", "jpeg_artifacts((1, 100))", "rand_augment(3, 20)",
-    "rand_augment(interpolation=bilinear, fill=(1, 2, 3))", "trivial_augment", "auto_augment(imagenet)", "auto_augment(cifar10)",
+    "timm_rand_augment(9)", "timm_auto_augment(v0)", "timm_augmix(3)", "rand_augment(interpolation=bilinear, fill=(1, 2, 3))", "trivial_augment", "auto_augment(imagenet)", "auto_augment(cifar10)",
     "auto_augment(svhn)", f"random_apply({JITTER} | hflip, p=0.5)", "one_of(invert(p=1), equalize(p=1) | grayscale(p=1))",
 ]
 

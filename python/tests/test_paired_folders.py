@@ -199,6 +199,9 @@ def test_pack_of_a_manifest_takes_the_files(tmp_path):
     (tmp_path / "data/a/2.jpg").unlink()
     with pytest.raises(stoker.StokerError, match=r"2\.jpg"):
         stoker.pack(tmp_path / "data/list.csv", tmp_path / "gone")
+    (tmp_path / "data/code.jsonl").write_text('{"path": "src/a.c", "length": 3, "text": "a"}\n{"path": null, "length": 4, "text": "b"}\n')
+    stoker.pack(tmp_path / "data/code.jsonl", tmp_path / "code")            # a corpus has such fields too: no path is a file here
+    assert {b"a", b"3", b"src/a.c"} < set(stoker.open(tmp_path / "code")[0].values())
     (tmp_path / "data/lines.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')       # lines of data have no files
     stoker.pack(tmp_path / "data/lines.jsonl", tmp_path / "lines")
     assert members(tmp_path / "lines") == {"0.text": b"a", "1.text": b"b"}

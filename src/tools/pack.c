@@ -311,6 +311,8 @@ int stk_pack(stk_dataset *ds, const char *dst, const stk_pack_options *opt, stk_
     if (rc == 0)
         rc = stk_pack_names(&p, err);
     if (rc == 0)
+        stk_pack_look_files(&p);
+    if (rc == 0)
         rc = run(&p, &fields, err);
     if (rc == 0 && report)
         rc = report_fill(&p, &fields, report, err);

@@ -15,17 +15,53 @@ const char *stk_pack_file_field(const stk_pack_run *p)
     return d->format->find ? "path" : d->format->open ? "image" : NULL;
 }
 
+#define LOOKS 16u /* at lines, in even steps */
+
+/* Is there a file at the path of line `id`? */
+static int names_file(const stk_pack_run *p, uint64_t id)
+{
+    const stk_data_ops *ops = p->ds->ops;
+    stk_named at = { .data = p->ds };
+    stk_file *file = NULL;
+    stk_entry e;
+    stk_field f;
+    int found = 0;
+
+    if (ops->entry(p->ds, id, &e, NULL) < 0)
+        return 0;
+    at.shard = e.shard;
+    for (uint32_t k = 0; k < e.n_fields && !found; k++) {
+        stk_place place = { 0 };
+
+        found = ops->field(p->ds, &e, k, &f, NULL) == 0 && !strcmp(f.name, "path") &&
+                ops->locate(p->ds, &e, &f, 1, &place, NULL) == 0 && place.name.data &&
+                stk_named_open(&at, &place, &file, NULL) == 0;
+        stk_file_close(&file);
+    }
+    return found;
+}
+
+/* Lines with a `path` are a manifest, or data that has such a field, as code and web corpora have:
+ * of those none of the paths is a file here. */
+void stk_pack_look_files(stk_pack_run *p)
+{
+    uint64_t n = stk_dataset_len(p->ds), looks = n < LOOKS ? n : LOOKS;
+    const stk_shard_data *d = stk_shard_data_of(p->ds);
+
+    for (uint64_t i = 0; d && d->format->find && !p->names_files && i < looks; i++)
+        p->names_files = names_file(p, i * (n / looks));
+}
+
 /* A line of data, and a sample of files in several folders, has a key of its own. */
 int stk_pack_keys_files(const stk_pack_run *p)
 {
-    const char *name;
+    return stk_pack_is_folder(p) || p->names_files;
+}
 
-    if (stk_pack_is_folder(p))
-        return 1;
-    for (uint32_t i = 0; stk_pack_file_field(p) && (name = stk_dataset_field(p->ds, i)); i++)
-        if (!strcmp(name, "path"))
-            return stk_shard_data_of(p->ds)->format->find != NULL;
-    return 0;
+/* Of a manifest, where the file takes the place of its path: its range goes with it. */
+static int is_range(const stk_pack_run *p, const char *name)
+{
+    return p->names_files && (!strcmp(name, "offset") || !strcmp(name, "length"));
 }
 
 /* The suffix of a name in lower case; 0: it has none, or a long one. */
@@ -111,8 +147,12 @@ static int write_sample(stk_pack_run *p, stk_sample_out *out, stk_tar_writer *ta
     rc = parts ? 0 : stk_fail_nomem(err, n * sizeof *parts);
     if (rc == 0 && p->name)
         rc = table_parts(p, s, parts, &n, &text, err);
-    for (uint32_t k = 0; rc == 0 && !p->name && k < n; k++)
-        parts[k].name = stk_sample_field(s, k, &parts[k].data, &parts[k].len);
+    for (uint32_t k = 0, all = n; rc == 0 && !p->name && k < all; k++) {
+        stk_part *part = &parts[k ? n : (n = 0)];
+
+        part->name = stk_sample_field(s, k, &part->data, &part->len);
+        n += !is_range(p, part->name);
+    }
     name = key;
     for (uint32_t k = 0; rc == 0 && k < n; k++)
         stk_pack_name_file(p, &name, &parts[k], suffix);

@@ -42,6 +42,7 @@ typedef struct stk_pack_run {
     /* of a table in memory: a row, about (0: not known yet), and its content */
     uint64_t row_bytes, memory_print;
     int memory_known;
+    int names_files; /* of a manifest: its paths are files */
     stk_stamp stamp;
     uint8_t *keep; /* by shard: 0: it is to be written; STK_PACK_* */
     stk_index_report index;
@@ -85,6 +86,7 @@ static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
 const char *stk_pack_file_field(const stk_pack_run *p);
 /* Are keys names of files, with their suffixes? */
 int stk_pack_keys_files(const stk_pack_run *p);
+void stk_pack_look_files(stk_pack_run *p); /* fills names_files */
 
 #define STK_PACK_SUFFIX 16 /* bytes of a file's suffix */
 /* "cat/1.jpg" becomes the member cat/1.jpg.  file: that field, or NULL: only the key is cut.
