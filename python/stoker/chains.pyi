@@ -58,7 +58,7 @@ class Chain:
         """
 
     def text(self) -> Chain:
-        """UTF-8 text; after json(...) a string without its quotes"""
+        """UTF-8 text; after json(...) a string without its quotes; of a decimal all its digits"""
 
     def bytes(self) -> Chain:
         """the field as it is"""

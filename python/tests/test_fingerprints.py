@@ -289,6 +289,7 @@ def loaded(folder, files, which, expression):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text if isinstance(text, str) else text[which])
     names = {n.partition("/")[0] for n in files}
+    others = {m: sys.modules.pop(m) for m in list(sys.modules) if m.partition(".")[0] in names}     # other tests' modules
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:
@@ -298,6 +299,7 @@ def loaded(folder, files, which, expression):
         sys.path.remove(str(folder))
         for m in [m for m in sys.modules if m.partition(".")[0] in names]:
             del sys.modules[m]
+        sys.modules.update(others)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -243,9 +243,9 @@ def test_texts_may_be_called_anything(tmp_path):
     assert subprocess.run([CLI, "check", str(tmp_path / "t.tar")], capture_output=True).returncode != 0
 
 
-def test_gzip_without_its_ending(tmp_path, monkeypatch):
+def test_gzip_without_its_ending(tmp_path):
     """tf.io.TFRecordOptions(compression_type="GZIP") names nothing: the first bytes say it."""
-    monkeypatch.setenv("STOKER_STORE_CACHE", str(tmp_path / "cache"))
+    store = stoker.Store(cache=str(tmp_path / "cache"))     # not by the environment: the process would keep it
 
     def masked(data):                           # CRC-32C, bit by bit
         crc = 0xFFFFFFFF
@@ -260,7 +260,7 @@ def test_gzip_without_its_ending(tmp_path, monkeypatch):
     plain = b"".join(struct.pack("<Q", len(r)) + masked(struct.pack("<Q", len(r))) + r + masked(r) for r in records)
     for name, data in (("plain.tfrecord", plain), ("zipped.tfrecord", gzip.compress(plain)), ("zipped.tfrecord-00000-of-00001", gzip.compress(plain))):
         (tmp_path / name).write_bytes(data)
-        assert [s["record"] for s in stoker.open(str(tmp_path / name))] == records, name
+        assert [s["record"] for s in stoker.open(str(tmp_path / name), store=store)] == records, name
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])

@@ -113,6 +113,7 @@ def test_signals_while_lines_are_logged(tmp_path, monkeypatch):
             with pytest.raises(Stop):
                 next(it)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         fault.passed()
     got += [int(n) for batch in it for n in batch["n"]]
