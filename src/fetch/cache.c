@@ -86,9 +86,10 @@ static uint64_t block_bytes(const stk_block *b)
     return b->raw_len + b->room;
 }
 
+/* Not block_bytes(): another thread may drop what was read while it is unpacked. */
 uint64_t stk_block_size(const stk_block *b)
 {
-    return block_bytes(b);
+    return b->place.len + b->place.unpacked;
 }
 
 uint64_t stk_cache_held(const stk_cache *c)

@@ -60,6 +60,6 @@ void stk_block_wait(stk_block *b);
 stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard,
                            const stk_place *place);
 void stk_block_made(stk_block *b);
-uint64_t stk_block_size(const stk_block *b); /* bytes that it takes; the caller holds it */
+uint64_t stk_block_size(const stk_block *b); /* bytes that it takes at most */
 
 #endif
