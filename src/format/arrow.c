@@ -419,7 +419,7 @@ int stk_arrow_has_made(const stk_arrow_batch *b, const stk_arrow_leaf *l)
     if (l->path[l->item - 1]->type != STK_ARROW_NUMBER)
         return 1;
     if (items_of(b, l, up, &n, NULL) < 0)
-        return 1; /* it is an error for whoever makes them */
+        return 1; /* stk_arrow_list_make() says what is wrong */
     while (n && !up[n - 1].valid)
         n--;
     return n > 0;

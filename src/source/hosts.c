@@ -24,14 +24,14 @@ static size_t host_in(const char *url, const char **out)
     return len;
 }
 
-static int is_named(const stk_host *h, const char *name, size_t len)
+static int is_named(const stk_asked_host *h, const char *name, size_t len)
 {
     return strlen(h->name) == len && !memcmp(h->name, name, len);
 }
 
-stk_host *stk_client_asks(stk_client *c, const char *url)
+stk_asked_host *stk_client_asks(stk_client *c, const char *url)
 {
-    stk_host *found = NULL, *h;
+    stk_asked_host *found = NULL, *h;
     const char *name;
     size_t len = host_in(url, &name);
 
@@ -42,7 +42,7 @@ stk_host *stk_client_asks(stk_client *c, const char *url)
         if (is_named(h, name, len) || (!found && !h->running && !h->retries))
             found = h;
     if (found && !is_named(found, name, len)) {
-        *found = (stk_host){ 0 };
+        *found = (stk_asked_host){ 0 };
         memcpy(found->name, name, len);
     }
     if (found && !found->running++ && !found->retries)
@@ -53,7 +53,7 @@ stk_host *stk_client_asks(stk_client *c, const char *url)
 
 void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const char *network)
 {
-    stk_host *h = s->host;
+    stk_asked_host *h = s->host;
 
     if (!h)
         return;
@@ -75,12 +75,12 @@ void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const cha
 
 int stk_client_owes(stk_client *c, const char *url, stk_owing *out)
 {
-    const stk_host *found = NULL;
+    const stk_asked_host *found = NULL;
     const char *name;
     size_t len = host_in(url, &name);
 
     stk_mutex_lock(&c->lock);
-    for (const stk_host *h = c->host; h < c->host + STK_HOSTS; h++) {
+    for (const stk_asked_host *h = c->host; h < c->host + STK_HOSTS; h++) {
         if (!h->running && !h->retries)
             continue;
         if (!found || h->since_ns < found->since_ns || is_named(h, name, len))

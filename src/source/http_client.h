@@ -11,12 +11,12 @@
 #define STK_SLOTS 256u
 #define STK_HOSTS 16u /* whose answers are counted */
 
-typedef struct stk_host { /* the client's lock */
+typedef struct stk_asked_host { /* the client's lock */
     char name[128];       /* "host:port"; "": free */
     uint32_t running, retries;
     uint64_t since_ns; /* that it owes an answer */
     char why[STK_WHY_MAX];
-} stk_host;
+} stk_asked_host;
 
 typedef struct stk_slot {
     void *easy;      /* a CURL */
@@ -24,7 +24,7 @@ typedef struct stk_slot {
     struct stk_slot *next;
     struct curl_slist *lines;
     uint64_t started_ns;
-    stk_host *host; /* that is asked; NULL: there are too many to count */
+    stk_asked_host *host; /* that is asked; NULL: there are too many to count */
     size_t head; /* bytes of headers so far */
     stk_text url;
     char failure[256]; /* CURL_ERROR_SIZE */
@@ -54,7 +54,7 @@ typedef struct stk_client {
     stk_transfer *in, **in_end; /* lock */
     stk_key_look *found;        /* lock */
     int stop, look;             /* lock; look: a halt was set */
-    stk_host host[STK_HOSTS];   /* lock */
+    stk_asked_host host[STK_HOSTS];   /* lock */
     /* of the client's thread */
     stk_transfer *waiting, **waiting_end, *later;
     stk_key_look *looks;
@@ -78,7 +78,7 @@ void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
 void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
 
 /* hosts.c.  Thread: the client's. */
-stk_host *stk_client_asks(stk_client *c, const char *url); /* a request begins */
+stk_asked_host *stk_client_asks(stk_client *c, const char *url); /* a request begins */
 /* It is over.  STK_KEYS: it was cut.  `network`: as for stk_transfer_judge(). */
 void stk_client_asked(stk_client *c, const stk_slot *s, stk_verdict v, const char *network);
 /* Of the hosts that owe an answer: the one that is waited for longest.  Thread: any. */

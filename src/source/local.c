@@ -35,7 +35,7 @@ typedef struct local_file {
     stk_file base;
     int fd;
     _Atomic int plain; /* RWF_NOWAIT was refused once */
-    int watched;       /* it is a file of the user's, which no one is to write to */
+    int watched;       /* a write to it while it is open is an error */
     stk_file_info was; /* when it was opened */
     _Atomic uint64_t looked;
 } local_file;
