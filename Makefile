@@ -13,13 +13,14 @@ export TORCH DATA SOAK_MINUTES
 GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
-.PHONY: help setup demo test bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
+.PHONY: help setup demo test check bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
         bench-tokens bench-pack bench-prepare bench-stores bench-formats bench-tables bench-python gpu-bench gpu-test lint soak wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
 	@echo "make demo    make photos, pack, index, load them, train from them (TORCH=0: no training)"
 	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
+	@echo "make check   the minute between two edits: units, and the tests and lint of what changed (BASE=main: by the branch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
@@ -50,6 +51,9 @@ demo:
 
 test:
 	@tools/test.sh
+
+check:
+	@tools/check.sh
 
 bench:
 	@tools/bench.sh

@@ -154,8 +154,8 @@ def bench_photos(table, build, data, args):
         table.add("  Stoker / the best of them", f"{ours / theirs:.2f}x", ">= 2.5x", ours >= 2.5 * theirs)
         table.add("  with seek points / the best of them", f"{points / theirs:.2f}x", ">= 4x", points >= 4 * theirs)
     stages = max(got["stoker"], key=lambda r: r["samples_per_s"])["stages"]
-    table.add("  stages, us a sample, warm-up too: fetch, decode, sample", ", ".join(
-        f"{stages[s]['us_per_sample']:.0f}" for s in ("fetch", "decode", "sample")))
+    table.add("  stages, us a sample, warm-up too: fetch, decode, resample", ", ".join(
+        f"{stages[s]['us_per_sample']:.0f}" for s in ("fetch", "decode", "resample")))
 
 
 # ---- the engine alone -----------------------------------------------------------------------------

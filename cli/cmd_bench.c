@@ -1,19 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_bench.c - stoker bench: how fast this machine loads, and what is slow. */
+#include <stdlib.h>
+
 #include "bench.h"
+
+static int put_metrics(cli_file *file, const stk_stats *s)
+{
+    size_t len = stk_stats_metrics(s, NULL, 0);
+    char *text = malloc(len + 1);
+
+    if (!text)
+        return cli_failed(&(stk_error){ .code = STK_ENOMEM, .message = "no memory" });
+    fwrite(text, 1, stk_stats_metrics(s, text, len + 1), file->to); /* closing says why not */
+    free(text);
+    return 0;
+}
+
+/* The file of metrics is opened before anything runs: that it can't be written is said at once. */
+static int run_once(const cli_args *a, bench_result *r)
+{
+    const char *path = cli_value(a, "metrics");
+    cli_file file = { 0 };
+    int rc = path ? cli_file_open(&file, path) : 0;
+
+    if (rc == 0)
+        rc = bench_run(&(bench_how){ .args = a, .trace = 1 }, r);
+    if (rc == 0 && path && (put_metrics(&file, &r->stats) || cli_file_close(&file, 1))) {
+        bench_free(r);
+        rc = CLI_FAILED;
+    }
+    cli_file_close(&file, 0);
+    return rc;
+}
 
 static int run(const cli_args *a)
 {
+    static const char *const of_one_run[] = { "trace", "metrics" };
     bench_result r;
     int rc;
 
-    if (cli_value(a, "trace") && (cli_value(a, "sweep") || cli_value(a, "against")))
-        return cli_usage("--trace is of one run: leave out --sweep and --against");
+    for (int i = 0; i < 2; i++)
+        if (cli_value(a, of_one_run[i]) && (cli_value(a, "sweep") || cli_value(a, "against")))
+            return cli_usage("--%s is of one run: leave out --sweep and --against", of_one_run[i]);
     if (cli_value(a, "against"))
         return bench_against(a);
     if (cli_value(a, "sweep"))
         return bench_sweep(a);
-    rc = bench_run(&(bench_how){ .args = a, .trace = 1 }, &r);
+    rc = run_once(a, &r);
     if (rc)
         return rc;
     (cli_value(a, "json") ? bench_print_json : bench_print)(&r);
@@ -38,6 +71,7 @@ static const cli_option options[] = {
     { "trace", "FILE", NULL,
       "write what every worker did, for ui.perfetto.dev or chrome://tracing: the last 65,536 "
       "stages of each" },
+    { "metrics", "FILE", NULL, "write the figures as OpenMetrics text, for Prometheus" },
     { "html", "FILE", NULL, "also write a page with charts: one file, no network" },
     { "cache-dir", "DIR", "$STOKER_CACHE, else the user's cache",
       "where indexes of read-only data go" },

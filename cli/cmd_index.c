@@ -10,8 +10,9 @@
 static const cli_option options[] = {
     { "columns", "NAMES", "none",
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
-    { "jpeg", NULL, NULL,
-      "also keep seek points of JPEGs, so that a crop is decoded without what comes before it" },
+    { "points", NULL, NULL,
+      "also keep seek points of JPEGs: a crop is decoded, and read from stores, without the rest" },
+    { "jpeg", NULL, NULL, "the same, its name before 0.3" },
     { "part", "I/N", NULL,
       "index every N-th shard only, from I on (0 to N - 1), beside others that index the rest" },
     { "merge", NULL, NULL, "make one index of what the parts found" },
@@ -170,7 +171,7 @@ static int run(const cli_args *a)
     cli_bar_open(&bar, "indexing");
     o.progress = on_progress;
     o.progress_cookie = &bar;
-    o.jpeg = cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
+    o.jpeg = cli_value(a, "points") || cli_value(a, "jpeg") ? STK_YES : STK_UNSET;
     o.jpeg_progress = cli_seek_progress;
     rc = stk_index_build(cli_word_list(a), cli_words(a), &o, &report, &err);
     cli_bar_close(&bar);

@@ -12,6 +12,7 @@ static const struct kind {
 } kinds[] = {
     { STK_PLUGIN_SOURCE, "sources", "Sources (where bytes are)" },
     { STK_PLUGIN_FORMAT, "formats", "Formats (how samples are stored in them)" },
+    { STK_PLUGIN_DATA, "data", "Kinds of data (tables and arrays)" },
     { STK_PLUGIN_CODEC, "codecs", "Codecs (the head of a chain: bytes to values)" },
     { STK_PLUGIN_DECODER, "decoders", "Decoders (pictures, found by content)" },
     { STK_PLUGIN_OP, "ops", "Ops (the rest of a chain)" },

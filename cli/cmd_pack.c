@@ -254,7 +254,7 @@ const cli_command cli_pack = {
         "files, which\n"
         "disks, object stores and copies like best.  DST is a folder or a name with a "
         "number in it,\n"
-        "also s3:// and gs://.\n"
+        "also s3://, gs:// and az://.\n"
         "Shards appear whole or not at all: a run that was stopped goes on where it was, and "
         "one whose\n"
         "result is there does nothing.  Anything else is replaced only with --force.  The "

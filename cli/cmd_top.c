@@ -22,7 +22,7 @@
 #define MAX_TEXT (4u << 20)
 #define MAX_SEEN 64
 
-/* Where sockets are; the same rule as in python/stoker/seeing.py. */
+/* Where sockets are; the same rule as in python/stoker/_monitor.py. */
 static void socket_folder(char *text, size_t size)
 {
     const char *run = getenv("XDG_RUNTIME_DIR");

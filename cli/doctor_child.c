@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_child.c - stoker doctor -- python train.py: an unedited script is watched.
  *
- * The child's Python finds a sitecustomize module first that asks stoker.watching to watch the
+ * The child's Python finds a sitecustomize module first that asks stoker._watch to watch the
  * loaders of PyTorch and of stoker; what they saw is written to a file as the script goes on, so
  * that there is something to say also when it crashes. */
 #include <errno.h>
@@ -17,8 +17,8 @@
 static const char hook[] = "import os, sys\n"
                            "_here = os.path.dirname(os.path.abspath(__file__))\n"
                            "try:\n"
-                           "    from stoker import watching\n"
-                           "    watching.install(os.environ['STOKER_DOCTOR'])\n"
+                           "    from stoker import _watch\n"
+                           "    _watch.install(os.environ['STOKER_DOCTOR'])\n"
                            "except Exception as e:\n"
                            "    with open(os.environ['STOKER_DOCTOR'] + '.why', 'w') as f:\n"
                            "        f.write(f'{type(e).__name__}: {e}')\n"

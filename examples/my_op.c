@@ -20,7 +20,7 @@ static int vignette_plan(void *state, const stk_args *args, stk_spec *spec, stk_
 
     v->strength = stk->args_f64(args, "strength");
     v->p = stk->args_f64(args, "p");
-    if (spec->kind != STK_KIND_IMAGE || spec->normalized)
+    if (spec->kind != STK_KIND_IMAGE || spec->picture.normalized)
         return stk->fail(err, STK_EINVAL, "vignette comes after image and before normalize");
     if (!(v->strength >= 0 && v->strength <= 1))
         return stk->fail(err, STK_EINVAL, "vignette: strength=%g is not in 0..1", v->strength);
@@ -95,13 +95,14 @@ static int clamp_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     return 0;
 }
 
-static int clamp_value(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+static int clamp_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                       stk_error *err)
 {
     const struct clamp *c = state;
     float *v = row->data;
     int64_t n = 1;
 
-    (void)scratch, (void)err;
+    (void)rng, (void)scratch, (void)err;
     for (uint32_t i = 0; i < row->ndim; i++)
         n *= row->shape[i];
     for (int64_t i = 0; i < n; i++)

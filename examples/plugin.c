@@ -22,7 +22,7 @@ static int border_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     if (n < 0 || n > 10000)
         return stk_fail(err, STK_EINVAL, "border: n=%ld is not in 0..10000", (long)n);
     b->n = (uint32_t)n;
-    spec->width = spec->height = 0; /* what comes out differs by sample */
+    spec->picture.width = spec->picture.height = 0; /* what comes out differs by sample */
     return 0;
 }
 

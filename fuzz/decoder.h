@@ -12,12 +12,13 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 #include "codec/exif.h"
 #include "fuzz.h"
 
 #define MAX_PIXELS ((uint64_t)1 << 20)
 
-static stk_rect random_region(stk_rng *rng, const stk_image_info *info)
+static stk_rect random_region(stk_rng *rng, const stk_media_info *info)
 {
     stk_rect r = { stk_rng_below(rng, info->width), stk_rng_below(rng, info->height), 0, 0 };
 
@@ -59,8 +60,9 @@ static void check_shared(const stk_pixels *pa, const stk_rect *a, const stk_pixe
 static int fuzz_decoder(const stk_decoder *d, const uint8_t *data, size_t size)
 {
     stk_bytes in = { size ? data : (const uint8_t *)"", size };
+    int deep = !strcmp(d->name, "png") || !strcmp(d->name, "ppm"); /* those that know of it */
     stk_scratch scratch = { 0 };
-    stk_image_info info;
+    stk_media_info info;
     stk_pixels px[2];
     stk_rect need[2];
     stk_error err;
@@ -70,14 +72,18 @@ static int fuzz_decoder(const stk_decoder *d, const uint8_t *data, size_t size)
 
     FUZZ_CHECK(d->open(&ctx, &err) == 0);
     FUZZ_CHECK(stk_exif_turn(in) - 1 < 8);
-    rc = d->header(ctx, in, (stk_bytes){ 0 }, &info, &err);
+    rc = stk_picture_header(&(stk_picture_source){ .decoder = d, .ctx = ctx }, in, &info, &err);
     if (rc < 0)
         check_error(rc, &err);
     if (rc == 0 && (uint64_t)info.width * info.height <= MAX_PIXELS) {
         stk_rng_init(&rng, stk_hash64(0, in.data, in.len), 0, 0, 0, 0);
         for (int i = 0; i < 2 && rc == 0; i++) {
             need[i] = random_region(&rng, &info);
-            rc = d->decode(ctx, &(stk_decode_request){ .need = need[i] }, &scratch, &px[i], &err);
+            rc = stk_picture_whole(&(stk_picture_source){ .decoder = d, .ctx = ctx }, in,
+                                   &(stk_decode_request){ .need = need[i],
+                                                          .deep = deep && size & 2,
+                                                          .high_byte = size & 1 },
+                                   &scratch, &px[i], &err);
             if (rc < 0)
                 check_error(rc, &err);
             else

@@ -49,8 +49,8 @@ static void check_draw(const stk_chain *c)
 
         d.boxes = c->boxes ? &boxes : NULL;
         stk_chain_draw(c, &(stk_address){ .seed = 1, .position = i }, sizes[i], &d, NULL);
-        FUZZ_CHECK(d.n_views >= 1 && d.n_views <= STK_MAX_PASSES);
-        FUZZ_CHECK(d.n_actions <= STK_MAX_ACTIONS && d.from[d.n_views - 1] <= d.n_actions);
+        FUZZ_CHECK(d.n_passes >= 1 && d.n_passes <= STK_MAX_PASSES);
+        FUZZ_CHECK(d.n_actions <= STK_MAX_ACTIONS && d.from[d.n_passes - 1] <= d.n_actions);
         for (uint32_t k = 0; k < d.n_actions; k++)
             FUZZ_CHECK(d.action[k].step < c->n_all);
     }

@@ -4,7 +4,7 @@
  * of the first version have none. */
 #include <string.h>
 
-#include "codec/unpack_chunk.h"
+#include "format/hdf5/h5_filters.h"
 #include "fuzz.h"
 #include "index/index.h"
 #include "source/source.h"
@@ -20,16 +20,18 @@ static void touch(const uint8_t *p, size_t n)
         all += p[i];
 }
 
-static void look_far(const stk_h5_file *f, stk_bytes file, const uint8_t *p, size_t n, size_t step)
+static void look_at_sequences(const stk_h5_file *f, stk_bytes file, const uint8_t *p, size_t n,
+                              size_t step)
 {
     for (size_t i = 0; step >= 8u + f->offsets && i + step <= n; i += step) {
-        stk_h5_far far = stk_h5_far_read(f, p + i);
+        stk_h5_sequence seq = stk_h5_sequence_read(f, p + i);
         stk_bytes value;
         uint64_t need;
 
-        if (far.addr < file.len &&
-            stk_h5_far_find(f, (stk_bytes){ file.data + far.addr, (size_t)(file.len - far.addr) },
-                            far.number, &value, &need, NULL) == 0)
+        if (seq.addr < file.len &&
+            stk_h5_sequence_find(f,
+                                 (stk_bytes){ file.data + seq.addr, (size_t)(file.len - seq.addr) },
+                                 seq.number, &value, &need, NULL) == 0)
             touch(value.data, value.len);
     }
 }
@@ -49,7 +51,7 @@ static void look_chunks(stk_h5_file *f, const stk_h5_set *s, stk_bytes file)
                 continue;
             touch(room, (size_t)bytes);
             if (s->type.kind == STK_H5_VALUES)
-                look_far(f, file, room, (size_t)bytes, s->type.size);
+                look_at_sequences(f, file, room, (size_t)bytes, s->type.size);
         }
     stk_h5_chunks_fini(&c);
 }
@@ -90,7 +92,7 @@ static void look(stk_h5_file *f, stk_bytes file)
             else if (s->layout == STK_H5_VIRTUAL)
                 look_parts(s);
             else if (s->addr != STK_H5_NOWHERE && s->type.kind == STK_H5_VALUES)
-                look_far(f, file, file.data + s->addr, (size_t)s->size, s->element);
+                look_at_sequences(f, file, file.data + s->addr, (size_t)s->size, s->element);
             else if (s->addr != STK_H5_NOWHERE)
                 touch(file.data + s->addr, (size_t)s->size);
         }

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "codec/codec.h"
 #include "codec/jpeg_base.h"
 #include "fuzz.h"
 
@@ -38,6 +39,44 @@ static int decode(stk_cpu level, const stk_jpeg_job *job, const stk_rect *need, 
     return rc;
 }
 
+/* The part that the points ask for, as a block of its own: pixels, or it is another's. */
+static void use_part(stk_bytes packed, stk_bytes in, const stk_rect *r)
+{
+    const stk_media_points points = { .head = packed };
+    stk_media_range range[STK_MEDIA_RANGES];
+    stk_scratch s = { 0 };
+    stk_media_part part;
+    stk_pixels px;
+    uint32_t n = 0;
+    uint8_t *copy;
+    void *ctx;
+    int rc;
+
+    if (stk_decoder_jpeg.ranges(&points, &(stk_media_ask){ .need = *r }, UINT64_MAX, range, &n,
+                                NULL) < 0 ||
+        !n || range->offset > in.len || range->len > in.len - range->offset)
+        return;
+    copy = malloc((size_t)range->len);
+    FUZZ_CHECK(copy && stk_decoder_jpeg.open(&ctx, NULL) == 0);
+    memcpy(copy, in.data + range->offset, (size_t)range->len);
+    part = (stk_media_part){ range->offset, { copy, (size_t)range->len } };
+    rc = stk_picture_pixels(&(stk_picture_source){ &stk_decoder_jpeg, ctx, packed, &part, 1 },
+                            &(stk_decode_request){ .need = *r }, &s, &px, NULL);
+    FUZZ_CHECK(rc == 0 || rc == STK_ESTALE);
+    stk_decoder_jpeg.close(ctx);
+    stk_scratch_fini(&s);
+    free(copy);
+}
+
+/* As one would who wants them to be believed: else none of what follows is reached. */
+static void sign(uint8_t *packed, size_t len)
+{
+    uint32_t crc = len < 4 ? 0 : stk_crc32c(0, packed, len - 4);
+
+    for (size_t i = 0; i < 4 && len >= 4; i++, crc >>= 8)
+        packed[len - 4 + i] = (uint8_t)crc;
+}
+
 static void use(stk_bytes packed, stk_bytes in)
 {
     stk_jpeg_seek seek;
@@ -61,6 +100,7 @@ static void use(stk_bytes packed, stk_bytes in)
     r.h = 1 + stk_rng_below(&rng, head.height - r.y);
     rc = decode(STK_CPU_NONE, &job, &r, &a);
     FUZZ_CHECK(decode(BEST, &job, &r, &b) == rc && a == b);
+    use_part(packed, in, &r);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -79,12 +119,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (stk_jpeg_parse(&head, in, NULL) < 0 || (uint64_t)head.width * head.height > MAX_PIXELS ||
         stk_jpeg_seek_build(j, &head, in, &s, &packed, NULL) < 0) {
         use(in, in);
+        bad = malloc(in.len + 1);
+        FUZZ_CHECK(bad);
+        memcpy(bad, in.data, in.len);
+        sign(bad, in.len);
+        use((stk_bytes){ bad, in.len }, in);
+        free(bad);
     } else {
         bad = malloc(packed.len); /* a block of its own: ASan sees reads after it */
         FUZZ_CHECK(bad);
         memcpy(bad, packed.data, packed.len);
         for (const uint8_t *e = data + 1; e < in.data; e += 3)
             bad[(e[0] | (size_t)e[1] << 8) % packed.len] = e[2];
+        sign(bad, packed.len);
         use((stk_bytes){ bad, packed.len }, in);
         free(bad);
     }

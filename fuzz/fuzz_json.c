@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "codec/text.h"
+#include "base/json.h"
 #include "fuzz.h"
 
 static void check_value(stk_bytes value)

@@ -14,14 +14,15 @@ static void look(const stk_mds_index *x, stk_bytes shard, uint32_t samples)
     stk_error err;
 
     for (uint32_t i = 0; i < samples && i < ROWS; i++) {
-        uint64_t at, len;
+        stk_mds_span at;
 
-        if (stk_mds_place(shard, samples, shard.len, i, &at, &len, &err) < 0)
+        if (stk_mds_place(shard, samples, shard.len, i, &at, &err) < 0)
             return;
         for (uint32_t c = 0; c < x->n_columns; c++) {
             stk_bytes v;
 
-            if (stk_mds_value(x, (stk_bytes){ shard.data + at, (size_t)len }, c, &v, &err) == 0)
+            if (stk_mds_value(x, (stk_bytes){ shard.data + at.at, (size_t)at.len }, c, &v, &err) ==
+                0)
                 for (size_t k = 0; k < v.len; k++)
                     all += v.data[k]; /* every byte is touched */
         }
@@ -35,11 +36,12 @@ static void look_frames(const stk_mds_index *x, stk_bytes file)
     const stk_mds_shard *s = &x->shard[0];
     uint64_t need = stk_litdata_head(s->samples, x->frame_rows), at, len;
     stk_bytes head = { file.data, need < file.len ? (size_t)need : file.len };
+    stk_litdata_chunk c = { head, s->samples, x->frame_rows, file.len };
     stk_litdata_frame f;
     stk_error err;
 
     for (uint32_t i = 0; i < s->samples && i < ROWS; i++) {
-        if (stk_litdata_frame_of(head, x, s, file.len, i, &f, &err) < 0)
+        if (stk_litdata_frame_of(&c, i, &f, &err) < 0)
             return;
         FUZZ_CHECK(f.offset + f.len <= file.len && f.first <= i && i - f.first < f.n);
         if (stk_litdata_in_frame(head, &f, i, &at, &len, &err) == 0)

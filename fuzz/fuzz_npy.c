@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             bytes *= (size_t)row.shape[i];
         FUZZ_CHECK(bytes < size);
         dst = malloc(bytes ? bytes : 1);
-        FUZZ_CHECK(dst && stk_codec_npy.parse(any, in, dst, &err) == 0);
+        FUZZ_CHECK(dst && stk_codec_npy.parse(any, NULL, in, dst, &err) == 0);
         free(dst);
     }
     stk_free(any);

@@ -35,7 +35,7 @@ static void look(const stk_codec *codec, const char *call, stk_bytes in)
         bytes *= stk_dtype_size(row.dtype);
         dst = malloc(bytes ? bytes : 1);
         FUZZ_CHECK(dst);
-        rc = codec->parse(state, in, dst, &err);
+        rc = codec->parse(state, NULL, in, dst, &err);
         free(dst);
     }
     FUZZ_CHECK(rc == 0 || (rc == STK_ECORRUPT && err.message[0] && !strchr(err.message, '\n')));

@@ -5,7 +5,6 @@
  * gets row seek points, every row by its points has the bytes that decoding gives. */
 #include <string.h>
 
-#include "codec/unpack.h"
 #include "format/parquet/parquet.h"
 #include "format/parquet/points.h"
 #include "fuzz.h"
@@ -105,10 +104,39 @@ static void presence(const stk_pq_decode *d, stk_bytes in, const stk_pq_vector *
         FUZZ_CHECK(row[r] == !(v->null && v->null[r]));
 }
 
+/* Lists of texts are made, in no more bytes than were counted. */
+static int texts(const stk_pq_decode *d, stk_bytes in, stk_pq_vector *v)
+{
+    uint64_t room = 0, len = 0;
+    int rc = 0, counted = 0;
+    stk_pq_page page;
+    stk_error err;
+
+    while (rc == 0 && in.len) {
+        uint64_t more = 0;
+
+        rc = stk_pq_page_read(in, &page, &err);
+        if (rc == 0 && (page.kind == STK_PQ_DATA || page.kind == STK_PQ_DATA2))
+            rc = stk_pq_texts_room(d, in, &more, &err);
+        room += more;
+        counted = rc == 0;
+        if (rc == 0) {
+            in.data += page.head + page.packed;
+            in.len -= page.head + page.packed;
+        }
+    }
+    rc = stk_pq_texts(d, v, &err);
+    check(rc, &err);
+    for (uint64_t r = 0; rc == 0 && r < v->rows; r++)
+        len += v->ref[r].len + sizeof *v->ref + 1;
+    FUZZ_CHECK(rc < 0 || !counted || len <= room);
+    return rc;
+}
+
 static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *c)
 {
     stk_pq_vector dict = { 0 }, v = { 0 };
-    stk_pq_decode d = { l, c->codec, stk_unpack_page, NULL, 1 << 22 };
+    stk_pq_decode d = { l, c->codec, NULL, 1 << 22 };
     stk_bytes in = { file.data + c->start, (size_t)c->len };
     stk_pq_page page;
     stk_error err;
@@ -130,6 +158,8 @@ static uint32_t chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *
         rc = stk_pq_decode_pages(&d, in, &v, &err);
         check(rc, &err);
         FUZZ_CHECK(v.bytes <= d.max_bytes);
+        if (rc == 0 && stk_pq_is_texts(l))
+            rc = texts(&d, in, &v);
         sum = rc == 0 ? look(&v, &dict) : 0;
         presence(&d, in, rc == 0 ? &v : NULL);
     }

@@ -46,7 +46,7 @@ static void refs(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t n)
     v.data_len = in.len;
     if (stk_pq_stays(encoding))
         in.data = v.data;
-    rc = stk_pq_refs(d, encoding, in, n, &v, dst, &err);
+    rc = stk_pq_refs(d, &(stk_pq_encoded){ encoding, in, n }, &v, dst, &err);
     FUZZ_CHECK(rc == 0 || (rc < 0 && err.message[0]));
     for (uint64_t i = 0; rc == 0 && i < n; i++)
         if (!(dst[i].len & STK_PQ_IN_DICTIONARY))
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const uint8_t width[] = { 1, 4, 8, 8, 4, 8, 0, 0 };
     stk_pq_leaf l = { .name = (char *)"x", .unit = "" };
     stk_pq_vector dict = { 0 };
-    stk_pq_decode d = { &l, STK_PQ_RAW, NULL, &dict, 1 << 20 };
+    stk_pq_decode d = { &l, STK_PQ_RAW, &dict, 1 << 20 };
     stk_bytes in;
 
     if (size < 4)

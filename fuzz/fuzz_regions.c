@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int rc;
 
         FUZZ_CHECK(dst != NULL);
-        rc = stk_codec_masks.parse(NULL, in, dst, &err);
+        rc = stk_codec_masks.parse(NULL, NULL, in, dst, &err);
         FUZZ_CHECK(rc == 0 || (rc == STK_ECORRUPT && err.message[0]));
         for (size_t i = 0; i < n; i++)
             FUZZ_CHECK(dst[i] <= 1);

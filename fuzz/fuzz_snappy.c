@@ -4,8 +4,8 @@
  * Where the scan says that blocks stand alone, each unpacked alone is the same as the whole. */
 #include <string.h>
 
-#include "codec/unpack.h"
-#include "format/parquet/snappy.h"
+#include "compress/unpack.h"
+#include "compress/snappy.h"
 #include "fuzz.h"
 
 #define MOST (1u << 20)

@@ -6,9 +6,8 @@
 
 #include "base/mem.h"
 #include "fuzz.h"
-#include "source/credentials.h"
-#include "source/http.h"
-#include "source/remote.h"
+#include "store/credentials.h"
+#include "store/dialect.h"
 
 static int on_key(void *cookie, const char *key, uint64_t size, const char *etag, stk_error *err)
 {
@@ -21,13 +20,14 @@ static int on_key(void *cookie, const char *key, uint64_t size, const char *etag
     return 0;
 }
 
-static void listing(stk_bytes doc)
+static void listing(stk_bytes doc, const stk_xml_names *names)
 {
     stk_xml_list *l = stk_zalloc(1, sizeof *l);
     stk_error err;
     int rc;
 
     FUZZ_CHECK(l);
+    l->names = names;
     l->each = on_key;
     rc = stk_xml_listing(doc, l, &err);
     FUZZ_CHECK(rc == 0 || (rc < 0 && err.code == rc && err.message[0]));
@@ -72,7 +72,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size)
         return 0;
     switch (data[0] % 6) {
-    case 0: listing(rest); break;
+    case 0:
+        listing(rest, &stk_xml_objects);
+        listing(rest, &stk_xml_uploads);
+        listing(rest, stk_dialect_az.listing);
+        break;
     case 1:
         stk_xml_text(rest, "Code", out, sizeof out);
         FUZZ_CHECK(strlen(out) < sizeof out);

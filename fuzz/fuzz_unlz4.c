@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_unlz4 - any bytes as LZ4 frames: unpacked within bounds, or an error. */
-#include "codec/unpack.h"
+#include "compress/unpack.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "dataset/where.h"
+#include "column/where.h"
 #include "fuzz.h"
 
 #define ROWS 8u

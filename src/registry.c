@@ -20,10 +20,11 @@
 #include "format/annotated.h"
 #include "format/format.h"
 #include "op/view.h"
-#include "source/pairs.h"
+#include "source/pair_folders.h"
 #include "source/source.h"
+#include "store/dialect.h"
 
-#define KINDS (STK_PLUGIN_OP + 1)
+#define KINDS (STK_PLUGIN_DATA + 1)
 #define FIRST_BLOCK 16u /* entries; a power of two */
 #define BLOCKS 24       /* 2^28 entries */
 
@@ -45,47 +46,34 @@ static stk_registry process = { .lock = STK_MUTEX_INITIALIZER };
 
 /* ---- what ships ---- */
 
-#define STK_SOURCE(x)
-#define STK_FORMAT(x)
-#define STK_CODEC(x)
-#define STK_DECODER(x)
-#define STK_OP(x)
-
-#undef STK_SOURCE
 #define STK_SOURCE(x) &stk_source_##x,
+#define STK_STORE(x) &stk_dialect_##x.source,
 static const void *const sources[] = {
 #include "registry.def"
 };
-#undef STK_SOURCE
-#define STK_SOURCE(x)
 
-#undef STK_FORMAT
 #define STK_FORMAT(x) &stk_format_##x,
 static const void *const formats[] = {
 #include "registry.def"
 };
-#undef STK_FORMAT
-#define STK_FORMAT(x)
 
-#undef STK_CODEC
 #define STK_CODEC(x) &stk_codec_##x,
 static const void *const codecs[] = {
 #include "registry.def"
 };
-#undef STK_CODEC
-#define STK_CODEC(x)
 
-#undef STK_DECODER
 #define STK_DECODER(x) &stk_decoder_##x,
 static const void *const decoders[] = {
 #include "registry.def"
 };
-#undef STK_DECODER
-#define STK_DECODER(x)
 
-#undef STK_OP
 #define STK_OP(x) &stk_op_##x,
 static const void *const ops[] = {
+#include "registry.def"
+};
+
+#define STK_DATA(x) &stk_data_##x,
+static const void *const data[] = {
 #include "registry.def"
 };
 
@@ -135,11 +123,16 @@ static const struct kind {
                         sizeof ops / sizeof *ops,
                         sizeof(stk_op),
                         { NEEDS(stk_op, plan) } },
+    [STK_PLUGIN_DATA] = { "kind of data",
+                          data,
+                          sizeof data / sizeof *data,
+                          sizeof(stk_data_kind),
+                          { NEEDS(stk_data_kind, open) } },
 };
 
 static int is_kind(stk_plugin_kind kind)
 {
-    return kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_OP;
+    return kind >= STK_PLUGIN_SOURCE && kind <= STK_PLUGIN_DATA;
 }
 
 /* ---- lists ---- */
@@ -263,6 +256,19 @@ static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
     (STK_OP_PACKS | STK_OP_CALL | STK_OP_LIKE | STK_OP_VIEWS | STK_OP_CHOOSE | STK_OP_GPU |        \
      STK_OP_ROW)
 
+static int check_data(const stk_data_kind *k, stk_error *err)
+{
+    if (!k->suffixes && !k->meant)
+        return stk_fail(err, STK_EINVAL, "kind of data %s has neither suffixes nor meant()",
+                        k->name);
+    if (k->open == stk_table_open && (!k->file_open || !k->column || !k->locate || !k->file_close))
+        return stk_fail(err, STK_EINVAL,
+                        "kind of data %s opens tables: it needs file_open(), column(), locate() "
+                        "and file_close()",
+                        k->name);
+    return 0;
+}
+
 /* Flags whose steps the library looks into would make it read a stranger's state as its own. */
 static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
 {
@@ -279,10 +285,12 @@ static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
                         "%s %s sets a flag in `can` that only the library's own may set",
                         kinds[kind].name, codec->name);
     if (kind == STK_PLUGIN_CODEC && codec->can & STK_CODEC_UNPACKS &&
-        (!codec->narrow || codec->state_size || !codec->suffix || !codec->suffix[0]))
+        (!codec->extract || codec->state_size || !codec->suffix || !codec->suffix[0]))
         return stk_fail(err, STK_EINVAL,
-                        "codec %s unpacks: it needs narrow() and a suffix, and has no state",
+                        "codec %s unpacks: it needs extract() and a suffix, and has no state",
                         codec->name);
+    if (kind == STK_PLUGIN_DATA)
+        return check_data(table, err);
     if (kind == STK_PLUGIN_OP && op->cookie && op->state_size < sizeof op->cookie)
         return stk_fail(err, STK_EINVAL,
                         "op %s has a cookie: its state begins with a pointer, and has %zu bytes",
@@ -331,7 +339,8 @@ int stk_registry_add(stk_registry *r, stk_plugin_kind kind, const void *table, s
 
     if (!is_kind(kind) || !table || !((const stk_plugin *)table)->name)
         return stk_fail(err, STK_EINVAL, "a plug-in needs a kind, a table and a name");
-    if (r != &process && (kind == STK_PLUGIN_SOURCE || kind == STK_PLUGIN_FORMAT))
+    if (r != &process &&
+        (kind == STK_PLUGIN_SOURCE || kind == STK_PLUGIN_FORMAT || kind == STK_PLUGIN_DATA))
         return stk_fail(err, STK_EINVAL,
                         "%s %s is for data sets, which know no registry of a loader: use "
                         "stk_plugin_add()",

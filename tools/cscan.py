@@ -133,7 +133,9 @@ def prototypes(text):
 def _count_fields(body):
     while "{" in body:                      # an inner struct or union is one field
         body = re.sub(r"\{[^{}]*\}", "", body)
-    fields = [re.sub(r"\([^()]*\)|\[[^\]]*\]", "", d) for d in body.split(";") if d.strip()]
+    while "(" in body:                      # parameters of functions, which may have functions among them
+        body = re.sub(r"\([^()]*\)", "", body)
+    fields = [re.sub(r"\[[^\]]*\]", "", d) for d in body.split(";") if d.strip()]
     return sum(1 + d.count(",") for d in fields)
 
 

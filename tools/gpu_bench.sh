@@ -3,7 +3,7 @@
 # make gpu-bench: the GPU's numbers, on the machine that has it: tables, and JSON in bench/results/gpu-WHAT-NAME.json.
 #   PYTHON=python3     the interpreter that holds torch, torchvision and Pillow; what is built is taken from build/
 #   DATA=folder        of JPEGs; WORK=folder for what is made of them (GIB=4 of shards, MB=2048 of tokens and of rows)
-#   ONLY="images dino tokens train share"   which benches; NAME=latest   of the results; DRY=1: tries the scripts without a GPU
+#   ONLY="images sizes dino tokens train share"   which benches; NAME=latest   of the results; DRY=1: tries the scripts without a GPU
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -21,7 +21,7 @@ export PYTHONPATH="$PWD/build/python:$PWD/build/gpu-python${PYTHONPATH:+:$PYTHON
 mkdir -p "$work"
 "$python" bench/gpu/shards.py --data "${DATA:-.}" --out "$work/shards" --gib "$gib"
 status=0
-for what in ${ONLY:-images dino tokens train share}; do
+for what in ${ONLY:-images sizes dino tokens train share}; do
     case $what in
         tokens) "$python" bench/gpu/tokens.py --work "$work/tokens" --mb "$mb" --name "$name" $dry ${ARGS:-} || status=1 ;;
         *) "$python" "bench/gpu/$what.py" --shards "$work/shards" --name "$name" $dry ${ARGS:-} || status=1 ;;

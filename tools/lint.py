@@ -7,6 +7,7 @@ from a Tree to problems, listed in RULES; tests/lint shows for each that it can 
 """
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -20,15 +21,14 @@ from typing import NamedTuple
 
 import cscan
 
-# A folder of src/ includes only those before it; files right under src/ may include all.  `collate` is to
-# become batch, `device` gpu.
-FOLDERS = ("base kern source format codec index data array table fetch dataset order op chain batch cuda gpu "
-           "plan row ledger pipe loader tools").split()
+# A folder of src/ includes only those before it; files right under src/ may include all.
+FOLDERS = ("base kern sound source store compress format codec video index data array table fetch column indexer dataset order op chain batch cuda gpu "
+           "row ledger pipe loader tools").split()
 # Folders that stand on the public headers only.
 OUTSIDE = ("cli", "python")
 MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100
 MAX_LIBRARY_FUNCTION = 80       # in src/
-MAX_FIELDS, MAX_TOP_FILES = 45, 4
+MAX_FIELDS, MAX_TOP_FILES = 30, 4
 FIGURES = ("_options", "_stats", "_report", "_info")    # structs that are lists by nature
 
 # What broke a rule when the rule came, and is on its way: rule -> paths, or "path: name".  An entry that is not
@@ -45,16 +45,35 @@ PENDING = {
         "src/base/registry.h: stk_registry_ref",
     ),
     "top-files": (),
-    "struct-size": (),
+    "struct-size": (
+        "src/chain/chain.h: stk_chain", "src/fetch/request.h: stk_request", "src/store/http.h: stk_transfer",
+        "src/store/http_client.h: stk_client",
+    ),
+    "parameters": (),
     "locks": (),
 }
+
+# Words that readers had to decode, and what to write.  In names they are the parts between underscores.
+OLD_WORDS = {
+    "board": "queue", "boards": "queues", "depart": "start", "departs": "starts", "disembark": "report", "lander": "completion thread",
+    "land": "finish", "lands": "finishes", "landed": "done", "landing": "completing", "flight": "transfer, or in flight",
+    "flights": "transfers", "flying": "copying", "shelf": "cache", "mend": "repair", "mended": "redecoded", "far": "gpu, or remote",
+    "kept": "cached",
+}
+OLD_IN_COMMENTS = re.compile(r"\b(on board|departs?|disembark\w*|lander|landed|shel(?:f|ves)|mended|(?<!in )flights?)\b", re.I)
+# `far` may stand for the opposite of `near` (rows of pixels); these are what users read, or plain English.
+OLD_ALLOWED = re.compile(r"(^|_)(in_flight|so_far|kept_shards)(_|$)", re.I)
+
+# Files that comments name and that are not in the tree: other projects', and what the build makes.
+OTHER_FILES = ("llm.c", "config.h")
+FILE_NAME = re.compile(r"(?<![\w./\"<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|def))(?![\w/(])")
 
 # Libraries that one file each may know (tests, benches and fuzzers may look too).
 LIBRARIES = {
     "libjpeg-turbo": r"jpeglib\.h|jerror\.h|turbojpeg\.h", "libspng": r"spng\.h",
     "libwebp": r"webp/.*", "zstd": r"zstd.*\.h", "lz4": r"lz4.*\.h",
     "libdeflate": r"libdeflate\.h", "brotli": r"brotli/.*", "bzip2": r"bzlib\.h", "libaec": r"szlib\.h|libaec\.h", "snappy": r"snappy-c\.h",
-    "lzf": r"lzf\.h", "libcurl": r"curl/.*", "OpenSSL": r"openssl/.*", "expat": r"expat\.h",
+    "xxhash": r"xxhash\.h", "lzf": r"lzf\.h", "libcurl": r"curl/.*", "OpenSSL": r"openssl/.*", "expat": r"expat\.h",
     "liburing": r"liburing.*\.h", "libhdf5": r"hdf5.*\.h", "cJSON": r"(cjson/)?cJSON\.h",
 }
 SPDX = "SPDX-License-Identifier: Apache-2.0"
@@ -92,6 +111,15 @@ class File:
         return cscan.strip(self.text)
 
     @cached_property
+    def comments(self):
+        """(line, text) of each comment, on one line and without what begins its lines."""
+        if self.is_c:
+            found = [(m.start(), m.group()) for m in re.finditer(r"//[^\n]*|/\*.*?\*/", self.text, re.S)]
+        else:
+            found = [(m.start(1), m.group(1)) for m in re.finditer(r"(?:^|\s)(#[^\n]*)", self.text)]
+        return [(self.text.count("\n", 0, at) + 1, re.sub(r"\n\s*\*?\s*", " ", text)) for at, text in found]
+
+    @cached_property
     def functions(self):
         return cscan.functions(self.text)
 
@@ -105,7 +133,7 @@ class File:
 
     @property
     def is_test(self):
-        return self.parts[0] == "tests" or self.path.endswith(("_test.c", "_test.h"))
+        return self.parts[0] == "tests" or self.path.startswith("python/tests/") or self.path.endswith(("_test.c", "_test.h"))
 
     @property
     def is_table(self):
@@ -118,8 +146,9 @@ class File:
 
 
 class Tree:
-    def __init__(self, root):
+    def __init__(self, root, only=()):
         self.root = Path(root)
+        self.only = set(only)           # what is compiled and reported; empty: all
         self.paths = sorted(p for p in list_paths(self.root) if is_text(p))
         self.files = [File(self.root, p) for p in self.paths]
         self.c_files = [f for f in self.files if f.is_c]
@@ -133,6 +162,9 @@ class Tree:
                 self.used.add((rule, allowed))
                 return True
         return False
+
+    def wanted(self, path):
+        return not self.only or path in self.only
 
     def prototype_heads(self, name):
         return self._prototype_heads.get(name, ())
@@ -258,6 +290,85 @@ def rule_struct_size(tree):
                               f"{s.name} has {s.fields} fields, the limit is {MAX_FIELDS}")
 
 
+def rule_parameters(tree):
+    for f in tree.c_files:
+        if f.parts[0] not in ("src", "include", *OUTSIDE) or f.is_test:
+            continue
+        for fn in f.functions:
+            if fn.params > MAX_PARAMS and "STK_REPLACED_BY" not in fn.head and not tree.pending("parameters", f"{f.path}: {fn.name}"):
+                yield Problem(f.path, fn.line, "parameters",
+                              f"{fn.name} has {fn.params} parameters, the limit is {MAX_PARAMS}: pass a struct")
+
+
+def twice(tree, rule, what, found):
+    """Problems of names that stand for two things; found: (name, file, line)."""
+    first = {}
+    for name, path, line in found:
+        if name in first and first[name] != path and not tree.pending(rule, name):
+            yield Problem(path, line, rule, f"{what} {name} is also in {first[name]}: one name, one thing")
+        first.setdefault(name, path)
+
+
+def rule_struct_tags(tree):
+    """A tag that begins with stk_ is of the whole library; those of one .c file are its own."""
+    tag = re.compile(r"\b(?:struct|union|enum)\s+(stk_\w+)\s*\{")
+    yield from twice(tree, "struct-tags", "struct", (
+        (name, f.path, line) for f in tree.c_files if f.parts[0] in ("src", "include", *OUTSIDE) and not f.is_test
+        for line, name in f.matches(tag)))
+
+
+def rule_file_names(tree):
+    yield from twice(tree, "file-names", "file", (
+        (f.parts[-1], f.path, 1) for f in tree.files if f.parts[0] == "src" and f.parts[-1] != "meson.build"))
+
+
+def names_in(f):
+    """The code of a C or Python file, without comments, strings and docstrings."""
+    if f.is_c:
+        return f.code
+    return re.sub(r'"""(?:.|\n)*?"""|"[^"\n]*"|#[^\n]*', lambda m: "\n" * m.group().count("\n"), f.text)
+
+
+def old_words_of(f):
+    """(line, name, old word) of identifiers; names that work for one more version are left out."""
+    text = names_in(f)
+    near, lines = re.search(r"\bnear\b", text), text.split("\n")
+    for m in re.finditer(r"[A-Za-z_]\w*", text):
+        word = next((w for w in m.group().lower().split("_") if w in OLD_WORDS), None)
+        if not word or OLD_ALLOWED.search(m.group()) or word == "far" and near:
+            continue
+        line = text.count("\n", 0, m.start()) + 1
+        if "STK_REPLACED_BY" not in lines[line - 1]:
+            yield line, m.group(), word
+
+
+def rule_words(tree):
+    for f in tree.files:
+        python = f.parts[0] == "python" and f.path.endswith((".py", ".pyi"))
+        if f.is_test or not (python or f.is_c and f.parts[0] in ("src", "include", *OUTSIDE)):
+            continue
+        for line, name, word in old_words_of(f):
+            yield Problem(f.path, line, "words", f"{name}: not {word} but {OLD_WORDS[word]}")
+        for line, text in f.comments:
+            m = OLD_IN_COMMENTS.search(text)
+            if m:
+                yield Problem(f.path, line, "words", f"'{m.group()}' in a comment: write the usual word (OLD_WORDS)")
+
+
+def rule_named_files(tree):
+    """What a comment calls name.h or folder/name.h is there."""
+    names = {p.rsplit("/", 1)[-1] for p in tree.paths}
+    for f in tree.c_files:
+        if f.parts[0] not in ("src", "include"):
+            continue
+        for line, text in f.comments:
+            for m in FILE_NAME.finditer(text):
+                name = m.group(1)
+                there = name in names if "/" not in name else any(p == name or p.endswith("/" + name) for p in tree.paths)
+                if not there and name not in OTHER_FILES:
+                    yield Problem(f.path, line, "named-files", f"a comment names {name}, which is not in the tree")
+
+
 def rule_locks(tree):
     """Mutexes are those that the analysis knows, and a function for holders of one says which."""
     for f in tree.c_files:
@@ -274,7 +385,7 @@ def rule_locks(tree):
 def rule_thread_safety(tree):
     """Clang's analysis of who holds which lock, over the files that lock."""
     clang = next(filter(shutil.which, ("clang", *(f"clang-{v}" for v in range(20, 13, -1)))), None)
-    sources = [f for f in tree.c_files if library_folder(f) is not None and f.path.endswith(".c")
+    sources = [f for f in tree.c_files if tree.wanted(f.path) and library_folder(f) is not None and f.path.endswith(".c")
                and re.search(r"\bstk_mutex_|\bstk_cond_|STK_REQUIRES|_locked\(", f.code)]
     if not clang:
         if sources:
@@ -381,7 +492,7 @@ def rule_machine_paths(tree):
 
 
 def rule_headers_compile_alone(tree):
-    headers = [f for f in tree.files if f.path.startswith("include/") and f.path.endswith(".h")]
+    headers = [f for f in tree.files if tree.wanted(f.path) and f.path.startswith("include/") and f.path.endswith(".h")]
     languages = [("cc", "c", "c99"), ("cc", "c", "c11"), ("cc", "c", "c17"), ("c++", "c++", "c++11"),
                  ("c++", "c++", "c++17")]
     jobs = [(h, *language) for h in headers for language in languages]
@@ -406,11 +517,26 @@ def compile_header(tree, header, compiler, language, standard):
     return Problem(header.path, 1, "header-alone", f"as {standard}: {first.strip()}")
 
 
+def rule_python_names(tree):
+    """A class has a name of its own in the package, and a module that looks public is called by a noun."""
+    first = {}
+    for f in tree.files:
+        if f.parts[:2] != ("python", "stoker") or not f.path.endswith(".py"):
+            continue
+        if re.fullmatch(r"[a-z]\w*ing\.py", f.parts[-1]):
+            yield Problem(f.path, 1, "python-names", "a module is called by a noun, or its name begins with _")
+        for node in ast.parse(f.text).body:
+            if isinstance(node, ast.ClassDef) and first.setdefault(node.name, f.path) != f.path:
+                yield Problem(f.path, node.lineno, "python-names", f"{first[node.name]} has a class {node.name} already")
+
+
+
 RULES = (
     rule_function_size, rule_file_size, rule_include_direction, rule_defined_where_declared,
-    rule_top_files, rule_struct_size, rule_locks, rule_thread_safety, rule_public_headers_only,
+    rule_top_files, rule_struct_size, rule_parameters, rule_struct_tags, rule_file_names,
+    rule_words, rule_named_files, rule_locks, rule_thread_safety, rule_public_headers_only,
     rule_spdx, rule_threads, rule_forbidden_calls, rule_one_file_per_library, rule_white_space,
-    rule_columns, rule_machine_paths, rule_headers_compile_alone,
+    rule_columns, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
 )
 
 
@@ -440,7 +566,7 @@ def print_sizes(tree):
 def warn_format(tree):
     tool = shutil.which("clang-format") or shutil.which("clang-format-14")
     style = tree.root / ".clang-format"
-    sources = [tree.root / f.path for f in tree.c_files]
+    sources = [tree.root / f.path for f in tree.c_files if tree.wanted(f.path)]
     if not tool or not sources or not style.exists():
         return
     done = subprocess.run([tool, "--dry-run", "--style=file", *sources], capture_output=True,
@@ -451,11 +577,11 @@ def warn_format(tree):
               "files")
 
 
-def lint(root, rules=RULES):
-    """All problems of the tree at `root`, and the warnings that came with them."""
-    tree = Tree(root)
-    problems = [problem for rule in rules for problem in rule(tree)]
-    if (tree.root / "tools/lint.py").exists():
+def lint(root, rules=RULES, only=()):
+    """All problems of the tree at `root`, or of the files `only`, and the warnings that came with them."""
+    tree = Tree(root, only)
+    problems = [problem for rule in rules for problem in rule(tree) if tree.wanted(problem.path)]
+    if not only and (tree.root / "tools/lint.py").exists():
         tree.warnings += [f"PENDING of tools/lint.py: {rule}: {entry} is not needed any more"
                           for rule, entries in PENDING.items() for entry in entries
                           if (rule, entry) not in tree.used]
@@ -465,15 +591,17 @@ def lint(root, rules=RULES):
 def main():
     parser = argparse.ArgumentParser(description="check the rules of CONTRIBUTING.md")
     parser.add_argument("--root", default=Path(__file__).resolve().parent.parent)
-    root = parser.parse_args().root
-    tree, problems = lint(root)
-    print_sizes(tree)
+    parser.add_argument("only", nargs="*", help="files to look at; all without")
+    args = parser.parse_args()
+    tree, problems = lint(args.root, only=args.only)
+    if not args.only:
+        print_sizes(tree)
     warn_format(tree)
     for warning in sorted(set(tree.warnings)):
         print(f"warning: {warning}")
     for problem in sorted(problems):
         print(problem)
-    print(f"lint: {len(tree.files)} files, {len(problems)} problems")
+    print(f"lint: {len(args.only or tree.files)} files, {len(problems)} problems")
     return 1 if problems else 0
 
 

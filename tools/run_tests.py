@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every suite of `make test`, one line per step, and sums their counts.
+"""Runs every suite of `make test`, one line per step with its time and its CPU time, and sums their counts.
+
+After the build, steps run in two lanes at the same time: Python's tests wait for children, servers and timers, and the sanitizer
+builds use what they leave.  What measures time runs after both, alone.  On two cores all of it is bound by CPU time, so that is what
+each line shows beside the clock; the folders of Python's tests and the suites of C's come after the steps.
 
 Full logs are in build/logs/; the end of a failing step's log is shown, and before the sums the name and
-the errors of each test that failed: a serial part that passed may have pushed them out of the end.  A suite that cannot run
+the errors of each test that failed.  A suite that cannot run
 here (no TSan run-time library, say) is skipped with its reason, never silently.  A step that fails
 without counts of its own (a build, lint) counts as one failure.  The last line is always
 `N passed, N failed, N skipped`, and the exit status is 1 if anything failed.
 
 Names given on the command line choose steps: `tools/test.sh build units`.
 
-pytest runs in three processes for two cores.  Tests marked `services` run beside them, one after another in one process: they
-share servers, and wait for them half of their time; SERVICES=0 leaves them out.  Tests marked `serial` run after all others, alone.
-The sanitizer builds make only what their step runs.
+Python's tests are collected once and run in forked processes (pytest_forks.py), those marked `services` in one of their own;
+SERVICES=0 leaves them out.  The sanitizer builds make only what their step runs.
 """
 
-import itertools
+import collections
+import json
 import os
 import re
 import shutil
@@ -32,16 +36,21 @@ TAIL_LINES = 40
 FAILURE_LINES = 60  # of all steps together
 NO_TESTS_COLLECTED = 5  # pytest's exit status
 TEST_FOLDERS = ("python/tests", "tests")
-# Half as many again as cores: tests wait for children, servers and timers a fifth of their time.
-SIDE_BY_SIDE = ("-n", str((3 * os.cpu_count() + 1) // 2), "--dist", "worksteal")
+FORKED = ("-p", "pytest_forks", "--forks", str(os.cpu_count()))
+# -O1 compiles in half of the time of -O2, and tests take a fifth more; -O0 in a third, and they take twice as long.
 # -g1: functions and lines, which is what a report shows; a quarter less to compile.
+# -fno-sanitize-recover: UBSan ends the program anyway (halt_on_error), and without the code to go on a tenth less to compile.
 # nvcc knows no sanitizer, and what it compiles is the same in every build.
-SANITIZED = ("--buildtype=debugoptimized", "-Db_lundef=false", "-Dc_args=-g1", "-Dcuda=disabled")
+SANITIZED = ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_lundef=false", "-Dc_args=-g1 -fno-sanitize-recover=all", "-Dcuda=disabled")
 
+TIMING = ("--suite", "timing")
+NOT_TIMING = ("--no-suite", "timing")
 # Under a sanitizer, timing says nothing, and nvcc compiles what it compiled without one.
-NOT_SANITIZED = ("--no-suite", "timing", "--no-suite", "compiles")
-# TSan looks for nothing in a test that starts no thread.  The units step checks that these start none.
-THREADED = ("--no-suite", "single")
+NOT_SANITIZED = (*NOT_TIMING, "--no-suite", "compiles")
+# TSan looks for nothing in a test that starts no thread.  The units step checks that these start none; a replay of
+# a fuzz target calls one parser.
+THREADED = ("--no-suite", "single", "--no-suite", "fuzz")
+BESIDE = "--timeout-multiplier=5"       # other steps run at the same time; a test has ten minutes
 
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
@@ -57,12 +66,14 @@ class Skip(Exception):
 class Totals:
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.failures = []
+        self.failures, self.times = [], []
+        self.lock = threading.Lock()
 
     def add(self, passed, failed, skipped):
-        self.passed += passed
-        self.failed += failed
-        self.skipped += skipped
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+            self.skipped += skipped
 
     def __str__(self):
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
@@ -74,25 +85,22 @@ class Log:
     def __init__(self, name):
         self.path = LOGS / f"{name}.log"
         self.file = open(self.path, "w")
+        self.cpu = 0.0
 
     def run(self, *command, env=None):
         self.file.write(f"$ {' '.join(map(str, command))}\n")
         self.file.flush()
-        return subprocess.run(
+        process = subprocess.Popen(
             [str(c) for c in command], cwd=ROOT, env={**os.environ, "PATH": PATH, **(env or {})},
-            stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT,
-        ).returncode
+            stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu += used.ru_utime + used.ru_stime
+        return process.returncode
 
     def text(self):
         self.file.flush()
         return self.path.read_text(errors="replace")
-
-    def beside(self, name):
-        """A log of commands that run at the same time; take() adds it to this one."""
-        return Log(f"{self.path.stem}-{name}")
-
-    def take(self, other):
-        self.file.write(other.text())
 
 
 # ---- counts -----------------------------------------------------------------------------------
@@ -130,12 +138,26 @@ def configure(log, folder, options, env=None):
 
 def meson_test(log, folder, *options, wrapper=(), env=None):
     """Builds what the tests are made of, and runs them."""
+    (ROOT / folder / "meson-logs/testlog.json").unlink(missing_ok=True)
     status = log.run(*wrapper, BIN / "meson", "test", "-C", folder, "--print-errorlogs",
                      *options, env=env)
     counts = meson_counts(log.text())
+    log.file.write(suite_times(ROOT / folder / "meson-logs/testlog.json"))
     if status == 0 and not any(counts):
         raise Skip(f"{folder} has no tests; is cmocka installed?")
     return status, counts
+
+
+def suite_times(path):
+    """The time of each suite of C tests, written as pytest_forks writes that of folders."""
+    took = collections.defaultdict(lambda: [0, 0.0])
+    for line in path.read_text().splitlines() if path.exists() else []:
+        test = json.loads(line)
+        suite = took[re.split(r"\+| - ", test["name"])[0]]      # "unit+single - stoker:tar_test"
+        suite[0] += 1
+        suite[1] += test["duration"]
+    return "".join(f"{name:<20} {n:5} tests {seconds:7.1f} s\n" for name, (n, seconds) in
+                   sorted(took.items(), key=lambda kv: -kv[1][1]))
 
 
 def step_build(log):
@@ -143,7 +165,7 @@ def step_build(log):
 
 
 def step_units(log):
-    return meson_test(log, "build", "--timeout-multiplier=4")
+    return meson_test(log, "build", *NOT_TIMING, BESIDE)
 
 
 def python_env(folder="build"):
@@ -154,57 +176,44 @@ def python_env(folder="build"):
     return {"PYTHONPATH": os.pathsep.join(path), "STOKER_CLI": str(ROOT / folder / "cli/stoker")}
 
 
-def marked_files(*marks):
-    """For each folder, the files whose text has all these marks; collecting the others takes seconds.
-    Files of several folders in one command would all import the conftest of the last one."""
-    found = sorted(p.relative_to(ROOT) for folder in TEST_FOLDERS for p in (ROOT / folder).rglob("test_*.py")
-                   if all(f"mark.{m}" in p.read_text() for m in marks))
-    return [list(files) for _, files in itertools.groupby(found, lambda p: p.parent)]
+def marked_files(mark):
+    """The files whose text has this mark; collecting the others takes seconds."""
+    return sorted(p.relative_to(ROOT) for folder in TEST_FOLDERS for p in (ROOT / folder).rglob("test_*.py")
+                  if f"mark.{mark}" in p.read_text())
 
 
-def pytest_runs(mark):
-    """Marks and arguments of each run of pytest: those of one list side by side, and of services; then those alone."""
-    marks = [mark] if mark else []
-    files = sum(marked_files(mark), []) if mark else TEST_FOLDERS
-    # Backwards: Ray, in the first folder, gives itself 30 s to start, and all others begin by importing what they need.
-    beside = [("services", files) for files in reversed(marked_files("services", *marks))]
-    return ([("not serial and not services", [*SIDE_BY_SIDE, *files])],
-            beside if os.environ.get("SERVICES") != "0" else [],
-            [("serial and not services", files) for files in marked_files("serial", *marks)])
+def run_pytest(log, *options, env, mark="", files=()):
+    """Tests with `mark` (all without) in `files` (all without), side by side, but those marked serial."""
+    which = [mark, "not serial", "not services" if os.environ.get("SERVICES") == "0" else ""]
+    status = log.run(BIN / "python", "-m", "pytest", "-q", *FORKED, *options, "-m", " and ".join(filter(None, which)),
+                     *(f"--only={f}" for f in files), *TEST_FOLDERS, env=with_tools(env))
+    return status, pytest_counts(log.text())
 
 
-def run_pytest(log, *options, env, mark=""):
-    """Tests with `mark` (all without), side by side, and beside them those marked services; then those marked serial."""
-    results = []
-
-    def one_after_another(log, runs):
-        for which, rest in runs:
-            before = len(log.text())
-            status = log.run(BIN / "python", "-m", "pytest", "-q", *options, "-m", " and ".join([*filter(None, [mark]), which]),
-                             *rest, env=env)
-            results.append((status, *pytest_counts(log.text()[before:])))
-
-    main, beside, alone = pytest_runs(mark)
-    second = log.beside("services")
-    thread = threading.Thread(target=one_after_another, args=(second, beside))
-    thread.start()
-    one_after_another(log, main)
-    thread.join()
-    log.take(second)
-    one_after_another(log, alone)
-    ran = [status for status, *_ in results if status != NO_TESTS_COLLECTED]
-    return next(filter(None, ran), 0 if ran else NO_TESTS_COLLECTED), tuple(map(sum, zip(*[counts for _, *counts in results])))
+def with_tools(env):
+    """That environment, and what is in tools/ can be imported."""
+    return {**env, "PYTHONPATH": os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT / "tools")]))}
 
 
 def step_pytest(log):
     return run_pytest(log, env=python_env())
 
 
+def step_alone(log):
+    """What measures time, or how the cores are used: nothing else runs."""
+    status, counts = meson_test(log, "build", *TIMING)
+    before = len(log.text())
+    only = [f"--only={f}" for f in marked_files("serial")]
+    again = log.run(BIN / "python", "-m", "pytest", "-q", "-p", "pytest_forks", "--forks", "1", *only, "-m", "serial", *TEST_FOLDERS,
+                    env=with_tools(python_env()))
+    return status or again, tuple(map(sum, zip(counts, pytest_counts(log.text()[before:]))))
+
+
 def step_asan(log):
     status = configure(log, "build-asan", [*SANITIZED, "-Db_sanitize=address,undefined"])
     if status:
         return status, None
-    return meson_test(log, "build-asan", *NOT_SANITIZED, "--timeout-multiplier=4", env=SANITIZER_ENV)
+    return meson_test(log, "build-asan", *NOT_SANITIZED, BESIDE, env=SANITIZER_ENV)
 
 
 def step_asan_pytest(log):
@@ -216,7 +225,7 @@ def step_asan_pytest(log):
     if log.run(BIN / "ninja", "-C", "build-asan", "python-tree"):
         return 1, None
     options = SANITIZER_ENV["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")
-    status, counts = run_pytest(log, "-p", "no:faulthandler", mark="asan", env={
+    status, counts = run_pytest(log, "-p", "no:faulthandler", mark="asan", files=marked_files("asan"), env={
         **python_env("build-asan"), **SANITIZER_ENV, "ASAN_OPTIONS": options,
         "LD_PRELOAD": " ".join(filter(None, libraries)), "PYTHONMALLOC": "malloc"})
     if status == NO_TESTS_COLLECTED:
@@ -231,7 +240,7 @@ def step_tsan(log):
                        env={"CC": cached})     # meson finds ccache by itself only without CC
     if status:
         return status, None
-    return meson_test(log, "build-tsan", *NOT_SANITIZED, *THREADED, "--timeout-multiplier=8", wrapper=wrapper,
+    return meson_test(log, "build-tsan", *NOT_SANITIZED, *THREADED, BESIDE, wrapper=wrapper,
                       env=SANITIZER_ENV)
 
 
@@ -241,8 +250,10 @@ def step_lint(log):
 
 STEPS = {
     "build": step_build, "units": step_units, "pytest": step_pytest, "asan": step_asan,
-    "asan-pytest": step_asan_pytest, "tsan": step_tsan, "lint": step_lint,
+    "asan-pytest": step_asan_pytest, "tsan": step_tsan, "lint": step_lint, "alone": step_alone,
 }
+# One after another: lanes, which run at the same time.
+ORDER = ([["build"]], [["pytest"], ["asan", "asan-pytest", "tsan", "units", "lint"]], [["alone"]])
 
 
 # ---- compilers --------------------------------------------------------------------------------
@@ -271,15 +282,14 @@ def tsan_compiler():
 
 # ---- running ----------------------------------------------------------------------------------
 
-def run_step(name, totals):
+def run_step(name, step, totals):
     log = Log(name)
     start = time.monotonic()
-    print(f"== {name:<12}", end="", flush=True)
     try:
-        status, counts = STEPS[name](log)
+        status, counts = step(log)
     except Skip as reason:
         totals.add(0, 0, 1)
-        print(f"skipped: {reason}")
+        print(f"== {name:<12} skipped: {reason}", flush=True)
         return
     passed, failed, skipped = counts or (0, 0, 0)
     if status and not failed:
@@ -287,11 +297,39 @@ def run_step(name, totals):
     totals.add(passed, failed, skipped)
     result = f"{passed} passed, {failed} failed, {skipped} skipped" if counts else (
         "FAILED" if status else "ok")
-    print(f"{time.monotonic() - start:6.1f} s  {result}", flush=True)
+    lines = [f"== {name:<12}{time.monotonic() - start:6.1f} s {log.cpu:7.1f} CPU s  {result}"]
     if failed:
-        print("\n".join("   | " + line for line in log.text().splitlines()[-TAIL_LINES:]))
-        print(f"   whole log: {log.path.relative_to(ROOT)}", flush=True)
+        lines += ["   | " + line for line in log.text().splitlines()[-TAIL_LINES:]]
+        lines.append(f"   whole log: {log.path.relative_to(ROOT)}")
         totals.failures += [f"{name}: {line}" for line in failures(log.text())]
+    totals.times += [f"   {name:<12} {line}" for line in folder_times(log.text())]
+    print("\n".join(lines), flush=True)
+
+
+def folder_times(text):
+    """The lines that pytest_forks and suite_times() write, of a second and more."""
+    found = re.findall(r"^(\S+ +\d+ tests +([\d.]+) s.*)$", text, re.M)
+    return [line for line, seconds in found if float(seconds) >= 1]
+
+
+def run_lane(names, totals):
+    for name in names:
+        run_step(name, STEPS[name], totals)
+
+
+def run_together(lanes, totals):
+    threads = [threading.Thread(target=run_lane, args=(names, totals)) for names in lanes]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+
+
+def summary(totals, start):
+    """The end of what is said, and the exit status."""
+    print("\n".join([*totals.times, f"== all         {time.monotonic() - start:6.1f} s",
+                     *totals.failures[:FAILURE_LINES], str(totals)]))
+    return 1 if totals.failed else 0
 
 
 def main(names):
@@ -300,10 +338,10 @@ def main(names):
         sys.exit(f"no step '{unknown[0]}'; there are: {' '.join(STEPS)}")
     LOGS.mkdir(parents=True, exist_ok=True)
     totals = Totals()
-    for name in names or STEPS:
-        run_step(name, totals)
-    print("\n".join([*totals.failures[:FAILURE_LINES], str(totals)]))
-    return 1 if totals.failed else 0
+    start = time.monotonic()
+    for lanes in ORDER:
+        run_together([[n for n in lane if n in (names or STEPS)] for lane in lanes], totals)
+    return summary(totals, start)
 
 
 if __name__ == "__main__":

@@ -91,19 +91,29 @@ missing() {
     has_header stddef.h stdio.h jpeglib.h || echo "$(jpeg_package)|JPEG decoding"
     has_header spng.h || echo "libspng-dev|PNG decoding"
     has_header webp/decode.h || echo "libwebp-dev|WebP decoding"
+    has_header mpg123.h || echo "libmpg123-dev|MP3 decoding"
+    has_header opus/opus.h || echo "libopus-dev|Opus decoding"
+    has_header vorbis/codec.h || echo "libvorbis-dev|Vorbis decoding"
     has_header stddef.h liburing.h || echo "liburing-dev|io_uring for cold files"
     has_header zlib.h || echo "zlib1g-dev|.gz fields"
     has_header zstd.h || echo "libzstd-dev|.zst fields"
     has_header curl/curl.h && has_header openssl/evp.h && has_header stdlib.h expat.h ||
-        echo "libcurl4-openssl-dev|remote data: http, s3, gs, hf"
+        echo "libcurl4-openssl-dev|remote data: http, s3, gs, az, hf"
+    if [ $with_tests = 1 ]; then
+        have ffmpeg || echo "ffmpeg|tests of videos: it makes them and is their oracle; its libavcodec decodes H.264, HEVC, VP9 and MPEG-4"
+    fi
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
         have chromium || ! grep -q '^ID=debian' /etc/os-release || # Ubuntu's is a stub that fetches a snap
             echo "chromium|tests of pages in a browser"
         have lz4 || echo "lz4|tests of .lz4 fields"
         have nginx || [ -x /usr/sbin/nginx ] || echo "nginx-light|tests against a web server with TLS"
+        { have node && have npm; } || echo "npm|tests against a server of Azure Blob"
     fi
     has_header libdeflate.h || echo "libdeflate-dev|nothing but time: gzip pages and chunks are unpacked by zlib"
+    has_header stdint.h dav1d/dav1d.h || echo "libdav1d-dev|AV1 videos by dav1d: libavcodec's decoder is used where it has one"
+    has_header lz4frame.h || echo "liblz4-dev|.lz4 fields and shards; tables packed with lz4"
+    has_header xxhash.h || echo "libxxhash-dev|the check of xxh64 hashes in MDS indices"
     has_header brotli/decode.h || echo "libbrotli-dev|Parquet pages packed with brotli"
     has_header stdio.h bzlib.h || echo "libbz2-dev|MDS shards packed with bzip2"
     has_header szlib.h || echo "libaec-dev|HDF5 chunks packed with szip"
@@ -234,6 +244,13 @@ if [ "${TORCH:-1}" != 0 ] && ! (install_requirements transforms --no-deps --targ
 fi
 if ! (install_requirements ray --no-deps --target "$VENV/ray" --upgrade) 2>/dev/null; then
     say "Ray can't be installed, so left out: the tests of pack(engine=\"ray\") are skipped"
+fi
+
+azurite=$VENV/azurite/node_modules/.bin/azurite-blob
+if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ] && have npm && [ ! -x "$azurite" ]; then
+    say "installing azurite"
+    npm install --silent --no-fund --no-audit --prefix "$VENV/azurite" azurite@3 >"$LOG" 2>&1 ||
+        say "Azurite can't be installed, so left out: the tests of Azure Blob are skipped"
 fi
 
 # ---- stoker inside .venv -----------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #   SOAK_DRAWS=100000  draws of random ops against torchvision's; SOAK_BOXED=10000 pictures with boxes under iou_crop
 #   SOAK_SETUPS=500  workers, batch sizes, ranks and resumes of Python data sets that draw
 #   SOAK_PAIRS=110   rounds of pictures with boxes, masks and keypoints: 24 for each chain
+#   SOAK_SIZES=1000000  sizes of pictures by each formula against its original; SOAK_ADAPTERS=1000 samples against timm's and transformers' batches
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
@@ -103,7 +104,10 @@ part packs env STOKER_KILLS=50 STOKER_PLANS=500 STOKER_SEED="$seed" PYTHONPATH="
     python/tests/test_prepare.py python/tests/test_plans.py -k "killed or partition"
 part calls env STOKER_WAYS=all PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_call_chains.py \
     python/tests/test_call_like.py python/tests/test_call_packed.py
+part peers env STOKER_PEERS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/bench/test_peers.py -k at_work
 part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
+part sizes env SOAK_SIZES="${SOAK_SIZES:-1000000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_sizes.py
+part adapters env SOAK_ADAPTERS="${SOAK_ADAPTERS:-1000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_adapters.py
 part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
 part draws env STOKER_DRAWS="${SOAK_DRAWS:-100000}" STOKER_BOXED="${SOAK_BOXED:-10000}" PYTHONPATH="$PWD/build/python" python -m pytest -q \
     tests/recipes/test_torchvision.py tests/recipes/test_iou_crop.py -k "drawn_as_torchvisions or kept_is"
@@ -118,6 +122,7 @@ part python-workers env STOKER_SOAK_KILLS=20 PYTHONPATH="$PWD/build/python" pyth
 part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
 part store-faults env STOKER_FAULTS="${SOAK_FAULTS:-1000}" STOKER_FORKS=100 python -m pytest -q tests/stores/test_stores.py
 part store-kills env STOKER_KILLS="${SOAK_KILLS:-100}" python -m pytest -q tests/stores/test_cache.py tests/stores/test_map_remote.py -k killed
+part blob-pages env STOKER_BLOBS=5100 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/stores/test_azure.py -k many_pages
 part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
 if python -c 'import torch' 2>/dev/null; then
     part torch-bits env PYTHONPATH="$PWD/build/python" python -W ignore python/tests/torch_bits.py 0 "${SOAK_BITS:-2000}"

@@ -39,7 +39,12 @@ LISTS = pa.table({
     "i": pa.array([[1, None], [], None], pa.list_(pa.int16())), "b": [[True, None], None, [False]], "u": pa.array([[None], [1, 2], []], pa.list_(pa.uint64())),
     "d": pa.array([[Decimal("1.25"), None], [], [Decimal(2)]], pa.list_(pa.decimal128(9, 2))), "w": pa.array([[1.5, None], None, [5, 6]], pa.list_(pa.float32(), 2)),
     "s": pa.array([[{"a": 1, "b": {"c": None}}, None], [], [{"a": None, "b": None}]], pa.list_(pa.struct([("a", pa.int8()), ("b", pa.struct([("c", pa.float64())]))])))})
-for name, table, codec, turn in (("lists", LISTS, None, False), ("lists_lz4", LISTS, "lz4", False), ("big", MORE, None, True), ("big_zstd", LISTS, "zstd", True)):
+TEXTS = pa.table({
+    "s": [["a", None, 'q"\\\n'], [], None], "w": pa.array([["x"], None, ["y", ""]], pa.large_list(pa.large_string())),
+    "v": pa.array([["short", None, "a long text, out of line"], [], ["z"]], pa.list_(pa.string_view())), "f": pa.array([["a", None], None, ["b", "c"]], pa.list_(pa.string(), 2)),
+    "d": pa.array([["k", "m", "k"], [None], None], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+    "o": pa.array([[{"a": 1, "t": "x"}, None], [], [{"a": None, "t": None}]], pa.list_(pa.struct([("a", pa.int8()), ("t", pa.string())])))})
+for name, table, codec, turn in (("texts", TEXTS, None, False), ("texts_zstd", TEXTS, "zstd", False), ("lists", LISTS, None, False), ("lists_lz4", LISTS, "lz4", False), ("big", MORE, None, True), ("big_zstd", LISTS, "zstd", True)):
     out = io.BytesIO()
     with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as w:
         w.write_table(table, max_chunksize=2)

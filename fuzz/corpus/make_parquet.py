@@ -28,6 +28,10 @@ def parquet():
     lists = pa.array([[1, None], [], None, [None]] * 4, pa.list_(pa.int16()))
     for v in ("1.0", "2.0"):
         yield f"names_{v[0]}", save(pa.Table.from_arrays([lists, lists, pa.nulls(16)], names=["a", "a", "n"]), data_page_version=v)
+    texts = pa.table({"t": [["a", None, 'q"'], [], None, ["a", ""]] * 4, "m": pa.array([[("k", "v")], None, [], [("k", None)]] * 4, pa.map_(pa.string(), pa.string()))})
+    for v in ("1.0", "2.0"):
+        yield f"texts_{v[0]}", save(texts, data_page_version=v, data_page_size=40, write_batch_size=4)
+        yield f"texts_delta_{v[0]}", save(texts.select(["t"]), data_page_version=v, use_dictionary=False, column_encoding={"t.list.element": "DELTA_BYTE_ARRAY"})
     whole = save(table)
     yield "cut", whole[:200] + whole[-300:]
     yield "no_rows", save(plain.slice(0, 0))

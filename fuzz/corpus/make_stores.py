@@ -5,6 +5,8 @@ import pathlib
 SEEDS = {
     "listing": b"0<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken><Contents>"
                b"<Key>a&amp;b.tar</Key><Size>7</Size><ETag>&quot;x&quot;</ETag></Contents></ListBucketResult>",
+    "blobs": b"0<EnumerationResults><Blobs><Blob><Name>a&amp;b</Name><Properties><Content-Length>7</Content-Length><Etag>0x8D</Etag>"
+             b"</Properties></Blob></Blobs><NextMarker>2!76</NextMarker></EnumerationResults>",
     "entities": b"0<!DOCTYPE a [<!ENTITY e \"xx\"><!ENTITY f \"&e;&e;\">]><a><Contents><Key>&f;</Key></Contents></a>",
     "error": b"1<Error><Code>SlowDown</Code><Message>x</Message></Error>",
     "headers": b"2HTTP/1.1 206\r\nContent-Range: bytes 5-9/100\r\nETag: W/\"a\"\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"

@@ -19,10 +19,15 @@
 #define STK_API __attribute__((visibility("default")))
 #define STK_MUST_CHECK __attribute__((warn_unused_result))
 #define STK_PRINTF(f, a) __attribute__((format(printf, f, a)))
+/* A name that was replaced: it works for one more version, and the compiler warns. */
+#define STK_REPLACED_BY(name) __attribute__((deprecated("use " name)))
+#define STK_ANONYMOUS __extension__
 #else
 #define STK_API
 #define STK_MUST_CHECK
 #define STK_PRINTF(f, a)
+#define STK_REPLACED_BY(name)
+#define STK_ANONYMOUS
 #endif
 
 #ifdef __cplusplus

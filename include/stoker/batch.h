@@ -63,6 +63,13 @@ STK_API stk_out_kind stk_batch_output_kind(const stk_batch *b, uint32_t output);
  * gives each at its own size, as a window of that tensor. */
 STK_API int stk_batch_padded(const stk_batch *b, uint32_t output);
 
+/* 1: its rows were joined to one tensor, without padding (STK_COLLATE_PACK). */
+STK_API int stk_batch_joined(const stk_batch *b, uint32_t output);
+
+/* Of a row of patches: how many there are in time (0: patches have no time), down and across.  The
+ * side of the blocks in which they come; 0: the output has no patches. */
+STK_API uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64_t grid[3]);
+
 /* The stacked tensor of a DENSE output, borrowed.  STK_EINVAL: there is no such output, or it is of
  * another kind. */
 STK_API int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out);

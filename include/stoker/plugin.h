@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.h - the seams: source, format, codec; plugin_decoder.h: decoder; plugin_op.h: op;
+ * plugin_data.h: kind of data;
  * plugin_loader.h: order, memory, stage.
  *
  * UNSTABLE: these structs may change with any release.  Every table begins as stk_plugin does:
@@ -17,7 +18,7 @@
 extern "C" {
 #endif
 
-#define STK_PLUGIN_ABI 3
+#define STK_PLUGIN_ABI 4
 
 typedef struct stk_plugin { /* how every table begins */
     uint32_t abi, size;
@@ -124,6 +125,9 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     stk_file *file;
     struct stk_io *next; /* for the source's own lists while it is pending */
     uint64_t due_ns;     /* the pipe's, between two tries */
+    /* Bytes before and after it that belong to the same field, and are not wanted: a source that
+     * joins neighbours may read them */
+    uint64_t before, after;
 } stk_io;
 
 enum {                         /* what a source can do: stk_source.can */
@@ -131,6 +135,8 @@ enum {                         /* what a source can do: stk_source.can */
        STK_SOURCE_LISTS = 2,   /* names under a prefix can be listed */
        STK_SOURCE_PUTS = 4,    /* files can be written */
        STK_SOURCE_RETRIES = 8, /* it tries failed reads again itself: STK_EIO is the last word */
+       /* an address can have a query and a password, which are secrets: names do not show them */
+       STK_SOURCE_QUERIES = 16,
 };
 
 struct stk_source {
@@ -189,6 +195,9 @@ struct stk_source {
     /* STK_ESTALE: the file was written to after it was opened.  recent: to have looked a moment ago
      * is enough.  NULL: reads see to it, or it cannot happen. */
     int (*unchanged)(stk_file *f, int recent, stk_error *err);
+    /* Who is asked, and as whom, as a hash: where these are equal, one listing serves all ranks of
+     * a host.  May be NULL. */
+    uint64_t (*asked)(const stk_source *self, const stk_store *s);
 };
 
 /* ---- format: how samples are in bytes ---- */
@@ -279,71 +288,6 @@ typedef struct stk_format {
 STK_API void *stk_alloc(size_t size); /* aligned to 64; NULL: no memory */
 STK_API void stk_free(void *p);
 
-/* ---- codec: the head of a chain ---- */
-
-typedef enum stk_kind { STK_KIND_BYTES = 1, STK_KIND_IMAGE, STK_KIND_VALUE } stk_kind;
-typedef enum stk_layout { STK_CHW = 1, STK_HWC, STK_CHANNELS_LAST } stk_layout;
-
-/* Of pictures: RGB; of one channel: Pillow's "L", palette indices, values of 16 bits. */
-typedef enum stk_mode { STK_MODE_RGB, STK_MODE_GRAY, STK_MODE_INDEX, STK_MODE_GRAY16 } stk_mode;
-
-typedef struct stk_spec { /* what one row looks like at this point of the chain */
-    stk_kind kind;
-    stk_out_kind out; /* how rows are handed out */
-    stk_dtype dtype;
-    uint32_t ndim;
-    int64_t shape[STK_MAX_DIMS]; /* of a row; VALUE only */
-    /* IMAGE: */
-    uint32_t width, height; /* 0: differs by sample (ragged) */
-    stk_layout layout;
-    int exif; /* turned upright before anything else sees it */
-    int resized;
-    uint32_t views; /* rows have so many; 0: one, without a dimension of its own */
-    stk_mode mode;
-    int high_byte; /* 16-bit gray becomes 8 bits: stk_decode_request */
-    int like;      /* its geometry is another output's */
-    int typed;     /* to() has been seen: nothing but the end may follow */
-    int normalized;
-    float mul[3], add[3]; /* out = u8 * mul + add, per channel */
-    /* VALUE: a row of an array, which the pipe moves and turns into `dtype` (0: as it is stored);
-     * its shape is the array's, or what tokens() says. */
-    int array;
-    int64_t most;  /* LIST: longer rows are cut to so many along the first dimension; 0: none is */
-    int keep_last; /* ... of which the last ones stay */
-} stk_spec;
-
-enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the library alone. */
-       STK_CODEC_PICTURES = 1, /* its output is what decoders make of the bytes */
-       STK_CODEC_UNPACKS = 2,  /* narrow(NULL, ...) unpacks fields whose names end in `suffix` */
-       STK_CODEC_WINDOWS = 4,  /* OWN: cuts rows out of arrays */
-       STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
-       /* reads numbers: of a field that has a type, it says which is wanted */
-       STK_CODEC_NUMBERS = 16,
-       STK_CODEC_NPY = 32, /* reads what numpy.save() writes */
-       STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS,
-};
-
-typedef struct stk_codec {
-    uint32_t abi, size;
-    const char *name, *help;
-    const stk_arg *args;
-    size_t state_size;
-    int (*plan)(void *state, const stk_args *args, stk_spec *spec, stk_error *err);
-    /* BYTES -> BYTES: *out is in `in` or in scratch. */
-    int (*narrow)(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                  stk_error *err);
-    /* BYTES -> VALUE: write one row of the planned shape. */
-    int (*parse)(const void *state, stk_bytes in, void *dst, stk_error *err);
-    /* Where plan() said VALUE and STK_OUT_LIST: type, ndim (at most STK_MAX_DIMS - 1) and shape of
-     * this row, before parse() gets room for it.  NULL: rows have the planned shape. */
-    int (*shape)(const void *state, stk_bytes in, stk_spec *row, stk_error *err);
-    /* Let go of what plan() took, also when plan() failed.  May be NULL. */
-    void (*fini)(void *state);
-    uint32_t version; /* raised when the same arguments give other results than before */
-    uint32_t can;
-    const char *suffix; /* UNPACKS: from(x) takes x.gz and unpacks it where suffix is ".gz" */
-} stk_codec;
-
 /* ---- registry: what chains, URLs and probing can name ---- */
 
 /* Add a plug-in to this process (table: stk_source, stk_format, ... by kind).  The table is copied;
@@ -366,6 +310,8 @@ STK_API void stk_registry_close(stk_registry **r); /* NULL-safe, nulls */
 }
 #endif
 
+#include <stoker/plugin_data.h>
+#include <stoker/plugin_codec.h>
 #include <stoker/plugin_decoder.h>
 #include <stoker/plugin_op.h>
 #include <stoker/plugin_loader.h>

@@ -107,9 +107,10 @@ enum {                     /* what an op does: stk_op.can.  OWN: only the librar
        STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
        /* OWN: draw_boxes() in place of draw(); its first argument names their output */
        STK_OP_BOXES = 4096,
-       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn stk_spec.views times */
+       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn once for each view */
        STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
        STK_OP_CALL = 2048, /* OWN: a function of the program's: stk_caller */
+       STK_OP_PART = 8192, /* OWN: a part of a recording, drawn before it is read */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 
@@ -124,6 +125,7 @@ typedef struct stk_value_row { /* numbers of one sample, between the steps of a 
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS];
     void *data;
+    double rate; /* of sound: samples per second; 0: it is none */
 } stk_value_row;
 
 typedef struct stk_op {
@@ -143,9 +145,10 @@ typedef struct stk_op {
     /* CHOOSE: numbers of the chains that run, in order, at most `children`.  How many. */
     uint32_t (*choose)(const void *state, stk_rng *rng, uint32_t children, uint8_t *run);
     void (*fini)(void *state); /* let go of what plan() took, also when plan() failed; or NULL */
-    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's.  NULL: it has
-     * nothing to do there. */
-    int (*value)(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err);
+    /* Numbers -> other numbers: *row is replaced, its memory is the scratch's; what is random in it
+     * is drawn from `rng`.  NULL: it has nothing to do there. */
+    int (*value)(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                 stk_error *err);
     /* Not NULL: every state begins with this pointer when plan() sees it, so that one set of
      * functions serves several tables. */
     const void *cookie;

@@ -261,6 +261,15 @@ typedef struct stk_drift_row {
 STK_API uint32_t stk_drift(const stk_description *before, const stk_description *now,
                            stk_drift_row *row, uint32_t cap, uint32_t *n);
 
+struct stk_stats;
+/* The figures as OpenMetrics text, for Prometheus.  As snprintf(): writes at most `room` bytes, the
+ * last of them 0, and returns the length of the whole text.  Thread: any. */
+STK_API size_t stk_stats_metrics(const struct stk_stats *stats, char *out, size_t room);
+
+/* Why the field of an output is read whole, in words; NULL: where the index has points of it, only
+ * the bytes that are seen are read.  "": there is no such output.  Thread: any, until close. */
+STK_API const char *stk_loader_reads_whole(const struct stk_loader *l, uint32_t output);
+
 #ifdef __cplusplus
 }
 #endif

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 typedef struct stk_loader stk_loader; /* Epochs over one or more datasets.  Thread: one. */
-#define STK_NONE (-1) /* for num_workers: everything in the caller's thread */
+#define STK_NONE (-1)                 /* for num_workers: everything in the caller's thread */
 
 /* EXACT: all samples under one permutation.  BLOCK: shards are read one after the other, in many
  * streams at once, and mixed in windows (docs/order.md).  MEGATRON: token files with documents,
@@ -40,11 +40,13 @@ typedef enum stk_shuffle {
 typedef enum stk_on_error { STK_ON_ERROR_RAISE = 0, STK_ON_ERROR_SKIP = 1 } stk_on_error;
 
 /* What becomes of rows that may differ in shape.  PAD: one tensor, as large as the largest row in
- * every dimension, the rest filled at the end of each; bytes are rows of u8, text stays strings. */
+ * every dimension, the rest filled at the end of each; bytes are rows of u8, text stays strings.
+ * PACK: joined along the first one.  STACK: refused by open() unless batch_size is 1. */
 typedef enum stk_collate {
-    STK_COLLATE_STACK = 0, /* refused when the loader is opened, unless batch_size is 1 */
+    STK_COLLATE_STACK = 0,
     STK_COLLATE_LIST = 1,
-    STK_COLLATE_PAD = 2
+    STK_COLLATE_PAD = 2,
+    STK_COLLATE_PACK = 3
 } stk_collate;
 
 typedef struct stk_output {
@@ -173,8 +175,7 @@ typedef struct stk_option_info {
 /* 0 or STK_END; strings are static. */
 STK_API int stk_option_list(size_t i, stk_option_info *out);
 
-/* Set the field `name` from text ("256", "4GB", "auto", "skip"); num_workers "0" is STK_NONE.
- * STK_EINVAL says what fits. */
+/* Set the field `name` from text ("256", "4GB", "auto"); num_workers "0" is STK_NONE. */
 STK_API STK_MUST_CHECK int stk_option_set(stk_loader_options *opt, const char *name,
                                           const char *text, stk_error *err);
 
@@ -226,8 +227,7 @@ STK_API void stk_loader_streams(const stk_loader *l, uint64_t *streams, uint64_t
 STK_API STK_MUST_CHECK int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window,
                                                   stk_error *err);
 
-/* Batches of the epoch in which the consumer stands; equal on all ranks.  Where lengths make
- * batches, epochs differ in it. */
+/* Batches of the consumer's epoch; equal on all ranks.  Where lengths make them, epochs differ. */
 STK_API uint64_t stk_loader_steps(const stk_loader *l);
 /* The same of any epoch. */
 STK_API uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch);
@@ -310,11 +310,12 @@ STK_API STK_MUST_CHECK int stk_loader_set_ahead(stk_loader *l, uint32_t n, stk_e
 typedef enum stk_stage_id {
     STK_STAGE_FETCH,
     STK_STAGE_DECODE,
-    STK_STAGE_SAMPLE,
+    STK_STAGE_RESAMPLE,
     STK_STAGE_VALUE,
     STK_STAGE_BATCH,
     STK_STAGE_IDLE,
-    STK_STAGES
+    STK_STAGES,
+    STK_STAGE_SAMPLE STK_REPLACED_BY("STK_STAGE_RESAMPLE") = STK_STAGE_RESAMPLE
 } stk_stage_id;
 
 #define STK_TIMES 40 /* of a histogram */
@@ -337,12 +338,12 @@ typedef struct stk_stats {
     const char *cold_by;    /* who reads cold local files: "io_uring", "threads"; NULL: none yet */
     /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went
      * over, JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
-    uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs, gpu_mended;
+    uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs;
+    STK_ANONYMOUS union { uint64_t gpu_redecoded, gpu_mended STK_REPLACED_BY("gpu_redecoded"); };
     uint64_t gpu_memory, gpu_memory_peak, gpu_memory_limit;
     /* Packed documents, and batches of max_tokens: their tokens in an epoch (0: neither), and what
      * their rows have room for: the rest is padding. */
-    uint64_t packed_tokens;
-    uint64_t packed_room;
+    uint64_t packed_tokens, packed_room;
     /* cache "device": bytes that the GPU keeps, and may keep (0: it keeps none), and pictures;
      * pictures or rows that were there when they were drawn, and that were not. */
     uint64_t gpu_cache_bytes, gpu_cache_limit, gpu_cache_entries;
@@ -350,9 +351,8 @@ typedef struct stk_stats {
     /* `memory` by owner: batches, also those that you hold; what is read; blocks that samples
      * share; what rows are made in (decoders, unpacked fields). */
     uint64_t memory_batches, memory_reads, memory_blocks, memory_scratch;
-    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return.  wait_ns is a
-     * part of it, and so are rows made again that the GPU could not make, and writing the ledger:
-     * these are counted when they are over, which may be a call earlier. */
+    /* All time in stk_loader_next() and stk_loader_peek(), counted when they return; with wait_ns,
+     * rows made again that the GPU could not make, and the ledger, each counted when it is over. */
     uint64_t next_ns, repair_ns, ledger_ns;
     uint64_t waiting_ns;            /* the consumer waits now, for so long; 0: it does not */
     uint32_t ring_open, ring_ready; /* of `slots`: batches begun, and of them ready to be taken */
@@ -368,9 +368,10 @@ typedef struct stk_stats {
     uint64_t room_ns;       /* of fetch and decode: rows waited for memory */
     uint64_t first_wait_ns; /* of wait_ns: for the first batch */
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
-    /* of value and of sample: in functions that `call` names */
-    uint64_t value_call_ns, sample_call_ns;
-    uint64_t handed_out; /* samples of batches that were handed out */
+    uint64_t value_call_ns; /* of value, of resample: in functions that `call` names */
+    STK_ANONYMOUS union { uint64_t resample_call_ns,
+                          sample_call_ns STK_REPLACED_BY("resample_call_ns"); };
+    uint64_t handed_out, bytes_unread; /* samples handed out; bytes of fields that no row needed */
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */
@@ -393,7 +394,6 @@ STK_API int stk_loader_skipped(const stk_loader *l, uint64_t i, stk_error *out);
 
 /* Stop, join and free; nulls the pointer.  In a forked child it frees nothing and joins no one. */
 STK_API void stk_loader_close(stk_loader **l);
-
 #ifdef __cplusplus
 }
 #endif

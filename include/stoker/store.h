@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - how remote data (http, https, s3, gs, hf) is reached: keys, region, endpoint.
+/* store.h - how remote data (http, https, s3, gs, az, hf) is reached: keys, region, endpoint.
  *
  * Without a store object everything comes from the environment, as for AWS's own tools: see
  * docs/stores.md.  Keys are never written to logs, errors, states or index names. */
@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 typedef struct stk_keys { /* what requests are signed with */
-    char id[256];         /* "" with a token: the token is sent as bearer token */
+    char id[256];         /* "": the token is sent as it is.  Of Azure: the account's name */
     char secret[256];
     char token[8192]; /* of a session; "": none */
     int64_t expires;  /* seconds since 1970; 0: never */

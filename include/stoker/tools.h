@@ -228,11 +228,30 @@ typedef struct stk_fit_info {
     uint64_t rows, tokens;
 } stk_fit_info;
 
-/* What packing makes of lengths in this order: `window` (0: 65,536) of them at a time by best fit,
- * or by first fit; those that are longer than `block` are cut.  STK_EINVAL: no such block. */
-STK_API STK_MUST_CHECK int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block,
-                                            int best, uint32_t window, stk_fit_info *out,
-                                            stk_error *err);
+typedef struct stk_fit_options {
+    uint32_t size;
+    uint32_t block;  /* tokens of a row; documents that are longer are cut */
+    uint32_t window; /* so many documents at a time; 0: 65,536 */
+    int first;       /* 1: by first fit; 0: by best fit */
+} stk_fit_options;
+
+/* What packing makes of n lengths in this order.  STK_EINVAL: no such block. */
+STK_API STK_MUST_CHECK int stk_fit_lengths(const uint32_t *lengths, uint64_t n,
+                                           const stk_fit_options *options, stk_fit_info *out,
+                                           stk_error *err);
+
+STK_REPLACED_BY("stk_fit_lengths()")
+static inline int stk_pack_lengths(const uint32_t *lengths, uint64_t n, uint32_t block, int best,
+                                   uint32_t window, stk_fit_info *out, stk_error *err)
+{
+    stk_fit_options o;
+
+    o.size = sizeof o;
+    o.block = block;
+    o.window = window;
+    o.first = !best;
+    return stk_fit_lengths(lengths, n, &o, out, err);
+}
 
 /* ---- check: read and decode everything ---- */
 
@@ -314,7 +333,8 @@ typedef enum stk_plugin_kind {
     STK_PLUGIN_FORMAT,
     STK_PLUGIN_CODEC,
     STK_PLUGIN_DECODER,
-    STK_PLUGIN_OP
+    STK_PLUGIN_OP,
+    STK_PLUGIN_DATA
 } stk_plugin_kind;
 
 typedef struct stk_plugin_info {

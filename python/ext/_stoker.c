@@ -66,6 +66,13 @@ PyObject *raise_error(module_state *st, int rc, const stk_error *err)
     return NULL;
 }
 
+PyObject *none_or_error(module_state *st, int rc, const stk_error *err)
+{
+    if (rc < 0)
+        return raise_error(st, rc, err);
+    Py_RETURN_NONE;
+}
+
 /* ---- registry: what chains can name, for chains.py ---- */
 
 static const char *arg_type_name(stk_arg_type type)
@@ -112,9 +119,10 @@ static PyObject *kind_list(stk_plugin_kind kind)
 static PyObject *registry(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
-    return Py_BuildValue("{sNsNsNsNsN}", "source", kind_list(STK_PLUGIN_SOURCE), "format",
+    return Py_BuildValue("{sNsNsNsNsNsN}", "source", kind_list(STK_PLUGIN_SOURCE), "format",
                          kind_list(STK_PLUGIN_FORMAT), "codec", kind_list(STK_PLUGIN_CODEC),
-                         "decoder", kind_list(STK_PLUGIN_DECODER), "op", kind_list(STK_PLUGIN_OP));
+                         "decoder", kind_list(STK_PLUGIN_DECODER), "op", kind_list(STK_PLUGIN_OP),
+                         "data", kind_list(STK_PLUGIN_DATA));
 }
 
 /* Text without NUL; lone surrogates stay what they are. */
@@ -183,9 +191,7 @@ static PyObject *check_chain(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "s:check_chain", &text))
         return NULL;
     rc = stk_chain_check_in(registry_now(PyModule_GetState(self)), text, &err);
-    if (rc < 0)
-        return raise_error(PyModule_GetState(self), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(PyModule_GetState(self), rc, &err);
 }
 
 static PyObject *stop_logging(PyObject *self, PyObject *unused)

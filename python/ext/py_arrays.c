@@ -82,8 +82,11 @@ static int join_all(PyObject *obj, PyObject *list, stk_store *store, joining *j)
             return -1;
         j->in[i].store = store;
     }
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_join(&self->ds, j->in, (size_t)j->n, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_join(&self->ds, j->in, (size_t)j->n, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        raise_error(state_of(obj), rc, &err);
     return rc < 0 ? -1 : 0;
 }
 
@@ -150,9 +153,10 @@ PyObject *dataset_from_arrow(PyObject *module, PyObject *args)
         return NULL;
     mine = *stream;
     stream->release = NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_open_arrow(&self->ds, &mine, &o, &err);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_open_arrow(&self->ds, &mine, &o, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0) {
         Py_DECREF((PyObject *)self);
         return raise_error(st, rc, &err);
     }

@@ -36,6 +36,80 @@ static PyObject *row_tensor(module_state *st, const stk_batch *b, uint32_t outpu
     return tensor_new(st, &t);
 }
 
+static size_t tensor_bytes(const stk_tensor *t)
+{
+    size_t n = stk_dtype_size(t->dtype);
+
+    for (uint32_t i = 0; i < t->ndim; i++)
+        n *= (size_t)t->shape[i];
+    return n;
+}
+
+/* All rows as one tensor of numbers, where they lie in one buffer.  0: they do not. */
+static int rows_together(const stk_batch *b, uint32_t output, stk_tensor *all)
+{
+    const uint8_t *low = NULL, *high = NULL;
+    stk_tensor t;
+
+    for (uint32_t row = 0; row < stk_batch_rows(b); row++) {
+        const uint8_t *at;
+
+        if (stk_batch_row(b, output, row, &t) < 0)
+            return 0;
+        at = t.data;
+        if (row && (t.buffer != all->buffer || t.dtype != all->dtype || t.gpu != all->gpu))
+            return 0;
+        if (!row) {
+            *all = t;
+            low = high = at;
+        }
+        low = at < low ? at : low;
+        high = at + tensor_bytes(&t) > high ? at + tensor_bytes(&t) : high;
+        if ((size_t)(at - (const uint8_t *)all->data) % stk_dtype_size(t.dtype))
+            return 0;
+    }
+    all->data = (void *)(uintptr_t)low;
+    all->ndim = 1;
+    all->shape[0] = (int64_t)((size_t)(high - low) / stk_dtype_size(all->dtype));
+    all->strides[0] = 1;
+    return stk_batch_rows(b) > 1 && high > low;
+}
+
+static PyObject *numbers_tuple(const int64_t *v, uint32_t n)
+{
+    PyObject *out = PyTuple_New(n);
+
+    for (uint32_t i = 0; out && i < n; i++) {
+        PyObject *x = PyLong_FromLongLong(v[i]);
+
+        if (!x || PyTuple_SetItem(out, i, x) < 0)
+            Py_CLEAR(out);
+    }
+    return out;
+}
+
+/* (Tensor of all, [(shape, strides, first), ...]): one tensor is quicker handed over than many. */
+static PyObject *rows_of_one(module_state *st, const stk_batch *b, uint32_t output,
+                             const stk_tensor *all)
+{
+    uint32_t n = stk_batch_rows(b);
+    PyObject *list = PyList_New(n);
+    stk_tensor t;
+
+    for (uint32_t row = 0; list && row < n; row++) {
+        PyObject *v = NULL;
+
+        if (stk_batch_row(b, output, row, &t) == 0)
+            v = Py_BuildValue("(NNn)", numbers_tuple(t.shape, t.ndim),
+                              numbers_tuple(t.strides, t.ndim),
+                              (Py_ssize_t)((size_t)((uint8_t *)t.data - (uint8_t *)all->data) /
+                                           stk_dtype_size(t.dtype)));
+        if (!v || PyList_SetItem(list, row, v) < 0)
+            Py_CLEAR(list);
+    }
+    return list ? Py_BuildValue("(NN)", tensor_new(st, all), list) : NULL;
+}
+
 /* A batch of large bytes objects makes the heap grow, and malloc would give all of it back to the
  * system when they die: every batch would fault its pages in again, which takes longer than the
  * copy.  Memory of that size, once freed, tells malloc (glibc's threshold follows what programs
@@ -59,8 +133,12 @@ static PyObject *output_rows(module_state *st, const stk_batch *b, uint32_t outp
 {
     stk_out_kind kind = stk_batch_output_kind(b, output);
     uint32_t n = stk_batch_rows(b);
-    PyObject *list = PyList_New(n);
+    PyObject *list;
+    stk_tensor all;
 
+    if (kind == STK_OUT_LIST && rows_together(b, output, &all))
+        return rows_of_one(st, b, output, &all);
+    list = PyList_New(n);
     if (kind == STK_OUT_BYTES)
         expect_bytes(st, b, output);
     for (uint32_t row = 0; list && row < n; row++) {
@@ -93,7 +171,30 @@ static PyObject *output_lengths(const stk_batch *b, uint32_t output)
     return raw ? Py_BuildValue("(IN)", t.ndim, raw) : NULL;
 }
 
-/* (name, is_json, value, lengths): value is a Tensor, or a list of Tensors, bytes or str. */
+/* (joined, side of a block, int64 grids of every row) of rows that are joined or patches, else
+ * None; no grids: bytes of length 0. */
+static PyObject *output_grid(const stk_batch *b, uint32_t output)
+{
+    uint32_t n = stk_batch_rows(b), block = 0;
+    int64_t grid[3];
+    PyObject *raw;
+    char *at;
+
+    if (n)
+        block = stk_batch_grid(b, output, 0, grid);
+    if (!block && !stk_batch_joined(b, output))
+        Py_RETURN_NONE;
+    raw = PyByteArray_FromStringAndSize(NULL, block ? (Py_ssize_t)(n * sizeof grid) : 0);
+    at = raw ? PyByteArray_AsString(raw) : NULL;
+    for (uint32_t row = 0; raw && block && row < n; row++) {
+        (void)stk_batch_grid(b, output, row, grid);
+        memcpy(at + row * sizeof grid, grid, sizeof grid);
+    }
+    return raw ? Py_BuildValue("(iIN)", stk_batch_joined(b, output), block, raw) : NULL;
+}
+
+/* (name, is_json, value, lengths, grid): value is a Tensor, a list of Tensors, bytes or str, or
+ * what rows_of_one() makes. */
 static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t output)
 {
     stk_out_kind kind = stk_batch_output_kind(b, output);
@@ -107,8 +208,8 @@ static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t out
         value = output_rows(st, b, output);
     if (!value && !PyErr_Occurred())
         PyErr_SetString(PyExc_SystemError, "a dense output that has no tensor");
-    return value ? Py_BuildValue("(siNN)", name, kind == STK_OUT_JSON, value,
-                                 output_lengths(b, output))
+    return value ? Py_BuildValue("(siNNN)", name, kind == STK_OUT_JSON, value,
+                                 output_lengths(b, output), output_grid(b, output))
                  : NULL;
 }
 

@@ -22,7 +22,7 @@
 
 #define HEAD 64
 #define TEXT 512
-#define KEPT 64 /* tracebacks of failures */
+#define FAILURES 64 /* tracebacks of failures */
 #define MAX_PROCESSES 256
 #define MAX_DEATHS 3 /* in a row */
 
@@ -60,7 +60,7 @@ typedef struct calls_object {
     pthread_cond_t free;
     int ready, stop, stopped; /* stop: an eventfd; stopped: lock */
     uint32_t deaths;          /* lock */
-    failure failures[KEPT];   /* lock */
+    failure failures[FAILURES]; /* lock */
     uint64_t *spent;          /* lock: ns in each function, by its number */
 } calls_object;
 
@@ -78,7 +78,7 @@ static failure *place_for(calls_object *c, const failure *f)
 {
     failure *last = &c->failures[0];
 
-    for (uint32_t i = 0; i < KEPT && last->trace; i++)
+    for (uint32_t i = 0; i < FAILURES && last->trace; i++)
         if (!c->failures[i].trace || before(last, &c->failures[i]))
             last = &c->failures[i];
     return !last->trace || before(f, last) ? last : NULL;
@@ -112,7 +112,7 @@ static void drop_trace(failure *f)
 /* What came before it was raised, or is never asked for. */
 static void drop_before(calls_object *c, failure until)
 {
-    for (uint32_t i = 0; i < KEPT; i++)
+    for (uint32_t i = 0; i < FAILURES; i++)
         if (c->failures[i].trace && before(&c->failures[i], &until))
             drop_trace(&c->failures[i]);
 }
@@ -127,7 +127,7 @@ static PyObject *calls_trace(PyObject *obj, PyObject *arg)
     if (PyErr_Occurred())
         return NULL;
     pthread_mutex_lock(&c->lock);
-    for (uint32_t i = 0; i < KEPT; i++)
+    for (uint32_t i = 0; i < FAILURES; i++)
         if (c->failures[i].trace && c->failures[i].sample == sample &&
             (!newest || before(newest, &c->failures[i])))
             newest = &c->failures[i];
@@ -541,7 +541,7 @@ static void calls_dealloc(PyObject *obj)
 
     for (uint32_t i = 0; i < c->n; i++)
         PyBuffer_Release(&c->views[i]);
-    for (uint32_t i = 0; i < KEPT; i++)
+    for (uint32_t i = 0; i < FAILURES; i++)
         free(c->failures[i].trace);
     if (c->ready) {
         close(c->stop);

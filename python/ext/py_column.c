@@ -96,10 +96,10 @@ static PyObject *numbers_of(const stk_column *c, uint64_t rows, int whole)
 
     if (!bytes)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = whole ? stk_column_i64(c, 0, rows, to, NULL)
-                                      : stk_column_f64(c, 0, rows, to, NULL);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    rc = whole ? stk_column_i64(c, 0, rows, to, NULL) : stk_column_f64(c, 0, rows, to, NULL);
+    Py_END_ALLOW_THREADS
+    if (rc < 0) {
         Py_CLEAR(bytes);
         PyErr_SetString(PyExc_RuntimeError, "the column changed its type");
     }
@@ -180,7 +180,8 @@ PyObject *dataset_arrow(PyObject *obj, PyObject *unused)
     if (!s)
         return PyErr_NoMemory();
     if (ds) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_dataset_arrow(ds, s, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_dataset_arrow(ds, s, &err);
         Py_END_ALLOW_THREADS
     }
     if (rc < 0) {

@@ -86,9 +86,9 @@ static int code_points_of(PyObject *list, uint32_t out[256])
 
 static int dataset_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "urls",  "classes", "columns", "jpeg",    "dtype",
-                             "shape", "reindex", "store",   "salvage", "skip_damaged",
-                             "encoding", "null", NULL };
+    static char *names[] = { "urls",     "classes", "columns", "jpeg",    "dtype",
+                             "shape",    "reindex", "store",   "salvage", "skip_damaged",
+                             "encoding", "null",    NULL };
     dataset_object *self = (dataset_object *)obj;
     stk_dataset_options o = { .size = sizeof o };
     PyObject *urls, *classes, *columns, *shape = NULL, *held = NULL, *store = NULL;
@@ -208,8 +208,11 @@ static PyObject *dataset_read(PyObject *obj, PyObject *arg)
         PyErr_SetString(PyExc_IndexError, "no such sample");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_read(ds, i, &s, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_read(ds, i, &s, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
     d = sample_dict(ds, i, s);
     stk_sample_close(&s);
     return d;
@@ -226,16 +229,22 @@ static PyObject *append_text(PyObject *list, const char *s)
     return list;
 }
 
-static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
+/* All that name_at() answers. */
+static PyObject *names_of(PyObject *obj, const char *(*name_at)(const stk_dataset *ds, uint32_t i))
 {
     stk_dataset *ds = ((dataset_object *)obj)->ds;
     PyObject *list = PyList_New(0);
     const char *name;
 
-    (void)unused;
-    for (uint32_t i = 0; ds && list && (name = stk_dataset_field(ds, i)); i++)
+    for (uint32_t i = 0; ds && list && (name = name_at(ds, i)); i++)
         list = append_text(list, name);
     return list;
+}
+
+static PyObject *dataset_fields(PyObject *obj, PyObject *unused)
+{
+    (void)unused;
+    return names_of(obj, stk_dataset_field);
 }
 
 static PyObject *dataset_where(PyObject *obj, PyObject *arg)
@@ -251,8 +260,10 @@ static PyObject *dataset_where(PyObject *obj, PyObject *arg)
         Py_XDECREF(held);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS rc = stk_dataset_where(ds, text, &ids, &n, &err);
-    Py_END_ALLOW_THREADS Py_DECREF(held);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_dataset_where(ds, text, &ids, &n, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(held);
     if (rc < 0)
         return raise_error(state_of(obj), rc, &err);
     out = PyBytes_FromStringAndSize((const char *)ids, (Py_ssize_t)(n * sizeof *ids));
@@ -310,14 +321,8 @@ static PyObject *dataset_shards(PyObject *obj, PyObject *unused)
 
 static PyObject *dataset_classes(PyObject *obj, PyObject *unused)
 {
-    stk_dataset *ds = ((dataset_object *)obj)->ds;
-    PyObject *list = PyList_New(0);
-    const char *name;
-
     (void)unused;
-    for (uint32_t i = 0; ds && list && (name = stk_dataset_class(ds, i)); i++)
-        list = append_text(list, name);
-    return list;
+    return names_of(obj, stk_dataset_class);
 }
 
 static PyObject *dataset_index_path(PyObject *obj, PyObject *unused)
@@ -485,11 +490,12 @@ PyObject *dataset_find_keys(PyObject *module, PyObject *args)
             PyErr_SetString(PyExc_TypeError, "data must be opened Datasets");
             goto done;
         }
-        Py_BEGIN_ALLOW_THREADS rc = stk_dataset_find_keys(ds, keys, (uint64_t)n, note_match, &found,
-                                                          &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_dataset_find_keys(ds, keys, (uint64_t)n, note_match, &found, &err);
         if (rc == STK_ENOTSUP)
             rc = find_numbers(ds, keys, (uint64_t)n, &found);
-        Py_END_ALLOW_THREADS found.first += stk_dataset_len(ds);
+        Py_END_ALLOW_THREADS
+        found.first += stk_dataset_len(ds);
     }
     if (rc > 0)
         PyErr_NoMemory();
@@ -556,12 +562,11 @@ PyObject *index_build(PyObject *module, PyObject *args)
     held = PyList_AsTuple(urls); /* keeps the strings while the GIL is away */
     list = held ? strings_of(urls, &n) : NULL;
     if (list) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_index_build(list, n, &o, NULL, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) raise_error(st, rc, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_index_build(list, n, &o, NULL, &err);
+        Py_END_ALLOW_THREADS
     }
     PyMem_Free((void *)list);
     Py_XDECREF(held);
-    if (rc < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return none_or_error(st, rc, &err);
 }

@@ -56,8 +56,11 @@ PyObject *loader_find(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:find", &epoch, &id) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_find(self->l, epoch, id, &position, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_find(self->l, epoch, id, &position, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
     return PyLong_FromUnsignedLongLong(position);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_loader.c - a loader: open, seek, figures, close.  Its batches: py_next.c; its lock:
- * py_loader.h. */
+/* py_loader.c - a loader: open, seek, close.  Its batches: py_next.c; its figures:
+ * py_figures.c; its lock: py_loader.h. */
 #include <string.h>
 #include <unistd.h>
 
@@ -80,8 +80,11 @@ static int open_loader(loader_object *self, PyObject *data, PyObject *pairs, stk
         o->log_cookie = state_of((PyObject *)self)->log;
         Py_INCREF(data);
         self->data = data;
-        Py_BEGIN_ALLOW_THREADS rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of((PyObject *)self), rc, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_loader_open(&l, datasets, (size_t)n_data, o, &err);
+        Py_END_ALLOW_THREADS
+        if (rc < 0)
+            raise_error(state_of((PyObject *)self), rc, &err);
         self->l = l;
     }
     PyMem_Free(datasets);
@@ -191,7 +194,8 @@ static PyObject *loader_close(PyObject *obj, PyObject *unused)
     (void)unused;
     if (!self->lock || self->pid != getpid())
         Py_RETURN_NONE; /* never opened, or the parent's */
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
     PyThread_acquire_lock(self->figures, WAIT_LOCK);
     l = self->l;
     self->l = NULL;
@@ -199,7 +203,8 @@ static PyObject *loader_close(PyObject *obj, PyObject *unused)
     stage_queue_shut(self->ahead);
     stk_loader_close(&l);
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 static void loader_dealloc(PyObject *obj)
@@ -209,9 +214,11 @@ static void loader_dealloc(PyObject *obj)
 
     if (ours)
         stage_queue_shut(self->ahead);
-    Py_BEGIN_ALLOW_THREADS stk_loader_close(
-        &self->l); /* after fork it frees nothing and joins no one */
-    Py_END_ALLOW_THREADS if (self->lock && ours) PyThread_free_lock(self->lock);
+    Py_BEGIN_ALLOW_THREADS
+    stk_loader_close(&self->l); /* after fork it frees nothing and joins no one */
+    Py_END_ALLOW_THREADS
+    if (self->lock && ours)
+        PyThread_free_lock(self->lock);
     if (ours)
         stage_queue_close(&self->ahead);
     if (self->figures && ours)
@@ -233,10 +240,11 @@ static PyObject *loader_resume(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:resume", &epoch, &position) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_resume(self->l, epoch, position, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_resume(self->l, epoch, position, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* ledger(folder or None, generation, epoch, position) */
@@ -252,11 +260,11 @@ static PyObject *loader_ledger(PyObject *obj, PyObject *args)
     if (!PyArg_ParseTuple(args, "OKKK:ledger", &path, &generation, &epoch, &position) ||
         (path != Py_None && PyBytes_AsStringAndSize(path, &folder, NULL) < 0) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_ledger(self->l, folder, generation, epoch, position,
-                                                  &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_ledger(self->l, folder, generation, epoch, position, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyObject *loader_copies_on(PyObject *obj, PyObject *arg)
@@ -342,10 +350,11 @@ static PyObject *loader_set_streams(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:set_streams", &streams, &window) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_streams(self->l, streams, window, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_set_streams(self->l, streams, window, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyObject *loader_bins(PyObject *obj, PyObject *unused)
@@ -371,10 +380,11 @@ static PyObject *loader_set_bins(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:set_bins", &window, &together) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_bins(self->l, window, together, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_set_bins(self->l, window, together, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyObject *loader_epoch_sizes(PyObject *obj, PyObject *args)
@@ -385,11 +395,12 @@ static PyObject *loader_epoch_sizes(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "K:epoch_sizes", &epoch) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS n = stk_loader_positions(self->l, epoch);
+    Py_BEGIN_ALLOW_THREADS
+    n = stk_loader_positions(self->l, epoch);
     steps = stk_loader_steps_of(self->l, epoch);
     leave(self);
-    Py_END_ALLOW_THREADS return Py_BuildValue("(KK)", (unsigned long long)steps,
-                                              (unsigned long long)n);
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("(KK)", (unsigned long long)steps, (unsigned long long)n);
 }
 
 /* (samples, shards, bytes, names, content, taken) of all data together. */
@@ -403,9 +414,12 @@ static PyObject *loader_print(PyObject *obj, PyObject *unused)
     (void)unused;
     if (enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_print(self->l, &p, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_print(self->l, &p, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
     return Py_BuildValue("(KKKKKK)", (unsigned long long)p.samples, (unsigned long long)p.shards,
                          (unsigned long long)p.bytes, (unsigned long long)p.names,
                          (unsigned long long)p.content, (unsigned long long)p.taken);
@@ -457,10 +471,11 @@ static PyObject *loader_set_workers(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "I:set_workers", &n) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_workers(self->l, n, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_set_workers(self->l, n, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* ---- mixtures ---- */
@@ -490,7 +505,8 @@ static PyObject *loader_set_mix(PyObject *obj, PyObject *args)
         return NULL;
     if (mix_parse(tuples, &m) == 0 && enter(self) == 0) {
         parsed = 1;
-        Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_mix(self->l, m.change, m.n, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_loader_set_mix(self->l, m.change, m.n, &err);
         leave(self);
         Py_END_ALLOW_THREADS
     }
@@ -518,204 +534,12 @@ static PyObject *loader_set_weights(PyObject *obj, PyObject *args)
         return NULL;
     }
     n = (size_t)PyTuple_Size(tuple);
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_set_weights(self->l, weights, n, epoch, position, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_set_weights(self->l, weights, n, epoch, position, &err);
     leave(self);
-    Py_END_ALLOW_THREADS PyMem_Free(weights);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
-}
-
-/* ---- figures ---- */
-
-static PyObject *stages_dict(const stk_stats *s)
-{
-    PyObject *d = PyDict_New();
-
-    for (int i = 0; d && i < STK_STAGES; i++) {
-        PyObject *v = PyFloat_FromDouble((double)s->stage_ns[i] * 1e-9);
-
-        if (!v || PyDict_SetItemString(d, stk_stage_name((stk_stage_id)i), v) < 0)
-            Py_CLEAR(d);
-        Py_XDECREF(v);
-    }
-    return d;
-}
-
-/* What the GPU keeps; None where it keeps nothing. */
-static PyObject *cache_dict(const stk_stats *s)
-{
-    if (!s->gpu_cache_limit)
-        Py_RETURN_NONE;
-    return Py_BuildValue("{sKsKsKsKsK}", "bytes", (unsigned long long)s->gpu_cache_bytes, "limit",
-                         (unsigned long long)s->gpu_cache_limit, "entries",
-                         (unsigned long long)s->gpu_cache_entries, "hits",
-                         (unsigned long long)s->gpu_cache_hits, "misses",
-                         (unsigned long long)s->gpu_cache_misses);
-}
-
-static PyObject *memory_dict(const stk_stats *s)
-{
-    unsigned long long b = s->memory_batches, r = s->memory_reads;
-    unsigned long long k = s->memory_blocks, t = s->memory_scratch;
-
-    return Py_BuildValue("{sKsKsKsK}", "batches", b, "reads", r, "blocks", k, "scratch", t);
-}
-
-/* What the GPU did; None where there is none. */
-static PyObject *gpu_dict(const stk_stats *s)
-{
-    if (!s->gpu_memory_limit)
-        Py_RETURN_NONE;
-    return Py_BuildValue(
-        "{sdsdsKsKsKsKsKsKsN}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
-        (double)s->gpu_picture_ns * 1e-9, "bytes", (unsigned long long)s->gpu_bytes, "jpegs",
-        (unsigned long long)s->gpu_jpegs, "mended", (unsigned long long)s->gpu_mended, "memory",
-        (unsigned long long)s->gpu_memory, "memory_peak", (unsigned long long)s->gpu_memory_peak,
-        "memory_limit", (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
-}
-
-/* Of a stage: (seconds, how many took so long or longer, but less than twice that), none left out
- * between the first and the last. */
-static PyObject *histogram(const stk_stats *s, int stage)
-{
-    const uint32_t *n = s->stage_times[stage];
-    int first = 0, end = STK_TIMES;
-    PyObject *list;
-
-    while (first < end && !n[first])
-        first++;
-    while (end > first && !n[end - 1])
-        end--;
-    list = PyList_New(end - first);
-    for (int k = first; list && k < end; k++) {
-        PyObject *v = Py_BuildValue("(dI)", (double)((uint64_t)1 << k) * s->tick_ns * 1e-9, n[k]);
-
-        if (!v || PyList_SetItem(list, k - first, v) < 0)
-            Py_CLEAR(list);
-    }
-    return list;
-}
-
-static PyObject *histograms_dict(const stk_stats *s)
-{
-    PyObject *d = PyDict_New();
-
-    for (int i = 0; d && i < STK_STAGES; i++) {
-        PyObject *v = histogram(s, i);
-
-        if (!v || PyDict_SetItemString(d, stk_stage_name((stk_stage_id)i), v) < 0)
-            Py_CLEAR(d);
-        Py_XDECREF(v);
-    }
-    return d;
-}
-
-/* (stage, ticket, seconds) of what worker i does; None past the last. */
-static PyObject *loader_doing(PyObject *obj, PyObject *args)
-{
-    loader_object *self = (loader_object *)obj;
-    stk_doing d;
-    unsigned i;
-    int rc;
-
-    if (!PyArg_ParseTuple(args, "I:doing", &i) || look(self) < 0)
-        return NULL;
-    rc = stk_loader_doing(self->l, i, &d);
-    look_away(self);
-    if (rc != 0)
-        Py_RETURN_NONE;
-    return Py_BuildValue("(sKd)", stk_stage_name(d.stage), (unsigned long long)d.ticket,
-                         (double)d.ns * 1e-9);
-}
-
-/* Where the consumer's time in next() went. */
-static PyObject *wait_dict(const stk_stats *s)
-{
-    uint64_t parts = s->wait_ns + s->repair_ns + s->ledger_ns;
-    uint64_t rest = s->next_ns > parts ? s->next_ns - parts : 0;
-
-    return Py_BuildValue("{sdsdsdsdsdsdsdsd}", "reads_s", (double)s->read_wait_ns * 1e-9,
-                         "memory_s", (double)s->room_ns * 1e-9, "first_s",
-                         (double)s->first_wait_ns * 1e-9, "data_s", (double)s->wait_ns * 1e-9,
-                         "repair_s", (double)s->repair_ns * 1e-9, "ledger_s",
-                         (double)s->ledger_ns * 1e-9, "rest_s", (double)rest * 1e-9, "now_s",
-                         (double)s->waiting_ns * 1e-9);
-}
-
-static PyObject *ring_dict(const stk_stats *s)
-{
-    return Py_BuildValue("{sIsIsIsI}", "slots", s->slots, "ahead", s->ring_ahead, "open",
-                         s->ring_open, "ready", s->ring_ready);
-}
-
-static PyObject *loader_stats(PyObject *obj, PyObject *unused)
-{
-    loader_object *self = (loader_object *)obj;
-    stk_stats s = { .size = sizeof s };
-
-    (void)unused;
-    if (look(self) < 0)
-        return NULL;
-    stk_loader_stats(self->l, &s);
-    look_away(self);
-    return Py_BuildValue(
-        "{sKsKsKsKsIsIsNsNsdsdsdsdsKsKsKsKszsKsKsKsNsIsKsKsKsKsKsKsNsNsN}", "samples",
-        (unsigned long long)s.samples, "handed_out", (unsigned long long)s.handed_out, "batches",
-        (unsigned long long)s.batches, "bytes", (unsigned long long)s.bytes, "workers", s.workers,
-        "slots", s.slots, "stages", stages_dict(&s), "gpu", gpu_dict(&s), "wait_s",
-        (double)s.wait_ns * 1e-9, "first_batch_s", (double)s.first_batch_ns * 1e-9, "elapsed_s",
-        (double)s.elapsed_ns * 1e-9, "open_s",
-        (double)s.open_ns * 1e-9, "remote_reads", (unsigned long long)s.remote_reads, "skipped",
-        (unsigned long long)s.skipped, "retried_reads", (unsigned long long)s.retried_reads,
-        "cold_reads", (unsigned long long)s.cold_reads, "cold_by", s.cold_by, "memory",
-        (unsigned long long)s.memory, "memory_peak", (unsigned long long)s.memory_peak,
-        "memory_limit", (unsigned long long)s.memory_limit, "memory_of", memory_dict(&s), "held",
-        s.held, "jpeg_seek", (unsigned long long)s.jpeg_seek, "jpeg_misfit",
-        (unsigned long long)s.jpeg_misfit, "jpeg_fallback", (unsigned long long)s.jpeg_fallback,
-        "jpeg_learned", (unsigned long long)s.jpeg_learned, "packed_tokens",
-        (unsigned long long)s.packed_tokens, "packed_room", (unsigned long long)s.packed_room,
-        "wait", wait_dict(&s), "ring", ring_dict(&s), "histograms", histograms_dict(&s));
-}
-
-/* What next() waits for, as a dict; None: it does not, or not for a second yet. */
-static PyObject *loader_waiting(PyObject *obj, PyObject *unused)
-{
-    loader_object *self = (loader_object *)obj;
-    stk_waiting w;
-    int rc;
-
-    (void)unused;
-    if (look(self) < 0)
-        return NULL;
-    rc = stk_loader_waiting(self->l, &w);
-    look_away(self);
-    if (rc != 0)
-        Py_RETURN_NONE;
-    return Py_BuildValue("{sdsKsKsNsNsIsN}", "seconds", (double)w.ns * 1e-9, "epoch",
-                         (unsigned long long)w.epoch, "step", (unsigned long long)w.step, "shard",
-                         text_from(w.shard, strlen(w.shard)), "host",
-                         text_from(w.host, strlen(w.host)), "retries", w.retries, "text",
-                         text_from(w.text, strlen(w.text)));
-}
-
-/* (shard, offset or -1, key, reason) of a skipped sample; None past the last. */
-static PyObject *loader_skipped(PyObject *obj, PyObject *args)
-{
-    loader_object *self = (loader_object *)obj;
-    unsigned long long i;
-    stk_error e;
-    int rc;
-
-    if (!PyArg_ParseTuple(args, "K:skipped", &i) || look(self) < 0)
-        return NULL;
-    rc = stk_loader_skipped(self->l, i, &e);
-    look_away(self);
-    if (rc != 0)
-        Py_RETURN_NONE;
-    return Py_BuildValue("(NLNN)", text_from(e.shard, strlen(e.shard)),
-                         e.offset == STK_NO_OFFSET ? -1LL : (long long)e.offset,
-                         text_from(e.key, strlen(e.key)), text_from(e.message, strlen(e.message)));
+    Py_END_ALLOW_THREADS
+    PyMem_Free(weights);
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyMethodDef loader_methods[] = {
@@ -754,12 +578,16 @@ static PyMethodDef loader_methods[] = {
       "(output, step, op, clip, resized, window, mirrored) of what was watched since the last "
       "call" },
     { "stats", loader_stats, METH_NOARGS, "figures since open" },
+    { "metrics", loader_metrics, METH_NOARGS, "they as OpenMetrics text" },
     { "trace", loader_trace, METH_VARARGS, "trace(spans): note what threads do; 0: no more" },
     { "trace_text", loader_trace_text, METH_NOARGS, "the trace as JSON, in pieces" },
     { "sight", loader_sight, METH_NOARGS, "figures and what the system knows, for diagnose()" },
     { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,
       "(stage, ticket, seconds) of what the i-th worker does now, or None" },
+    { "reads_whole", loader_reads_whole, METH_VARARGS,
+      "why the field of the i-th output is read whole; None: only what is seen, where it has "
+      "points" },
     { "waiting", loader_waiting, METH_NOARGS, "what next() waits for, as a dict, or None" },
     { "skipped", loader_skipped, METH_VARARGS,
       "(shard, offset or -1, key, reason) of the i-th skipped sample, or None" },

@@ -58,7 +58,8 @@ static inline int enter_with(loader_object *self, PyThread_type_lock with)
     }
     /* Figures keep the GIL if they can: to get it back may take milliseconds. */
     if (with == self->lock || !PyThread_acquire_lock(with, NOWAIT_LOCK)) {
-        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(with, WAIT_LOCK);
+        Py_BEGIN_ALLOW_THREADS
+        PyThread_acquire_lock(with, WAIT_LOCK);
         Py_END_ALLOW_THREADS
     }
     if (self->l) {
@@ -92,10 +93,18 @@ static inline void look_away(loader_object *self)
     PyThread_release_lock(self->figures);
 }
 
-PyObject *loader_sight(PyObject *self, PyObject *unused); /* py_seeing.c */
+PyObject *loader_sight(PyObject *self, PyObject *unused); /* py_diagnosis.c */
 PyObject *loader_trace(PyObject *self, PyObject *args);
 PyObject *loader_trace_text(PyObject *self, PyObject *unused);
 PyObject *loader_set_ahead(PyObject *self, PyObject *args);
+
+/* py_figures.c */
+PyObject *loader_stats(PyObject *self, PyObject *unused);
+PyObject *loader_metrics(PyObject *self, PyObject *unused);
+PyObject *loader_doing(PyObject *self, PyObject *args);
+PyObject *loader_reads_whole(PyObject *self, PyObject *args);
+PyObject *loader_waiting(PyObject *self, PyObject *unused);
+PyObject *loader_skipped(PyObject *self, PyObject *args);
 
 /* py_next.c: methods of Loader that give batches. */
 PyObject *loader_next(PyObject *self, PyObject *epoch);

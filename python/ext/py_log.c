@@ -52,9 +52,9 @@ int log_flush(log_bridge *b, log_lines *lines)
     for (uint32_t i = 0; i < n; i++) {
         PyObject *done = rc < 0 || !atomic_load_explicit(&b->on, memory_order_acquire)
                              ? NULL
-                             : PyObject_CallFunction(b->emit, "iN", (int)lines->level[i],
-                                                     text_from(lines->line[i],
-                                                               strlen(lines->line[i])));
+                             : PyObject_CallFunction(
+                                   b->emit, "iN", (int)lines->level[i],
+                                   text_from(lines->line[i], strlen(lines->line[i])));
 
         if (!done && PyErr_Occurred())
             rc = -1;

@@ -42,13 +42,14 @@ static int wait_for(loader_object *self, PyObject *epoch_number, step_fn step, s
     do {
         if (PyErr_CheckSignals() < 0 || enter(self) < 0)
             return -1;
-        Py_BEGIN_ALLOW_THREADS stk_loader_where(self->l, &now, &at);
+        Py_BEGIN_ALLOW_THREADS
+        stk_loader_where(self->l, &now, &at);
         log_defer(&lines);
         rc = now == epoch ? step(self->l, b, SLICE_MS, &err) : STK_END;
         log_defer(NULL);
         leave(self);
-        Py_END_ALLOW_THREADS if (log_flush(state_of((PyObject *)self)->log, &lines) < 0)
-        {
+        Py_END_ALLOW_THREADS
+        if (log_flush(state_of((PyObject *)self)->log, &lines) < 0) {
             stk_batch_release(b);
             return -1;
         }
@@ -96,12 +97,14 @@ PyObject *loader_give(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:give", &epoch, &step) || enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS stk_loader_where(self->l, &now, &at);
+    Py_BEGIN_ALLOW_THREADS
+    stk_loader_where(self->l, &now, &at);
     rc = now == epoch && at == step ? stk_loader_next(self->l, &b, 0, &err) : STK_END;
     leave(self);
     stk_batch_release(&b);
-    Py_END_ALLOW_THREADS if (rc < 0 && rc != STK_ETIMEOUT) return raise_error(state_of(obj), rc,
-                                                                              &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0 && rc != STK_ETIMEOUT)
+        return raise_error(state_of(obj), rc, &err);
     return PyBool_FromLong(rc == 0);
 }
 
@@ -115,10 +118,11 @@ PyObject *loader_again(PyObject *obj, PyObject *unused)
     (void)unused;
     if (enter(self) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_loader_again(self->l, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_loader_again(self->l, &err);
     leave(self);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* ---- the iterator ---- */

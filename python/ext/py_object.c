@@ -43,9 +43,10 @@ PyObject *object_list(PyObject *module, PyObject *args)
     out = PyList_New(0);
     if (!out)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_list(prefix, s, add_listed, out, &err);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_list(prefix, s, add_listed, out, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0) {
         Py_DECREF(out);
         return raise_error(PyModule_GetState(module), rc, &err);
     }
@@ -65,8 +66,11 @@ PyObject *object_read(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yO&:object_read", &url, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_read(url, s, &data, &len, &err);
-    Py_END_ALLOW_THREADS if (rc == STK_ENOTFOUND) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_read(url, s, &data, &len, &err);
+    Py_END_ALLOW_THREADS
+    if (rc == STK_ENOTFOUND)
+        Py_RETURN_NONE;
     if (rc < 0)
         return raise_error(PyModule_GetState(module), rc, &err);
     out = PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
@@ -84,11 +88,11 @@ PyObject *object_write(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yy*O&:object_write", &url, &data, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_write(url, s, data.buf, (size_t)data.len, &err);
-    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
-    if (rc < 0)
-        return raise_error(PyModule_GetState(module), rc, &err);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_write(url, s, data.buf, (size_t)data.len, &err);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&data);
+    return none_or_error(PyModule_GetState(module), rc, &err);
 }
 
 PyObject *object_remove(PyObject *module, PyObject *args)
@@ -100,9 +104,10 @@ PyObject *object_remove(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "yO&:object_remove", &url, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_remove(url, s, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(PyModule_GetState(module), rc, &err);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_remove(url, s, &err);
+    Py_END_ALLOW_THREADS
+    return none_or_error(PyModule_GetState(module), rc, &err);
 }
 
 PyObject *object_writable(PyObject *module, PyObject *args)
@@ -114,9 +119,7 @@ PyObject *object_writable(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "y:object_writable", &url))
         return NULL;
     rc = stk_object_writable(url, &err);
-    if (rc < 0)
-        return raise_error(PyModule_GetState(module), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(PyModule_GetState(module), rc, &err);
 }
 
 static int is_dead(void *cookie, const char *url)
@@ -146,8 +149,10 @@ PyObject *object_sweep(PyObject *module, PyObject *args)
     (void)module;
     if (!PyArg_ParseTuple(args, "yOO&:object_sweep", &prefix, &dead, to_store, &s))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_sweep(prefix, s, is_dead, dead, &err);
-    Py_END_ALLOW_THREADS return PyBool_FromLong(rc == 0);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_sweep(prefix, s, is_dead, dead, &err);
+    Py_END_ALLOW_THREADS
+    return PyBool_FromLong(rc == 0);
 }
 
 /* ---- one that is written piece by piece ---- */
@@ -171,8 +176,11 @@ static int put_init(PyObject *obj, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_TypeError, "a Put is opened once");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS rc = stk_object_put(url, s, &self->put, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_object_put(url, s, &self->put, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        raise_error(state_of(obj), rc, &err);
     return rc < 0 ? -1 : 0;
 }
 
@@ -185,13 +193,12 @@ static PyObject *put_write(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "y*:write", &data))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = self->put
-                                    ? self->put->write(self->put, data.buf, (size_t)data.len, &err)
-                                    : stk_fail(&err, STK_ECLOSED, "this object is closed");
-    Py_END_ALLOW_THREADS PyBuffer_Release(&data);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    rc = self->put ? self->put->write(self->put, data.buf, (size_t)data.len, &err)
+                   : stk_fail(&err, STK_ECLOSED, "this object is closed");
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&data);
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static void end(put_object *self)
@@ -199,7 +206,9 @@ static void end(put_object *self)
     stk_put *put = self->put;
 
     self->put = NULL;
-    Py_BEGIN_ALLOW_THREADS if (put) put->close(put); /* what was not committed is aborted */
+    Py_BEGIN_ALLOW_THREADS
+    if (put)
+        put->close(put); /* what was not committed is aborted */
     Py_END_ALLOW_THREADS
 }
 
@@ -212,13 +221,12 @@ static PyObject *put_close(PyObject *obj, PyObject *args)
     if (!PyArg_ParseTuple(args, "p:close", &commit))
         return NULL;
     if (commit && self->put) {
-        Py_BEGIN_ALLOW_THREADS rc = self->put->commit(self->put, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = self->put->commit(self->put, &err);
         Py_END_ALLOW_THREADS
     }
     end(self);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static void put_dealloc(PyObject *obj)

@@ -44,7 +44,8 @@ static int own_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
 
     for (uint32_t i = 0; i < o->n; i++)
         s->arg[i] = stk_args_f64(args, o->arg[i].name);
-    if (!o->dtype && (spec->kind != STK_KIND_IMAGE || spec->normalized || spec->typed))
+    if (!o->dtype &&
+        (spec->kind != STK_KIND_IMAGE || spec->picture.normalized || spec->dtype_fixed))
         return stk_fail(err, STK_EINVAL,
                         "%s works on pixels: put it after image, and before normalize and to",
                         o->name);
@@ -74,7 +75,8 @@ static void own_tile(const void *state, const stk_action *a, stk_tile *t)
         (uint64_t)a->v.u[1] << 32 | a->v.u[0]);
 }
 
-static int own_value(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+static int own_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                     stk_error *err)
 {
     const own_state *s = state;
     numbers_fn run;
@@ -160,9 +162,7 @@ static PyObject *ops_add(PyObject *obj, PyObject *args)
         return NULL;
     table = table_of(o, version);
     rc = stk_registry_add(((ops_object *)obj)->r, STK_PLUGIN_OP, &table, &err);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* load(path): the names of its ops. */

@@ -110,7 +110,8 @@ static void copy(uint8_t *to, const void *from, uint64_t len)
         memcpy(to, from, len);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS memcpy(to, from, len);
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(to, from, len);
     Py_END_ALLOW_THREADS
 }
 

@@ -37,9 +37,10 @@ static int open_sampler(sampler_object *self, PyObject *lens, const stk_loader_o
 
     if (!len)
         return -1;
-    Py_BEGIN_ALLOW_THREADS rc = stk_sampler_open(&self->s, len, (size_t)PyTuple_Size(lens), o,
-                                                 &err);
-    Py_END_ALLOW_THREADS PyMem_Free(len);
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_sampler_open(&self->s, len, (size_t)PyTuple_Size(lens), o, &err);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(len);
     if (rc < 0) {
         raise_error(state_of((PyObject *)self), rc, &err);
         return -1;
@@ -181,9 +182,7 @@ static PyObject *sampler_set_mix(PyObject *obj, PyObject *tuples)
     }
     rc = stk_sampler_set_mix(s, list.change, list.n, &err);
     mix_free(&list);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* set_weights(weights, epoch, position) */
@@ -203,9 +202,7 @@ static PyObject *sampler_set_weights(PyObject *obj, PyObject *args)
         return NULL;
     rc = stk_sampler_set_weights(s, weights, (size_t)PyTuple_Size(tuple), epoch, position, &err);
     PyMem_Free(weights);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* ---- ledger ---- */
@@ -226,9 +223,10 @@ static PyObject *sampler_ledger(PyObject *obj, PyObject *args)
         (path != Py_None && PyBytes_AsStringAndSize(path, &folder, NULL) < 0))
         return NULL;
     from = (stk_ledger_from){ generation, epoch, position, names };
-    Py_BEGIN_ALLOW_THREADS rc = stk_sampler_ledger(s, folder, &from, &err);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_sampler_ledger(s, folder, &from, &err);
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* note(epoch, ids as u64, valid as bytes, start, count, number) */
@@ -250,14 +248,13 @@ static PyObject *sampler_note(PyObject *obj, PyObject *args)
                                .count = count,
                                .number = number };
     if (valid.len == ids.len / 8) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_sampler_note(s, epoch, &step, valid.buf, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_sampler_note(s, epoch, &step, valid.buf, &err);
         Py_END_ALLOW_THREADS
     }
     PyBuffer_Release(&ids);
     PyBuffer_Release(&valid);
-    if (rc < 0)
-        return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyMethodDef sampler_methods[] = {

@@ -54,7 +54,7 @@ void sampling_free(sampling *s)
 
 PyObject *pack_lengths(PyObject *module, PyObject *args)
 {
-    unsigned block, window;
+    stk_fit_options o = { .size = sizeof o };
     sampling s = { 0 };
     const void *lengths;
     stk_fit_info info;
@@ -63,11 +63,14 @@ PyObject *pack_lengths(PyObject *module, PyObject *args)
     uint64_t n;
     int best, rc;
 
-    if (!PyArg_ParseTuple(args, "OIpI:pack_lengths", &array, &block, &best, &window) ||
+    if (!PyArg_ParseTuple(args, "OIpI:pack_lengths", &array, &o.block, &best, &o.window) ||
         borrow(&s, array, sizeof(uint32_t), &lengths, &n) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_pack_lengths(lengths, n, block, best, window, &info, &err);
-    Py_END_ALLOW_THREADS sampling_free(&s);
+    o.first = !best;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_fit_lengths(lengths, n, &o, &info, &err);
+    Py_END_ALLOW_THREADS
+    sampling_free(&s);
     if (rc < 0)
         return raise_error(PyModule_GetState(module), rc, &err);
     return Py_BuildValue("(KK)", (unsigned long long)info.rows, (unsigned long long)info.tokens);

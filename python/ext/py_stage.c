@@ -140,8 +140,11 @@ PyObject *loader_ahead(PyObject *obj, PyObject *unused)
     (void)unused;
     if (!q)
         Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS i = wait_for_item(q);
-    Py_END_ALLOW_THREADS if (!i) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    i = wait_for_item(q);
+    Py_END_ALLOW_THREADS
+    if (!i)
+        Py_RETURN_NONE;
     b = i->batch;
     stk_batch_ref(b);
     serial = stk_batch_serial(b);
@@ -167,6 +170,9 @@ PyObject *loader_ahead_done(PyObject *obj, PyObject *args)
     pthread_mutex_unlock(&q->lock);
     if (why)
         rc = stk_fail(&err, STK_EINVAL, "%s", why);
-    Py_BEGIN_ALLOW_THREADS if (i) finish(i, rc, &err);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    if (i)
+        finish(i, rc, &err);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }

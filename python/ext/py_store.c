@@ -85,10 +85,11 @@ static stk_tri tri(int x)
 
 PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "profile",     "region",        "endpoint",    "access_key",
-                             "secret_key",  "session_token", "anonymous",   "requester_pays",
-                             "credentials", "cache",         "cache_limit", "hedge",
-                             "timeout",     NULL };
+    static char *names[] = {
+        "profile",       "region",    "endpoint",       "access_key",  "secret_key",
+        "session_token", "anonymous", "requester_pays", "credentials", "cache",
+        "cache_limit",   "hedge",     "timeout",        NULL
+    };
     stk_store_options o = { .size = sizeof o };
     int anonymous = 0, pays = 0, hedge = 0;
     unsigned long long limit = 0;

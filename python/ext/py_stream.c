@@ -19,9 +19,10 @@ static PyObject *open_urls(module_state *st, const opened *a)
 
     if (!self)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = stk_stream_open(&self->ds, a->urls, a->n, &a->o, &err);
-    Py_END_ALLOW_THREADS if (rc < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_stream_open(&self->ds, a->urls, a->n, &a->o, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0) {
         Py_DECREF((PyObject *)self);
         return raise_error(st, rc, &err);
     }
@@ -113,7 +114,5 @@ PyObject *stream_seek(PyObject *module, PyObject *args)
         place[i] = (stk_stream_place){ pass, shard, offset };
     }
     rc = stk_stream_seek(((dataset_object *)ds)->ds, block, place, n > 256 ? 0 : (uint32_t)n, &err);
-    if (rc < 0)
-        return raise_error(PyModule_GetState(module), rc, &err);
-    Py_RETURN_NONE;
+    return none_or_error(PyModule_GetState(module), rc, &err);
 }

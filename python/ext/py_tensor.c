@@ -322,6 +322,60 @@ static PyObject *tensor_dlpack_device(PyObject *obj, PyObject *unused)
     return Py_BuildValue("(ii)", t->gpu ? DL_CUDA : DL_CPU, t->gpu ? t->gpu - 1 : 0);
 }
 
+/* ---- parts ---- */
+
+static int take_numbers(PyObject *tuple, Py_ssize_t n, Py_ssize_t *out, Py_ssize_t times)
+{
+    for (Py_ssize_t i = 0; i < n; i++) {
+        out[i] = PyLong_AsSsize_t(PyTuple_GetItem(tuple, i));
+        if (out[i] == -1 && PyErr_Occurred())
+            return -1;
+        out[i] *= times;
+    }
+    return 0;
+}
+
+/* as_strided(shape, strides, first): torch's, of numbers that the extension itself has said. */
+static PyObject *tensor_as_strided(PyObject *obj, PyObject *args)
+{
+    const tensor_object *whole = (tensor_object *)obj;
+    Py_ssize_t size = (Py_ssize_t)stk_dtype_size(whole->dtype), first, n, last;
+    PyObject *shape, *strides;
+    tensor_object *self;
+
+    if (!PyArg_ParseTuple(args, "O!O!n:as_strided", &PyTuple_Type, &shape, &PyTuple_Type, &strides,
+                          &first))
+        return NULL;
+    n = PyTuple_Size(shape);
+    self = (tensor_object *)PyType_GenericAlloc(Py_TYPE(obj), 0);
+    if (!self)
+        return NULL;
+    if (n > STK_MAX_DIMS || PyTuple_Size(strides) != n ||
+        take_numbers(shape, n, self->shape, 1) < 0 ||
+        take_numbers(strides, n, self->strides, size) < 0)
+        goto wrong;
+    self->items = 1;
+    last = first;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        self->items *= self->shape[i];
+        last += (self->shape[i] - 1) * (self->strides[i] / size);
+    }
+    if (self->items < 0 || first < 0 || (self->items && last >= whole->items))
+        goto wrong;
+    self->data = (uint8_t *)whole->data + first * size;
+    self->dtype = whole->dtype;
+    self->ndim = (int)n;
+    self->gpu = whole->gpu;
+    self->buffer = whole->buffer;
+    stk_buffer_ref(self->buffer);
+    return (PyObject *)self;
+wrong:
+    Py_DECREF(self);
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "as_strided: a part that is not inside the tensor");
+    return NULL;
+}
+
 /* ---- looks ---- */
 
 static PyObject *tensor_shape(PyObject *obj, void *unused)
@@ -367,6 +421,7 @@ static PyMethodDef tensor_methods[] = {
       "a DLPack capsule that shares this memory" },
     { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
       "(1, 0): host memory; (2, n): memory of GPU n" },
+    { "as_strided", tensor_as_strided, METH_VARARGS, "a part of its memory, as torch's" },
     { NULL, NULL, 0, NULL },
 };
 

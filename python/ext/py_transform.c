@@ -206,9 +206,10 @@ static PyObject *transform_sizes(PyObject *obj, PyObject *args)
     rc = PyList_Check(given) ? lent_take(&l, given, positions, t)
                              : lent_table(&l, given, positions, t);
     if (rc == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_transform_sizes(t, epoch, l.pictures, (uint64_t)l.n, &err);
-        Py_END_ALLOW_THREADS answer = rc < 0 ? raise_error(state_of(obj), rc, &err)
-                                             : sizes_list(&l);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_transform_sizes(t, epoch, l.pictures, (uint64_t)l.n, &err);
+        Py_END_ALLOW_THREADS
+        answer = rc < 0 ? raise_error(state_of(obj), rc, &err) : sizes_list(&l);
     }
     lent_free(&l);
     return answer;
@@ -252,13 +253,12 @@ static PyObject *transform_run(PyObject *obj, PyObject *args)
     if (lent_take(&l, list, positions, t) == 0 &&
         PyObject_GetBuffer(out, &l.out, PyBUF_WRITABLE) == 0 &&
         lent_aim(&l, l.out.buf, (uint64_t)l.out.len, offsets) == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_transform_run(t, epoch, l.pictures, (uint64_t)l.n, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_transform_run(t, epoch, l.pictures, (uint64_t)l.n, &err);
+        Py_END_ALLOW_THREADS
     }
     lent_free(&l);
-    if (rc < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyObject *transform_run_gpu(PyObject *obj, PyObject *args)
@@ -279,14 +279,12 @@ static PyObject *transform_run_gpu(PyObject *obj, PyObject *args)
         lent_aim(&l, (char *)(uintptr_t)out, size, offsets) == 0) {
         stk_transform *t = ((transform_object *)obj)->t;
 
-        Py_BEGIN_ALLOW_THREADS rc = stk_transform_run_gpu(t, epoch, l.pictures, (uint64_t)l.n,
-                                                          &where, &err);
-        Py_END_ALLOW_THREADS if (rc < 0) raise_error(state_of(obj), rc, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_transform_run_gpu(t, epoch, l.pictures, (uint64_t)l.n, &where, &err);
+        Py_END_ALLOW_THREADS
     }
     lent_free(&l);
-    if (rc < 0)
-        return NULL;
-    Py_RETURN_NONE;
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static PyObject *transform_info(PyObject *obj, PyObject *unused)

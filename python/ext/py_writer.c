@@ -93,14 +93,15 @@ static PyObject *add_samples(PyObject *obj, const stk_new_sample *samples, size_
     stk_error err = { 0 };
     int rc;
 
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w)
         rc = stk_writer_add_all(self->w, samples, n, &err);
     else
         rc = stk_fail(&err, STK_ECLOSED, "this writer is closed");
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 /* add((key, fields), ...): all or none. */
@@ -129,13 +130,15 @@ static PyObject *writer_counts(PyObject *obj, PyObject *unused)
     uint64_t n[3];
 
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w)
         stk_writer_counts(self->w, &self->count[0], &self->count[1], &self->count[2]);
     memcpy(n, self->count, sizeof n);
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS return Py_BuildValue("(KKK)", (unsigned long long)n[0],
-                                              (unsigned long long)n[1], (unsigned long long)n[2]);
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("(KKK)", (unsigned long long)n[0], (unsigned long long)n[1],
+                         (unsigned long long)n[2]);
 }
 
 /* finish(): the size of the shard in flight, which is whole and has no name yet. */
@@ -147,11 +150,14 @@ static PyObject *writer_finish(PyObject *obj, PyObject *unused)
     int rc;
 
     (void)unused;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
     rc = self->w ? stk_writer_finish(self->w, &size, &err)
                  : stk_fail(&err, STK_ECLOSED, "this writer is closed");
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(state_of(obj), rc, &err);
     return PyLong_FromUnsignedLongLong(size);
 }
 
@@ -164,23 +170,27 @@ static PyObject *writer_close(PyObject *obj, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "p:close", &commit))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
     if (self->w && commit)
         rc = stk_writer_commit(self->w, &err);
     if (self->w)
         stk_writer_counts(self->w, &self->count[0], &self->count[1], &self->count[2]);
     stk_writer_close(&self->w);
     PyThread_release_lock(self->lock);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_error(state_of(obj), rc, &err);
-    Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS
+    return none_or_error(state_of(obj), rc, &err);
 }
 
 static void writer_dealloc(PyObject *obj)
 {
     writer_object *self = (writer_object *)obj;
 
-    Py_BEGIN_ALLOW_THREADS stk_writer_close(&self->w);
-    Py_END_ALLOW_THREADS if (self->lock) PyThread_free_lock(self->lock);
+    Py_BEGIN_ALLOW_THREADS
+    stk_writer_close(&self->w);
+    Py_END_ALLOW_THREADS
+    if (self->lock)
+        PyThread_free_lock(self->lock);
     free_object(obj);
 }
 
@@ -323,7 +333,8 @@ PyObject *pack_dataset(PyObject *module, PyObject *args, PyObject *kwargs)
     int rc = pack_take(st, args, kwargs, &c);
 
     if (rc == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_pack(((dataset_object *)c.ds)->ds, c.dst, &c.o, &r, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_pack(((dataset_object *)c.ds)->ds, c.dst, &c.o, &r, &err);
         Py_END_ALLOW_THREADS
     }
     pack_call_end(&c);
@@ -345,8 +356,8 @@ PyObject *pack_ids(PyObject *module, PyObject *args, PyObject *kwargs)
     int rc = pack_take(st, args, kwargs, &c);
 
     if (rc == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = stk_pack_ids(((dataset_object *)c.ds)->ds, c.dst, &c.o, &ids,
-                                                 &r, &err);
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_pack_ids(((dataset_object *)c.ds)->ds, c.dst, &c.o, &ids, &r, &err);
         Py_END_ALLOW_THREADS
     }
     pack_call_end(&c);

@@ -39,12 +39,13 @@ module_state *state_of(PyObject *self); /* of an object of our types */
 /* py_store.c: store(...): a capsule; store_of() borrows, None and NULL: NULL without an error. */
 PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
 stk_store *store_of(PyObject *capsule);
-/* py_seeing.c */
+/* py_diagnosis.c */
 PyObject *module_diagnose(PyObject *module, PyObject *args);
 PyObject *module_drift_of(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
+PyObject *none_or_error(module_state *st, int rc, const stk_error *err); /* rc < 0: raised */
 
 /* py_signals.c */
 void signals_ask(void);  /* this thread looks at signals while it waits in the library */

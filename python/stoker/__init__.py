@@ -11,33 +11,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import chains
+from ._mix import Mix, mix
+from ._pack import pack
+from ._pack_lengths import pack_lengths
+from ._pack_tokens import Tokens
+from ._prepared import prepared
 from ._seeds import sample_seed
 from ._stoker import __version__, build_info
+from ._stream import Stream, stream
+from ._sweep import Sweep, sweep
+from ._to_device import to_device
+from ._watch import watch
 from ._worker import get_worker_info
 from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
 from .dataset import Dataset, open  # noqa: A004
 from .errors import StokerError
-from .fitting import pack_lengths
 from .loader import Loader
-from .mixing import Mix, mix
 from .own_ops import load_op, op
-from ._pack_tokens import Tokens
-from .packing import pack
-from .prepared import prepared
 from .shared_list import SharedList
 from .store import Store
-from .streaming import Stream, stream
-from .sweeping import Sweep, sweep
-from .to_device import to_device
 from .transform import Transform
-from .watching import watch
 from .writer import Writer
 
 if TYPE_CHECKING:
+    from ._codecs import *
     from .dataloader import DataLoader
-
-    def image() -> Chain: ...
 
 __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Stream", "Sweep",
            "Tokens", "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",

@@ -30,6 +30,14 @@ def prepare() -> None:
             _imported("numpy")
 
 
+def prepare_seeds() -> None:
+    """Import NumPy's generators where NumPy is: before a sample is seeded, and before workers are forked, which would each
+    import them, in the middle of whatever the parent's threads were at."""
+    if loaded("numpy") is not None:
+        with contextlib.suppress(ImportError):
+            _imported("numpy.random")
+
+
 def loaded(name: str) -> Any:
     """The module if it is imported to its end, else None: half of one stands in sys.modules while a thread imports it."""
     module = sys.modules.get(name)
@@ -63,6 +71,15 @@ def _try_import(name: str, ended: Any) -> None:
     with contextlib.suppress(BaseException):    # the main thread tries again, and says it
         importlib.import_module(name)
     ended.release()
+
+
+def rows_of(whole: Any, places: list[tuple[tuple[int, ...], tuple[int, ...], int]]) -> list[Any]:
+    """Rows of any size inside one tensor: (shape, strides, first number) of each."""
+    if hasattr(whole, "as_strided"):
+        return [whole.as_strided(*place) for place in places]
+    size = whole.itemsize
+    return [type(whole)(shape, whole.dtype, whole, first * size, tuple(step * size for step in strides))
+            for shape, strides, first in places]
 
 
 def array(tensor: Any) -> Any:

@@ -163,14 +163,14 @@ class Runner:
 
     def here(self, head: bytes, memory: Any) -> tuple[bytes, Any]:
         """In the process that trains: its generators stay as they are."""
-        kept = self._seeder.save()
+        saved = self._seeder.save()
         try:
             return self.run(head, memory)
         finally:
-            self._seeder.restore(kept)
+            self._seeder.restore(saved)
 
 
-class Server:
+class CallServer:
     """A worker process: values that come, and what the functions make of them."""
 
     def __init__(self, link: _worker.Link, maker: _make.Maker) -> None:
@@ -201,7 +201,7 @@ class Server:
 
 # ---- all of them -------------------------------------------------------------------------------------
 
-class Trace(Exception):
+class WorkerTraceback(Exception):
     """What a function raised in a worker, with its traceback, as text."""
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class Calls:
                                   self._keeper.died)
 
     def _start(self, kind: str, workers: int, threads: bool) -> _crew.Processes:
-        recipe = _make.Recipe(self._functions, None, False, False, 0, False, workers, server=Server)
+        recipe = _make.Recipe(self._functions, None, False, False, 0, False, workers, server=CallServer)
         wanted = None if kind == "process" else kind
         method = _crew.method_for(wanted, threads)
         if wanted is None and method != "fork" and not self._pickle():
@@ -277,7 +277,7 @@ class Calls:
         if any(said in str(error) for said in self._keeper.deaths):
             return _crew.WorkerDied(str(error), "ECLOSED", error.shard, error.offset, error.key, error.sample), None
         trace = None if error.sample is None or "call(" not in str(error) else self.core.trace(error.sample)
-        return error, error.__cause__ if trace is None else Trace(trace)
+        return error, error.__cause__ if trace is None else WorkerTraceback(trace)
 
     def stop(self) -> None:
         self.core.stop()

@@ -41,7 +41,7 @@ class Row:
 class _Rows:
     """The rows of one leaf, of one shape and type."""
 
-    def __init__(self, place: Place, leaf: Any, n: int) -> None:
+    def __init__(self, place: SlotMemory, leaf: Any, n: int) -> None:
         self.shape, self.dtype = tuple(leaf.shape), leaf.dtype
         self.size = leaf.nbytes
         self.n = n
@@ -71,7 +71,7 @@ class _Rows:
         return made if self._tensor or torch is None else torch.from_numpy(made)
 
 
-class Place:
+class SlotMemory:
     """The memory of a slot, given out piece by piece; and what of a batch is in it so far."""
 
     def __init__(self, slot: _stoker.Slot, rows: int) -> None:
@@ -210,7 +210,7 @@ def _is_large(value: Any) -> bool:
 class TorchCollate:
     """torch.utils.data.default_collate, with the arrays of the batch in a slot."""
 
-    def __call__(self, samples: Sequence[Any], place: Place) -> Any:
+    def __call__(self, samples: Sequence[Any], place: SlotMemory) -> Any:
         from torch.utils.data._utils import collate as theirs
         table = dict(theirs.default_collate_fn_map)
         ours = self._ours(theirs, place)
@@ -222,7 +222,7 @@ class TorchCollate:
         table[Row] = lambda column, collate_fn_map: _row_column(column, place, collate_fn_map, theirs, taken)
         return theirs.collate(samples, collate_fn_map=table)
 
-    def _ours(self, theirs: Any, place: Place) -> dict[Any, tuple[Any, Callable[..., Any]]]:
+    def _ours(self, theirs: Any, place: SlotMemory) -> dict[Any, tuple[Any, Callable[..., Any]]]:
         import numpy
         import torch
 
@@ -250,7 +250,7 @@ class TorchCollate:
                 float: (theirs.collate_float_fn, floats), int: (theirs.collate_int_fn, ints)}
 
 
-def _row_column(column: Any, place: Place, table: Any, theirs: Any, taken: set[type]) -> Any:
+def _row_column(column: Any, place: SlotMemory, table: Any, theirs: Any, taken: set[type]) -> Any:
     """taken: the types whose columns are ours to make."""
     whole = place.rows(column) if column[0].rows.kind in taken else None
     if whole is not None:
@@ -276,11 +276,11 @@ class Collate:
         self.how, self.value, self.multiple = how, value, max(multiple, 1)
         self.lengths: dict[str, Any] = {}       # of the last batch: padded output -> sizes
 
-    def __call__(self, samples: Sequence[Any], place: Place) -> Any:
+    def __call__(self, samples: Sequence[Any], place: SlotMemory) -> Any:
         self.lengths = {}
         return self._collate(samples, place, ())
 
-    def _collate(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _collate(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         first = column[0]
         if type(first) is Row or any(type(v) is Row for v in column):
             return self._rows(column, place, path)
@@ -307,7 +307,7 @@ class Collate:
             return made
         return list(column) if made.dtype in (numpy.longdouble, numpy.clongdouble) else torch.from_numpy(made)
 
-    def _numbers(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _numbers(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         if not all(isinstance(v, (int, float)) for v in column):
             self._differ(column, path)
         try:
@@ -315,7 +315,7 @@ class Collate:
         except OverflowError:
             return list(column)
 
-    def _nested(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _nested(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         first = column[0]
         if type(first).__module__.partition(".")[0] == "tensordict":    # a Mapping too
             return sys.modules["torch"].stack(list(column), 0)
@@ -329,7 +329,7 @@ class Collate:
             return self._sequence(column, place, path)
         return list(column)
 
-    def _mapping(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _mapping(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         keys = list(column[0])
         for row, v in enumerate(column):
             if not isinstance(v, Mapping) or v.keys() != column[0].keys():
@@ -338,7 +338,7 @@ class Collate:
                                    f"{_at(path)}, row {row} has {has}: give all the same, or collate= a function")
         return {key: self._collate([v[key] for v in column], place, (*path, key)) for key in keys}
 
-    def _sequence(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _sequence(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         first = column[0]
         sizes = {len(v) for v in self._alike(column, path)}
         if len(sizes) > 1 and isinstance(first, list):
@@ -364,7 +364,7 @@ class Collate:
 
     # ---- arrays and tensors --------------------------------------------------------------------------
 
-    def _rows(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _rows(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         whole = place.rows(column) if type(column[0]) is Row and self.how != "list" else None
         if whole is not None:
             if self.how == "pad" and self.multiple == 1 or self.how == "stack":
@@ -372,7 +372,7 @@ class Collate:
                 return whole
         return self._leaves([v.value() if type(v) is Row else v for v in column], place, path)
 
-    def _leaves(self, column: Sequence[Any], place: Place, path: tuple[Any, ...]) -> Any:
+    def _leaves(self, column: Sequence[Any], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         torch, numpy = torch_or_none(), sys.modules.get("numpy")
         if torch is None or any(type(v) is not torch.Tensor for v in column):
             known = tuple(getattr(m, k) for m, k in ((torch, "Tensor"), (numpy, "ndarray"), (numpy, "generic")) if m)
@@ -404,7 +404,7 @@ class Collate:
                 return torch.stack(list(column), 0)
         return list(column)
 
-    def _padded(self, column: Sequence[Any], shapes: list[tuple[int, ...]], place: Place, path: tuple[Any, ...]) -> Any:
+    def _padded(self, column: Sequence[Any], shapes: list[tuple[int, ...]], place: SlotMemory, path: tuple[Any, ...]) -> Any:
         if len({len(s) for s in shapes}) > 1:
             raise InvalidError(f"rows differ in their number of dimensions{_at(path)}: {shapes[0]} and "
                                f"{next(s for s in shapes if len(s) != len(shapes[0]))}: padding needs the same")

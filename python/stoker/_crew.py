@@ -9,6 +9,7 @@ to another, or the error says which sample it had.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import multiprocessing.spawn
 import multiprocessing.util
@@ -25,7 +26,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import _log, _main, _make, _stoker, _wire, _worker
+from . import _arrays, _log, _main, _make, _stoker, _wire, _worker
 from .errors import StokerError, UnsupportedError, by_handler
 
 METHODS = ("fork", "forkserver", "spawn")
@@ -92,7 +93,7 @@ class Alone:
         self.ring = ring
         self._answer = answer
         self._keeps = not recipe.pure or recipe.own and recipe.epochs   # the caller's generators are seeded
-        self._kept: Any = None                  # them, as they were
+        self._saved: Any = None                 # them, as they were
 
     def submit(self, task: _make.Task, worker: int | None = None) -> Ticket:
         return Ticket(task, self.ring.take())
@@ -107,8 +108,8 @@ class Alone:
             def ask(row: int, index: Any, attempt: int, reason: str) -> Any:
                 return answer(ticket, row, index, attempt, reason)
 
-        if self._keeps and self._kept is None:  # else a signal's handler came between, and they were not put back
-            self._kept = self._maker.seeder.save()
+        if self._keeps and self._saved is None:  # else a signal's handler came between, and they were not put back
+            self._saved = self._maker.seeder.save()
         try:
             made, _ = self._timed(self._maker.make, ticket.task, ticket.slot, ask)
         except _make.Bad as e:
@@ -118,8 +119,8 @@ class Alone:
             ticket.failed = True
             raise
         finally:
-            self._maker.seeder.restore(self._kept)
-            self._kept = None
+            self._maker.seeder.restore(self._saved)
+            self._saved = None
         ticket.result = made
         ticket.slot = None
         return made
@@ -342,9 +343,11 @@ class Processes:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()                  # or the child would print it again
+        _arrays.prepare_seeds()
         if pid := self._bear(os.fork):
             return pid
         try:
+            gc.freeze()                         # the parent's garbage is not the child's: its finalizers would run in imports
             for crew in list(_crews):
                 crew.let_go()
             ours.close()

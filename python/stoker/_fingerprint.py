@@ -310,14 +310,14 @@ class _Fingerprint:
     def _pickled(self, value: Any) -> str:
         try:
             reduce = copyreg.dispatch_table.get(type(value))
-            kept = reduce(value) if reduce else value.__reduce_ex__(4)
+            reduced = reduce(value) if reduce else value.__reduce_ex__(4)
         except RecursionError:
             raise
         except Exception:
             self._unknown(value, "which can't be pickled")
-        if isinstance(kept, str):
-            return self._global(value, kept)
-        parts = [list(part) if hasattr(part, "__next__") else part for part in kept]
+        if isinstance(reduced, str):
+            return self._global(value, reduced)
+        parts = [list(part) if hasattr(part, "__next__") else part for part in reduced]
         return self._all("pickled", [None if part == {} and type(part) is dict else part for part in parts])    # no state is either
 
     def _global(self, value: Any, name: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._from_transform import (OWN, At, Maker, NoEquivalent, always, argument, both_ways, color_jitter, name_of, normalize, nothing,
-                              one_of, pair, plain, refuse, say_near, step, word)
+from ._from_transform import (OWN, At, NoEquivalent, Translator, always, argument, both_ways, color_jitter, name_of, normalize,
+                              nothing, one_of, pair, plain, refuse, say_near, step, word)
 
 _CV2 = {0: "nearest", 1: "bilinear", 2: "bicubic", 4: "lanczos"}
 _HAS_P = {"hflip", "vflip", "grayscale", "invert", "equalize", "autocontrast", "channel_shuffle", "gaussian_blur", "solarize", "posterize",
@@ -131,11 +131,11 @@ def at_times(steps: list[str], p: float) -> list[str]:
     return steps if p == 1 or not steps else [f"random_apply({argument(steps)}, p={word(p)})"]
 
 
-def _flag(name: str) -> Maker:
+def _flag(name: str) -> Translator:
     return lambda t, at: [name]
 
 
-TRANSLATORS: dict[str, Maker] = {
+TRANSLATORS: dict[str, Translator] = {
     "HorizontalFlip": _flag("hflip"), "VerticalFlip": _flag("vflip"), "ToGray": _gray, "InvertImg": _flag("invert"), "Equalize": _equalize,
     "AutoContrast": _autocontrast, "ChannelShuffle": _flag("channel_shuffle"),
     "RandomResizedCrop": lambda t, at: [step("random_resized_crop", _ranged(int(v) for v in t.size), scale=pair(t.scale), ratio=pair(t.ratio), **_resizing(t))],

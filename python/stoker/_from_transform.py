@@ -50,7 +50,7 @@ class At:
         return int(value) if self.unit == 1 else round(value * self.unit)
 
 
-Maker = Callable[[Any, At], list[str]]
+Translator = Callable[[Any, At], list[str]]
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def _to_pil(t: Any, at: At) -> list[str]:
     return []
 
 
-def _once(name: str, *attributes: str) -> Maker:
+def _once(name: str, *attributes: str) -> Translator:
     """A step with p=, and before it the attributes in order."""
     def make(t: Any, at: At) -> list[str]:
         values = [pair(getattr(t, a)) for a in attributes]
@@ -388,7 +388,7 @@ def _zoom_out(t: Any, at: At) -> list[str]:
     return [step("zoom_out", side_range=None if side == (1.0, 4.0) else side, p=float(t.p), fill=_fill(t, at))]
 
 
-_TORCHVISION: dict[str, Maker] = {
+_TORCHVISION: dict[str, Translator] = {
     "Resize": _resize, "RandomResizedCrop": _random_resized_crop, "RandomResizedCropAndInterpolation": _random_resized_crop,
     "CenterCrop": lambda t, at: [step("center_crop", square(t.size))], "RandomCrop": _random_crop, "Pad": _pad,
     "RandomHorizontalFlip": _once("hflip"), "RandomVerticalFlip": _once("vflip"), "ColorJitter": color_jitter,
@@ -431,7 +431,10 @@ _RAND_UP = [name + "Increasing" * (name in _UP) for name in _RAND]
 _WEIGHTS = {"Rotate": 3, "ShearX": 2, "ShearY": 2, "TranslateXRel": 1, "TranslateYRel": 1, "ColorIncreasing": .25, "SharpnessIncreasing": .25, "AutoContrast": .25,
             "SolarizeIncreasing": .05, "SolarizeAdd": .05, "ContrastIncreasing": .05, "BrightnessIncreasing": .05, "Equalize": .05,
             "PosterizeIncreasing": .05, "Invert": .05}
-_POLICIES = {319180840: "v0", 371364221: "v0r", 2884522850: "original", 342053577: "originalr"}     # CRC-32 of their ops
+_3A = ["SolarizeIncreasing", "Desaturate", "GaussianBlur"]
+_3AW = {**dict.fromkeys(_3A, 6), "Rotate": 3, "ShearX": 2, "ShearY": 2, **dict.fromkeys(["PosterizeIncreasing", "AutoContrast", "ColorIncreasing", "SharpnessIncreasing",
+                                                                                   "ContrastIncreasing", "BrightnessIncreasing", "Equalize", "Invert"], 1)}
+_POLICIES = {319180840: "v0", 371364221: "v0r", 2884522850: "original", 342053577: "originalr", 2713091094: "t3a"}     # CRC-32 of their ops
 
 
 def _timm_shared(ops: list[Any]) -> dict[str, Any]:
@@ -454,12 +457,15 @@ def _timm_rand_augment(t: Any, at: At) -> list[str]:
     names, first, weights = [op.name for op in t.ops], t.ops[0], getattr(t, "choice_weights", None)
     if any((op.prob, op.magnitude) != (first.prob, first.magnitude) for op in t.ops):
         raise NoEquivalent("its ops differ in strength: a step has one for all")
-    by_weight = weights is not None and dict(zip(names, (round(float(w) * 10.1, 6) for w in weights), strict=True)) == _WEIGHTS
-    if not by_weight and (weights is not None or names not in (_RAND, _RAND_UP)):
-        raise NoEquivalent("its ops are none of timm's lists that timm_rand_augment() has: all, increasing, weights")
+    which = "t3a" if names == _3A and weights is None else None
+    for name, table in (("weights", _WEIGHTS), ("t3aw", _3AW)):
+        if weights is not None and dict(zip(names, (round(float(w) * sum(table.values()), 6) for w in weights), strict=True)) == table:
+            which = name
+    if not which and (weights is not None or names not in (_RAND, _RAND_UP)):
+        raise NoEquivalent("its ops are none of timm's lists that timm_rand_augment() has: all, increasing, weights, 3a, 3aw")
     return [step("timm_rand_augment", float(first.magnitude), n=None if t.num_layers == 2 else int(t.num_layers),
                  p=None if first.prob == 0.5 else float(first.prob), increasing=True if names == _RAND_UP else None,
-                 transforms="weights" if by_weight else None, **_timm_shared(t.ops))]
+                 transforms=which, **_timm_shared(t.ops))]
 
 
 def _timm_auto_augment(t: Any, at: At) -> list[str]:
@@ -467,7 +473,7 @@ def _timm_auto_augment(t: Any, at: At) -> list[str]:
     text = repr([[(op.name, float(op.prob), float(op.magnitude)) for op in pair_of] for pair_of in t.policy])
     name = _POLICIES.get(zlib.crc32(text.encode()))
     if not name:
-        raise NoEquivalent("its policy is none of v0, v0r, original and originalr")
+        raise NoEquivalent("its policy is none of v0, v0r, original, originalr and 3a")
     return [step("timm_auto_augment", name, **_timm_shared(ops))]
 
 
@@ -498,7 +504,7 @@ def _timm_keep_ratio(t: Any, at: At) -> list[str]:
                     "the longer side may be one pixel less")
 
 
-_TIMM: dict[str, Maker] = {
+_TIMM: dict[str, Translator] = {
     "RandomErasing": _timm_erasing, "RandAugment": _timm_rand_augment, "AutoAugment": _timm_auto_augment, "AugMixAugment": _timm_augmix,
     "ResizeKeepRatio": _timm_keep_ratio,
     "RandomCropOrPad": lambda t, at: [step("random_crop", square(t.size), pad_if_needed=True, fill=_fill(t, at), padding_mode=_edge(t))],
@@ -532,7 +538,7 @@ def _is_list(t: Any) -> bool:
     return isinstance(t, (list, tuple)) or type(t).__name__ in ("Compose", "Sequential", "ReplayCompose", "BasicCompose")
 
 
-def _chosen(t: Any) -> tuple[dict[str, Maker], dict[str, str], Callable[[list[str], float], list[str]] | None]:
+def _chosen(t: Any) -> tuple[dict[str, Translator], dict[str, str], Callable[[list[str], float], list[str]] | None]:
     """For an object: translators, what to do instead of others, and what its p= adds."""
     module = type(t).__module__
     if module.startswith(("albumentations", "custom_albumentations")):
@@ -560,7 +566,7 @@ def _translate(t: Any, at: At, always: bool = False) -> list[str]:
     return steps
 
 
-def _made(t: Any, at: At, name: str, make: Maker) -> list[str]:
+def _made(t: Any, at: At, name: str, make: Translator) -> list[str]:
     """What a translator makes of it, which a chain takes."""
     try:
         steps = make(t, at)

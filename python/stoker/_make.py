@@ -30,7 +30,7 @@ class Recipe(NamedTuple):
     workers: int
     start: Callable[[int], None] | None = None  # worker_init_fn
     epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
-    server: Any = None      # a worker's whole work, in place of filling slots: _calls.Server
+    server: Any = None      # a worker's whole work, in place of filling slots: _calls.CallServer
 
 
 class Task(NamedTuple):
@@ -67,7 +67,7 @@ def bad(index: Any, error: BaseException) -> Bad:
 
 
 def timer(recipe: Recipe) -> Callable[..., Any]:
-    """What calls the functions that make a batch: of a data set that is watched (watching.py) it notes how long they take."""
+    """What calls the functions that make a batch: of a data set that is watched (_watch.py) it notes how long they take."""
     watched = getattr(type(recipe.dataset), "stoker_fill", None)
     return (lambda fn, *args: fn(*args)) if watched is None else recipe.dataset.stoker_fill
 
@@ -107,6 +107,26 @@ class End(NamedTuple):
 Ask = Callable[[int, Any, int, str], Any]       # row, index, attempt, reason -> another index, or raises
 
 
+def one_by_one(dataset: Any, indices: Any, note: Callable[[int], None], place: _collate.SlotMemory | None,
+               seed: Callable[[int], None] | None = None) -> list[Any]:
+    """Samples; place: where their rows are stored at once, as far as they fit; seed: called before each with its row."""
+    samples: list[Any] = []
+    light, index = place is not None, None
+    try:
+        for row, index in enumerate(indices):
+            note(row)
+            if seed is not None:
+                seed(row)
+            sample = dataset[index]
+            if light:
+                sample = place.lighter(sample)      # type: ignore[union-attr]
+                light = place.has_rows()            # type: ignore[union-attr]
+            samples.append(sample)
+    except Exception as e:
+        raise bad(index, e) from e
+    return samples
+
+
 class Maker:
     def __init__(self, recipe: Recipe, shared: bool = False) -> None:
         self.recipe = recipe
@@ -114,7 +134,7 @@ class Maker:
         many = getattr(recipe.dataset, "__getitems__", None)
         self._many = many if callable(many) else None
         self.note: Callable[[int], None] = lambda row: None
-        self.stream: Any = None                 # of an iterable: _streams.Stream
+        self.stream: Any = None                 # of an iterable: _iterable.Cursor
         self.broken = 0                         # the life in which a batch failed
         self.initial: Any = None                # (epoch, state of the data set when that was begun)
         self._epoch: int | None = None
@@ -122,15 +142,15 @@ class Maker:
     def make(self, task: Task, slot: _stoker.Slot, ask: Ask | None) -> tuple[Any, int]:
         """(Made or End, the end of what the slot has now)."""
         if task.stream is not None:
-            from . import _streams
-            return _streams.make(self, task, slot)
+            from . import _iterable
+            return _iterable.make(self, task, slot)
         if self.recipe.epochs and task.epoch != self._epoch:
             self._epoch = task.epoch
             hear = getattr(self.recipe.dataset, "set_epoch", None)
             if callable(hear):
                 hear(task.epoch)
         addresses = None if self.recipe.pure else _stoker.addresses(self.recipe.seed, task.epoch, task.positions)
-        place = _collate.Place(slot, len(task.indices))
+        place = _collate.SlotMemory(slot, len(task.indices))
         if self.recipe.single:
             sample, index, swapped = self._one(task, 0, addresses, ask)
             return Made(self.recipe.collate(sample), (0,) * swapped, [index], rows=1), place.end
@@ -154,7 +174,7 @@ class Maker:
             raise ValueError(f"__getitems__ returned {len(samples)} samples for {n} indices: it returns one for each")
         return samples
 
-    def collated(self, samples: list[Any], place: _collate.Place, epoch: int, positions: Any) -> Any:
+    def collated(self, samples: list[Any], place: _collate.SlotMemory, epoch: int, positions: Any) -> Any:
         """A function of the user's own is seeded too: by the position of the batch's first row."""
         try:
             if not self.recipe.own:
@@ -165,7 +185,7 @@ class Maker:
         except StopIteration as e:
             raise not_the_end(e) from e
 
-    def _samples(self, task: Task, place: _collate.Place, addresses: list[int] | None,
+    def _samples(self, task: Task, place: _collate.SlotMemory, addresses: list[int] | None,
                  ask: Ask | None) -> tuple[Any, tuple[int, ...], Any]:
         """Draws inside of one __getitems__() can't be told apart, so it is for data sets that are not seeded."""
         if self._many is not None and (addresses is None or not self.recipe.epochs) and not task.replaced:
@@ -178,7 +198,8 @@ class Maker:
                 if ask is None:
                     raise bad(list(task.indices)[:8], e) from e     # else: one by one, to find which
         if ask is None:
-            return self._plain(task, place, addresses), (), None
+            seed = None if addresses is None else lambda row: self.seeder.seed(addresses[row])
+            return one_by_one(self.recipe.dataset, task.indices, self.note, None if self.recipe.own else place, seed), (), None
         samples, swapped, indices = [], [], None
         for row in range(len(task.indices)):
             sample, index, was = self._one(task, row, addresses, ask)
@@ -188,25 +209,6 @@ class Maker:
                 indices[row] = index
             samples.append(sample if self.recipe.own else place.lighter(sample))
         return samples, tuple(swapped), indices
-
-    def _plain(self, task: Task, place: _collate.Place, addresses: list[int] | None) -> list[Any]:
-        """Samples one by one."""
-        dataset, seed, note, own = self.recipe.dataset, self.seeder.seed, self.note, self.recipe.own
-        samples: list[Any] = []
-        light, index = not own, None
-        try:
-            for row, index in enumerate(task.indices):
-                note(row)
-                if addresses is not None:
-                    seed(addresses[row])
-                sample = dataset[index]
-                if light:
-                    sample = place.lighter(sample)
-                    light = place.has_rows()
-                samples.append(sample)
-        except Exception as e:
-            raise bad(index, e) from e
-        return samples
 
     def _one(self, task: Task, row: int, addresses: list[int] | None, ask: Ask | None) -> tuple[Any, Any, bool]:
         """(sample, its index, whether it stands in for another)."""

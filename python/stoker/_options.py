@@ -135,7 +135,7 @@ def skip_policy(value: Any) -> tuple[bool, int]:
     invalid(f'on_error must be "raise", "skip" or {{"skip": budget}}, not {shown(value)}')
 
 
-_COLLATE = {"stack": 0, "list": 1, "pad": 2}
+_COLLATE = {"stack": 0, "list": 1, "pad": 2, "pack": 3}
 
 
 def _collation(what: str, value: Any) -> tuple[int, float, int]:
@@ -144,7 +144,7 @@ def _collation(what: str, value: Any) -> tuple[int, float, int]:
     name = "stack" if not parts or parts[0] is None else parts[0]
     if (not isinstance(name, str) or name not in _COLLATE or not 1 <= len(parts) <= 3
             or (len(parts) > 1 and name != "pad")):
-        invalid(f'{what} must be "stack", "list", "pad", ("pad", value) or ("pad", value, multiple), '
+        invalid(f'{what} must be "stack", "list", "pad", "pack", ("pad", value) or ("pad", value, multiple), '
                 f"not {shown(value)}")
     pad = parts[1] if len(parts) > 1 else 0
     multiple = whole(f"{what}: the multiple", parts[2], 1, 1 << 24) if len(parts) > 2 else 0
@@ -199,12 +199,12 @@ def check_torch(device: str) -> None:
                     f'(torch.cuda.is_available() is False): install its CUDA build, or use device="cpu"')
 
 
-def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any) -> dict[str, Any]:
+def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, in_flight: Any) -> dict[str, Any]:
     """What the extension takes of the options for a GPU."""
     where = device_name(name)
     if decode not in (None, "gpu", "cpu"):
         invalid(f'decode must be "gpu" or "cpu", not {shown(decode)}')
-    given = {"decode": decode, "device_memory_limit": memory, "sm_limit": sms, "in_flight": flights}
+    given = {"decode": decode, "device_memory_limit": memory, "sm_limit": sms, "in_flight": in_flight}
     for option, value in given.items():
         if where == "cpu" and value is not None and (option, value) != ("decode", "cpu"):
             invalid(f'{option}= is for device="cuda"')
@@ -212,7 +212,7 @@ def device(name: Any, decode: Any, pin: Any, memory: Any, sms: Any, flights: Any
             "pin_memory": flag("pin_memory", pin) and where == "cpu",
             "device_memory_limit": byte_count("device_memory_limit", memory),
             "sm_limit": or_chosen("sm_limit", sms),
-            "in_flight": or_chosen("in_flight", flights)}
+            "in_flight": or_chosen("in_flight", in_flight)}
 
 
 def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
@@ -326,29 +326,22 @@ def refuse_in_worker() -> None:
 
 def class_bytes(classes: Any) -> list[bytes] | None:
     """classes= as the extension takes it."""
-    if classes is None:
-        return None
-    if isinstance(classes, (str, bytes)) or not isinstance(classes, (list, tuple)) or not classes:
-        invalid(f"classes must be a list of names, not {shown(classes)}")
-    if not all(isinstance(c, (str, bytes)) for c in classes):
-        invalid("classes must be a list of names; one of them is not text")
-    names = [os.fsencode(c) for c in classes]
-    if any(b"\0" in c for c in names):
-        invalid("a class has a null character")
-    return names
+    return None if classes is None else _name_bytes("classes", "class", classes, "a list of names", least=1)
 
 
 def column_bytes(columns: Any) -> list[bytes]:
     """columns= as the extension takes it."""
-    if columns is None:
-        return []
-    if isinstance(columns, (str, bytes)) or not isinstance(columns, (list, tuple)):
-        invalid(f'columns must be a list of names, like ["cls", "json.width"], not {shown(columns)}')
-    if not all(isinstance(c, (str, bytes)) for c in columns):
-        invalid("columns must be a list of names; one of them is not text")
-    names = [os.fsencode(c) for c in columns]
-    if any(b"\0" in c for c in names):
-        invalid("a column has a null character")
+    return [] if columns is None else _name_bytes("columns", "column", columns, 'a list of names, like ["cls", "json.width"]')
+
+
+def _name_bytes(name: str, one: str, values: Any, what: str, least: int = 0) -> list[bytes]:
+    if not isinstance(values, (list, tuple)) or len(values) < least:
+        invalid(f"{name} must be {what}, not {shown(values)}")
+    if not all(isinstance(v, (str, bytes)) for v in values):
+        invalid(f"{name} must be a list of names; one of them is not text")
+    names = [os.fsencode(v) for v in values]
+    if any(b"\0" in n for n in names):
+        invalid(f"a {one} has a null character")
     return names
 
 
@@ -395,3 +388,26 @@ def code_points(encoding: Any) -> list[int] | None:
         invalid(f"encoding={encoding!r}: only encodings of one byte per character that begin as ASCII does; "
                 f"make UTF-8 of the file: iconv -f {encoding} -t UTF-8 OLD > NEW")
     return points
+
+
+def of_files(given: Mapping[str, Any], place: _ranks.Place) -> dict[str, Any]:
+    """The arguments of a loader of files as the extension takes them, but for batch_ops."""
+    skip_bad, budget = skip_policy(given["on_error"])
+    shuffle, local = shuffle_kind(given["shuffle"]), given["ranks_per_node"]
+    return {
+        **share(given["batch_size"], given["global_batch_size"], place, given["max_tokens"]),
+        **by_length(given["max_tokens"], given["bucket"]),
+        "seed": number("seed", given["seed"]),
+        "shuffle": shuffle,
+        **blocks(shuffle, given["streams"], given["window"]),
+        "ranks_per_node": place.local if local is None else number("ranks_per_node", local),
+        "drop_last": flag("drop_last", given["drop_last"]),
+        "num_workers": workers(given["num_workers"]),
+        **{name: or_chosen(name, given[name]) for name in ("prefetch", "io_threads")},
+        **device(*(given[name] for name in ("device", "decode", "pin_memory", "device_memory_limit", "sm_limit", "in_flight"))),
+        **cache(given["device"], given["cache"], given["device_cache_limit"]),
+        "on_error": "skip" if skip_bad else "raise", "skip_budget": budget,
+        "learn_jpeg": flag("learn_jpeg", given["learn_jpeg"]),
+        "memory_limit": byte_count("memory_limit", given["memory_limit"]),
+        "max_pixels": or_chosen("max_pixels", given["max_pixels"]),
+    }

@@ -147,12 +147,12 @@ class Bucket(_pack_map.Target):
     def _text(self, url: str) -> str:
         return (_stoker.object_read(os.fsencode(url), self._core) or b"").decode()
 
-    def _sweep(self, kept: set[str]) -> None:
+    def _sweep(self, named: set[str]) -> None:
         """Uploads of shards that are to be written: their writers are dead."""
-        kept = kept | {_pack_tokens.side(url) for url in kept}
+        named = named | {_pack_tokens.side(url) for url in named}
         shape = re.compile(re.escape(f"{self.folder}/{self.prefix}") + r"\d+(" + re.escape(self.suffix) + r"|\.idx)")
         _stoker.object_sweep(os.fsencode(f"{self.folder}/{self.prefix}"),
-                             lambda url: url not in kept and shape.fullmatch(url), self._core)
+                             lambda url: url not in named and shape.fullmatch(url), self._core)
 
     def write(self, plan: str, done: dict[int, dict[str, Any]], made: Iterator[tuple[dict[str, Any], str]]) -> None:
         """Workers note and publish: this waits for them."""

@@ -257,22 +257,22 @@ def fill(target: Target, job: Job, engine: Callable[[tuple[Any, ...], list[int]]
     plan = job.plan()
     with target.alone(plan) as place:
         done = target.finished(plan, n)
-        kept = len(done)
+        ready = len(done)
         missing = [i for i in range(n) if i not in done]
         if missing:
-            target.write(plan, done, _some_good(job, kept, engine((job.data, job.functions, place, bytes(job.ids), job.run), missing)))
+            target.write(plan, done, _some_good(job, ready, engine((job.data, job.functions, place, bytes(job.ids), job.run), missing)))
             target.put_made(job.made(plan, n))
         target.settle(plan, done)
     failed = [line for i in sorted(done) for line in done[i]["failed"]]
     target.list_failed(failed)
     return {"shards": n, "samples": sum(row["samples"] for row in done.values()),
-            "bytes": sum(row["size"] for row in done.values()), "kept_shards": kept,
+            "bytes": sum(row["size"] for row in done.values()), "kept_shards": ready,
             "changed_keys": sum(row.get("changed", 0) for row in done.values()),
             "failed": len(failed), "dropped": sum(row.get("dropped", 0) for row in done.values()), "pattern": target.pattern(n),
             "paths": [target.path(i) for i in range(n)]}
 
 
-def _some_good(job: Job, kept: int, made: Iterator[tuple[dict[str, Any], str]]) -> Iterator[tuple[dict[str, Any], str]]:
+def _some_good(job: Job, ready: int, made: Iterator[tuple[dict[str, Any], str]]) -> Iterator[tuple[dict[str, Any], str]]:
     """Where none of the first samples can be made, or none at all, it is the function's fault."""
     seen = failed = 0
     with contextlib.closing(made):  # type: ignore[type-var]
@@ -280,7 +280,7 @@ def _some_good(job: Job, kept: int, made: Iterator[tuple[dict[str, Any], str]]) 
             bad = row["failed"]
             seen += min(job.run, len(job.ids) - row["shard"] * job.run)
             failed += len(bad)
-            if seen == failed and not kept and seen >= min(len(job.ids), _FIRST) and not job.arguments["only_failed"]:
+            if seen == failed and not ready and seen >= min(len(job.ids), _FIRST) and not job.arguments["only_failed"]:
                 invalid(f"none of the {seen} samples could be made: {bad[0]['reason']}")
             yield row, path
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import _pack_map, packing
+from . import _pack, _pack_map
 from .dataset import Dataset
 from .errors import unsupported
 
@@ -25,10 +25,10 @@ _WAITING_PER_CPU = 4    # tasks that Ray has at a time
 
 def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
     """Chains, and shards as they are."""
-    plan = packing.written(data, {**arguments, "plan_only": True})
+    plan = _pack.written(data, {**arguments, "plan_only": True})
     parts = max(1, min(plan["shards"], _cpus() * _TASKS_PER_CPU))
-    kept = sum(_each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)))
-    return {**packing.written(data, {**arguments, "merge": True, "parts": 0, "force": False}), "kept_shards": kept}
+    ready = sum(_each(_write, (data, {**arguments, "parts": parts, "num_proc": 1}), range(parts)))
+    return {**_pack.written(data, {**arguments, "merge": True, "parts": 0, "force": False}), "kept_shards": ready}
 
 
 def work(job: tuple[Any, ...], shards: Sequence[int]) -> Iterator[tuple[dict[str, Any], str]]:
@@ -89,7 +89,7 @@ def _task(function: Callable[[Any, int], Any], shared: list[Any], number: int) -
 def _write(job: tuple[Dataset, dict[str, Any]], part: int) -> int:
     """How many shards of the part were there."""
     data, arguments = job
-    return packing.written(data, {**arguments, "part": part})["kept_shards"]
+    return _pack.written(data, {**arguments, "part": part})["kept_shards"]
 
 
 def _run(job: tuple[Any, ...], shard: int) -> tuple[dict[str, Any], str]:

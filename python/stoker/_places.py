@@ -84,7 +84,7 @@ def _numpy() -> Any:
     return numpy.random
 
 
-class Place:
+class EpochPlace:
     """What was handed out of an epoch.
 
     top: the first step after those that were handed out or failed; missing: steps before it that were not handed out

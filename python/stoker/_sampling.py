@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _options, _stoker
+from ._mix import Mix
 from .dataset import Dataset
 from .errors import NotFoundError, StokerError, invalid, shown
-from .mixing import Mix
 
 if TYPE_CHECKING:
     import numpy as np

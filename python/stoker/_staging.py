@@ -16,7 +16,7 @@ from collections import deque
 from typing import Any
 
 from ._arrays import torch_or_none
-from ._leaves import rebuild
+from ._tree import rebuild
 from .errors import invalid, shown, unsupported
 
 _ALIGN = 256            # of tensors in a slab
@@ -70,7 +70,7 @@ class Later:
 
 
 @dataclasses.dataclass
-class Flight:
+class Transfer:
     """The copies of a batch.  It knows nothing of what they make, which lives as long as its holder likes."""
 
     event: Any                  # after them
@@ -80,9 +80,9 @@ class Flight:
 
 @dataclasses.dataclass
 class Sent:
-    """A batch in flight."""
+    """A batch whose copies were begun."""
 
-    flight: Flight
+    transfer: Transfer
     batch: Any = None           # rebuilt, its tensors on the device, or Later
     made: list[Any] = dataclasses.field(default_factory=list)   # those tensors
     used: int = 0               # of the last slab
@@ -100,21 +100,21 @@ class Gpu:
         self._most = depth + 1
         self._usual = _STEP                     # bytes of the largest batch so far
         self._free: list[Any] = []
-        self._flying: deque[Flight] = deque()     # in the order of their events
+        self._copying: deque[Transfer] = deque()  # in the order of their events
 
     # ---- out -------------------------------------------------------------------------------------
 
     def send(self, batch: Any) -> Sent:
         """Begin the copies of a batch."""
         torch = self._torch
-        self._land(len(self._flying) - self._most + 1)
-        sent = Sent(Flight(torch.cuda.Event()))
+        self._finish(len(self._copying) - self._most + 1)
+        sent = Sent(Transfer(torch.cuda.Event()))
         try:
             with torch.no_grad(), torch.cuda.stream(self._stream):
                 sent.batch = rebuild(batch, lambda value: self._leaf(sent, value))
         finally:
-            sent.flight.event.record(self._stream)      # also after a batch that was cut short
-            self._flying.append(sent.flight)
+            sent.transfer.event.record(self._stream)      # also after a batch that was cut short
+            self._copying.append(sent.transfer)
         self._usual = max(self._usual, sent.total)
         return sent
 
@@ -122,7 +122,7 @@ class Gpu:
         torch = self._torch
         tensor = tensor_of(value) if is_array(value) else value
         if not isinstance(tensor, torch.Tensor):
-            sent.later |= isinstance(value, tuple)      # what _leaves.py leaves of a PackedSequence
+            sent.later |= isinstance(value, tuple)      # what _tree.py leaves of a PackedSequence
             return Later(value) if isinstance(value, tuple) else value
         if tensor.device == self._device:
             return tensor
@@ -130,7 +130,7 @@ class Gpu:
             sent.later = True
             return Later(tensor)
         if tensor.is_pinned():
-            sent.flight.held.append(tensor)
+            sent.transfer.held.append(tensor)
         elif tensor.numel():
             tensor = self._lay(sent, tensor)
         made = torch.empty_like(tensor, device=self._device)
@@ -142,7 +142,7 @@ class Gpu:
         """`tensor` copied into a slab, with the strides that torch would give its copy."""
         size = tensor.numel() * tensor.element_size()
         room = -(-size // _ALIGN) * _ALIGN
-        slabs = sent.flight.slabs
+        slabs = sent.transfer.slabs
         if not slabs or sent.used + room > slabs[-1].numel():
             slabs.append(self._slab(max(room, self._usual - sent.total)))
             sent.used = 0
@@ -166,13 +166,13 @@ class Gpu:
             self._free.pop()                    # all are too small: it makes room for a larger one
         return self._torch.empty(-(-size // _STEP) * _STEP, dtype=self._torch.uint8, pin_memory=True)
 
-    def _land(self, wait: int) -> None:
+    def _finish(self, wait: int) -> None:
         """Take back the slabs of copies that are through; wait for the first `wait` of them."""
-        while self._flying and (wait > 0 or self._flying[0].event.query()):
-            flight = self._flying[0]
-            flight.event.synchronize()
+        while self._copying and (wait > 0 or self._copying[0].event.query()):
+            transfer = self._copying[0]
+            transfer.event.synchronize()
             wait -= 1
-            self._free += self._flying.popleft().slabs
+            self._free += self._copying.popleft().slabs
         del self._free[self._most:]
 
     # ---- in --------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class Gpu:
         """The batch, good on the current stream of the device.  It can be asked for again."""
         torch = self._torch
         stream = torch.cuda.current_stream(self._device)
-        stream.wait_event(sent.flight.event)
+        stream.wait_event(sent.transfer.event)
         for tensor in sent.made:
             tensor.record_stream(stream)
 
@@ -192,7 +192,7 @@ class Gpu:
 
     def close(self) -> None:
         """Wait for copies that are in flight and let go of all memory."""
-        self._land(len(self._flying))
+        self._finish(len(self._copying))
         self._free.clear()
 
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the stub that editors complete chains from: python -m stoker._stub > chains.pyi"""
+"""Writes the stubs that editors and type checkers read chains from: python -m stoker._stub python/stoker"""
 
 from __future__ import annotations
 
-from .chains import describe, python_name, steps
+import sys
+from pathlib import Path
+
+from .chains import codecs, describe, python_name, steps
 
 _TYPES = {"int": "builtins.int", "float": "builtins.float", "bool": "bool", "name": "str",
           "names": "str", "ints": "builtins.int | Sequence[builtins.int]",
@@ -11,7 +14,7 @@ _TYPES = {"int": "builtins.int", "float": "builtins.float", "bool": "bool", "nam
           "chain": "Chain | Sequence[Chain]", "chains": "Chain",
           "any": "str | builtins.float | Sequence[builtins.float]"}
 _HEAD = """# SPDX-License-Identifier: Apache-2.0
-# Written by `python -m stoker._stub`; a test compares.  Methods hide int and float: hence builtins.
+# Written by _stub.py; a test compares.  Methods hide int and float: hence builtins.
 import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,10 +59,21 @@ def _method(name: str, text: str, args: list[tuple[str, str, str | None, str]]) 
             f'        """{doc}{end}"""\n')
 
 
-def stub() -> str:
-    """The text of chains.pyi."""
-    return _HEAD + "".join(_method(*step) for step in steps if step[0] != "call")
+_BEGIN = """# SPDX-License-Identifier: Apache-2.0
+# Written by _stub.py; a test compares.  stoker.image() and its like, which stoker/__init__.py makes when they are asked for.
+from .chains import Chain
+
+_empty: Chain
+"""
+
+
+def stubs() -> dict[str, str]:
+    """File -> its text."""
+    chains = _HEAD + "".join(_method(*step) for step in steps if step[0] != "call")
+    begin = _BEGIN + "".join(f"{name} = _empty.{name}\n" for name in codecs if name != "open")     # stoker.open() opens data
+    return {"chains.pyi": chains, "_codecs.pyi": begin}
 
 
 if __name__ == "__main__":
-    print(stub(), end="")
+    for name, text in stubs().items():
+        (Path(sys.argv[1]) / name).write_text(text)

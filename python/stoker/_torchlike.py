@@ -16,11 +16,11 @@ from torch.utils.data import IterDataPipe, _DatasetKind
 from torch.utils.data._utils import worker as theirs
 from torch.utils.data.graph_settings import apply_random_seed
 
-from . import _collate, _make, _stoker, _streams, _worker
+from . import _collate, _iterable, _make, _stoker, _worker
 from .errors import by_handler
 
 
-class Job(NamedTuple):
+class TorchJob(NamedTuple):
     """What every task of an iterable says: a worker that has just been started, or whose epoch is new, begins there."""
 
     epoch: int              # of this iterator: persistent workers see several
@@ -40,14 +40,14 @@ class How(NamedTuple):
     workers: int
     persistent: bool
 
-    def __call__(self, link: _worker.Link, maker: _make.Maker) -> Server:
-        return Server(link, Maker(maker.recipe, self, link.number))
+    def __call__(self, link: _worker.Link, maker: _make.Maker) -> TorchServer:
+        return TorchServer(link, TorchMaker(maker.recipe, self, link.number))
 
 
-class Server(_worker._Server):
+class TorchServer(_worker._Server):
     """Seeds as torch does; worker_init_fn runs after that."""
 
-    def __init__(self, link: _worker.Link, maker: Maker) -> None:
+    def __init__(self, link: _worker.Link, maker: TorchMaker) -> None:
         super().__init__(link, maker)           # type: ignore[arg-type]
         how, seed = maker.how, maker.how.seed + link.number
         random.seed(seed)
@@ -61,7 +61,7 @@ class Server(_worker._Server):
 
 def state_of(fetcher: Any) -> Any:
     """The state of an iterable after what was read; None: it has none, or one that does not say all."""
-    if not _streams._forgets(fetcher.dataset):
+    if not _iterable._forgets(fetcher.dataset):
         for one in (fetcher.dataset_iter, fetcher.dataset):
             save = getattr(one, "state_dict", None)
             if callable(save):
@@ -95,7 +95,7 @@ def skip(fetcher: Any, index: Any, n: int) -> None:
     fetcher.collate_fn = collate
 
 
-class Maker:
+class TorchMaker:
     """Fetches and collates, in place of _make.Maker."""
 
     def __init__(self, recipe: _make.Recipe, how: How, number: int) -> None:
@@ -111,7 +111,7 @@ class Maker:
     def make(self, task: _make.Task, slot: _stoker.Slot, ask: Any) -> tuple[Any, int]:
         """(Made or End, the end of what the slot has now)."""
         rows = len(task.indices) if self.how.batched else 1
-        self._place = place = _collate.Place(slot, rows)
+        self._place = place = _collate.SlotMemory(slot, rows)
         if self.how.kind == _DatasetKind.Iterable:
             return self._read(task.stream, task.indices, rows), place.end
         batch = self._collated(self._samples(task.indices)) if self.how.batched else self._one(task.indices)
@@ -131,20 +131,7 @@ class Maker:
         if many:
             self.note(0)
             return many(indices)
-        place, note, dataset = self._place, self.note, self._dataset
-        light, samples = not self.recipe.own, []
-        index = None
-        try:
-            for row, index in enumerate(indices):
-                note(row)
-                sample = dataset[index]
-                if light:
-                    sample = place.lighter(sample)
-                    light = place.has_rows()
-                samples.append(sample)
-        except Exception as e:
-            raise _make.bad(index, e) from e
-        return samples
+        return _make.one_by_one(self._dataset, indices, self.note, None if self.recipe.own else self._place)
 
     def _one(self, index: Any) -> Any:
         self.note(0)
@@ -156,7 +143,7 @@ class Maker:
 
     # ---- iterables -----------------------------------------------------------------------------------
 
-    def _begin(self, job: Job, index: Any) -> None:
+    def _begin(self, job: TorchJob, index: Any) -> None:
         if isinstance(self._dataset, IterDataPipe):
             self._shared.manual_seed(job.shared_seed)   # type: ignore[arg-type]
             self._dataset = apply_random_seed(self._dataset, self._shared)
@@ -165,7 +152,7 @@ class Maker:
         skip(self._fetcher, index, job.attempt - job.known)
         self._epoch = job.epoch
 
-    def _read(self, job: Job, index: Any, rows: int) -> Any:
+    def _read(self, job: TorchJob, index: Any, rows: int) -> Any:
         if self._epoch != job.epoch:
             self._begin(job, index)
         try:

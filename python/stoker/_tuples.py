@@ -10,13 +10,13 @@ from .batch import Batch
 from .errors import Batched, Whole, invalid, nearest, shown
 
 if TYPE_CHECKING:
-    from .loader import Loader
+    from ._loader_base import LoaderBase
 
 
 class Tuples(Batched, Whole):
     """A loader's batches as tuples; see Loader.as_tuples().  What it does not have itself is the loader's."""
 
-    def __init__(self, loader: Loader, names: tuple[str, ...]) -> None:
+    def __init__(self, loader: LoaderBase, names: tuple[str, ...]) -> None:
         if not loader._functions:               # they may add outputs
             check_names(names, loader.fields)
         self._loader = loader

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from . import _stoker
-from ._arrays import array, from_bytes, inside, torch_or_none
+from ._arrays import array, from_bytes, inside, rows_of, torch_or_none
 from .errors import from_code, invalid, nearest, printable
 
 
@@ -48,6 +48,8 @@ class Batch(dict):
     sample_keys: the samples' keys, one a row
     sample_ids: their numbers in the data set, int64
     lengths: padded output -> real sizes of its rows, int64: rows x dimensions, or rows if it has one
+    offsets: of patches, and outputs with collate="pack": where each row begins, and the end, int32 (cu_seqlens)
+    grid: of patches: how many a row has down and across, int64 (n, 2); of patches with frames (n, 3), 1 in time
     valid: False where another sample stands in for a bad one, or where a rank had nothing left
 
     It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
@@ -60,10 +62,15 @@ class Batch(dict):
     sample_ids: Any = _Later("_ids", "int64")
     valid: Any = _Later("_valid", "bool")
     lengths: dict[str, Any]
+    offsets: dict[str, Any]
+    grid: dict[str, Any]
+    _blocks: dict[str, int]
+    _joined: frozenset[str] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lengths = {}
+        self.offsets, self.grid, self._blocks = {}, {}, {}
         if args and isinstance(args[0], Batch):
             self.__dict__.update(args[0].__dict__)
 
@@ -85,9 +92,28 @@ class Batch(dict):
     def mask(self, name: str) -> Any:
         """Where a padded output has values and no padding: bool, of the output's shape.  For rows with
         one dimension this is the attention mask."""
-        if name not in self.lengths:
+        if name not in self.lengths or name in self._joined:
             invalid(f"there is no mask of {name!r}: it is not padded{nearest(name, list(self.lengths))}")
+        if name in self.grid:                   # of patches, not of their values
+            return inside(self.lengths[name][:, 0], tuple(self[name].shape[:2]))
         return inside(self.lengths[name], tuple(self[name].shape))
+
+    def coords(self, name: str) -> Any:
+        """(y, x) of every patch, int64, in the order in which they come: (patches, 2) of rows that are joined, (rows,
+        patches, 2) of rows in one tensor, with zeros where they are padded, else one array per row."""
+        if name not in self.grid:
+            invalid(f"there are no coordinates of {name!r}: it has no patches{nearest(name, list(self.grid))}")
+        import numpy
+        value = self[name]
+        each = [_places(high, wide, self._blocks[name]) for high, wide in self.grid[name][:, -2:].tolist()]
+        if name in self._joined:
+            return _like(numpy.concatenate(each), value)
+        if isinstance(value, list):
+            return [_like(places, v) for places, v in zip(each, value)]
+        made = numpy.zeros((len(each), value.shape[1], 2), "int64")
+        for row, places in zip(made, each):
+            row[:len(places)] = places
+        return _like(made, value)
 
     def only_valid(self) -> Batch:
         """The rows that are valid: what an evaluation counts.  A row stands in for a bad sample, or fills up a rank's
@@ -97,13 +123,13 @@ class Batch(dict):
             return self
         rows = [i for i, ok in enumerate(valid.tolist()) if ok]
 
-        def kept(value: Any) -> Any:
+        def chosen(value: Any) -> Any:
             if isinstance(value, (list, tuple)):
                 return type(value)(value[i] for i in rows) if len(value) == len(valid) else value
             shape = getattr(value, "shape", ())
             return value[rows] if len(shape) and shape[0] == len(valid) else value
 
-        made = self._each(kept)
+        made = self._each(chosen)
         made.sample_keys = [self.sample_keys[i] for i in rows] if self.sample_keys is not None else None
         return made
 
@@ -132,10 +158,13 @@ class Batch(dict):
         made.sample_ids = one(self.sample_ids)
         made.valid = one(self.valid)
         made.lengths = {name: one(value) for name, value in self.lengths.items()}
+        made.offsets = {name: one(value) for name, value in self.offsets.items()}
+        made.grid = {name: one(value) for name, value in self.grid.items()}
+        made._blocks, made._joined = self._blocks, self._joined
         return made
 
     def _map(self, method: str, *args: Any, **kwargs: Any) -> Batch:
-        from ._leaves import rebuild            # which imports this file
+        from ._tree import rebuild              # which imports this file
 
         def leaf(value: Any) -> Any:
             call = getattr(value, method, None)
@@ -146,12 +175,13 @@ class Batch(dict):
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """As torch.Tensor.to, for every tensor.  A dtype turns outputs only, not ids, flags and lengths."""
         made = self._map("to", *args, **kwargs)
-        def kept(old: Any, new: Any) -> Any:
+        def moved(old: Any, new: Any) -> Any:
             return old.to(new.device) if hasattr(new, "device") and new.dtype != old.dtype else new
 
-        made.sample_ids = kept(self.sample_ids, made.sample_ids)
-        made.valid = kept(self.valid, made.valid)
-        made.lengths = {name: kept(self.lengths[name], new) for name, new in made.lengths.items()}
+        made.sample_ids = moved(self.sample_ids, made.sample_ids)
+        made.valid = moved(self.valid, made.valid)
+        for before, new in ((self.lengths, made.lengths), (self.offsets, made.offsets), (self.grid, made.grid)):
+            new.update({name: moved(before[name], value) for name, value in new.items()})
         return made
 
     def pin_memory(self, *args: Any) -> Batch:
@@ -165,6 +195,12 @@ class Batch(dict):
             return f"{type(value).__name__} of {len(value)}" if isinstance(value, list) else repr(value)
 
         return "Batch(" + ", ".join(f"{printable(k)}: {look(v)}" for k, v in self.items()) + ")"
+
+
+def _like(made: Any, value: Any) -> Any:
+    """A NumPy array as what a batch has: a tensor, where `value` is one, on its device."""
+    torch = torch_or_none()
+    return torch.from_numpy(made).to(value.device) if torch is not None and isinstance(value, torch.Tensor) else made
 
 
 def cu_seqlens(positions: Any) -> tuple[Any, int]:
@@ -185,6 +221,9 @@ def cu_seqlens(positions: Any) -> tuple[Any, int]:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        whole, places = value
+        return rows_of(array(whole), places)
     if not isinstance(value, list):
         return array(value)
     if value and not isinstance(value[0], (str, bytes)):
@@ -214,18 +253,52 @@ def _parsed(name: str, rows: list[Any], data: tuple[_stoker.Dataset, ...], ids: 
     return values
 
 
+def _note_grid(batch: Batch, name: str, joined: int, block: int, raw: bytearray) -> None:
+    """Of rows that are joined, or patches: where each begins, and how many patches it has each way."""
+    if block:
+        grid = from_bytes(raw, "int64").reshape(-1, 3)
+        batch.grid[name] = grid if grid[0, 0] else grid[:, 1:]
+        batch._blocks[name] = block
+        counts = grid[:, 1] * grid[:, 2]
+    else:
+        sizes = batch.lengths[name]
+        counts = sizes if sizes.ndim == 1 else sizes[:, 0]
+    batch.offsets[name] = _bounds(counts)
+    if joined:
+        batch._joined = batch._joined | {name}
+
+
+def _bounds(counts: Any) -> Any:
+    """0 and the sums of counts, int32: cu_seqlens."""
+    torch = torch_or_none()
+    if torch is not None and isinstance(counts, torch.Tensor):
+        return torch.nn.functional.pad(counts.cumsum(0), (1, 0)).to(torch.int32)
+    import numpy
+    return numpy.concatenate([[0], numpy.cumsum(counts)]).astype("int32")
+
+
+def _places(high: int, wide: int, block: int) -> Any:
+    """(y, x) of each patch, in the order in which they come."""
+    import numpy
+    y, x = numpy.divmod(numpy.arange(high * wide), wide)
+    both = numpy.stack([y, x], -1).reshape(high // block, block, wide // block, block, 2)
+    return both.transpose(0, 2, 1, 3, 4).reshape(-1, 2)
+
+
 def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
                numbered: bool = False) -> Batch:
     """A Batch from what the extension's next() answers; `data`: the loader's data sets; `numbered`:
     their samples are rows, which have numbers and no keys."""
     outputs, ids, valid = parts
     batch = Batch()
-    for name, is_json, value, lengths in outputs:
+    for name, is_json, value, lengths, grid in outputs:
         batch[name] = _parsed(name, value, data, ids) if is_json else _value(value)
         if lengths is not None:
             ndim, raw = lengths
             sizes = from_bytes(raw, "int64")
             batch.lengths[name] = sizes if ndim == 1 else sizes.reshape(len(ids) // 8, ndim)
+        if grid is not None:
+            _note_grid(batch, name, *grid)
     batch._source = () if numbered else data, ids
     batch._ids, batch._valid = ids, valid
     return batch

@@ -2,8 +2,8 @@
 """Chains as objects: stoker.from_("jpg", "png").image().random_resized_crop(224).hflip().
 
 The methods are made from the library's registry, so a new op is here at once; what they are given
-is checked by the library, in one place for text and objects.  chains.pyi, which editors read, is
-written by _stub.py.
+is checked by the library, in one place for text and objects.  chains.pyi and _codecs.pyi, which
+editors and type checkers read, are written by _stub.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Written by `python -m stoker._stub`; a test compares.  Methods hide int and float: hence builtins.
+# Written by _stub.py; a test compares.  Methods hide int and float: hence builtins.
 import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,6 +39,24 @@ class Chain:
         bits: 8: gray of 16 bits becomes its high byte; absent: it is refused
         """
 
+    def video(self,
+            frames: builtins.int | None = None,
+            stride: builtins.int | None = None,
+            start: str | builtins.float | Sequence[builtins.float] | None = None,
+            fps: builtins.float | None = None,
+            at: str | None = None,
+            offsets: builtins.float | Sequence[builtins.float] | None = None,
+            pad: str | None = None) -> Chain:
+        """a clip of a video (MP4, MOV, Matroska, WebM): rows are (frames, ...)
+        frames: frames of a clip; default 16
+        stride: every so many-th frame; default 1
+        start: random, center, a frame's number; or uniform: all over the video; default random
+        fps: in place of stride: frames per second, by their times
+        at: in place of start: the output that has the time, in seconds
+        offsets: with at: frames so many seconds from it, nearest by time
+        pad: of a video that is too short: last, wrap, or error; default last
+        """
+
     def int(self) -> Chain:
         """a decimal integer, as i64"""
 
@@ -46,15 +64,19 @@ class Chain:
         """a decimal number, as f32"""
 
     def ints(self,
-            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+            shape: builtins.int | Sequence[builtins.int] | None = None,
+            null: builtins.int | None = None) -> Chain:
         """a list of integers, [1, 2] or 1 2, as i64
         shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        null: what stands for a null, of lists that are written as text; absent: it is refused
         """
 
     def floats(self,
-            shape: builtins.int | Sequence[builtins.int] | None = None) -> Chain:
+            shape: builtins.int | Sequence[builtins.int] | None = None,
+            null: builtins.float | None = None) -> Chain:
         """a list of numbers, [0.5, 2] or 0.5 2, as f32
         shape: of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)
+        null: what stands for a null, of lists that are written as text; absent: it is refused
         """
 
     def text(self) -> Chain:
@@ -136,6 +158,18 @@ class Chain:
     def class_map(self) -> Chain:
         """before image(mode=index) of masks: pixels are labels + 1, not numbers of objects"""
 
+    def sound(self,
+            rate: builtins.int | None = None,
+            mono: bool | None = None,
+            channel: str | builtins.float | Sequence[builtins.float] | None = None,
+            filter: str | None = None) -> Chain:
+        """decode a recording to f32 samples; its content says what it is (WAV, FLAC, ...)
+        rate: samples per second; absent: as each recording is stored
+        mono: the mean of all channels, rows of (samples); false: (channels, samples); default true
+        channel: one channel alone: its number, or random
+        filter: of the resampler: hq, or torchaudio; default hq
+        """
+
     def resize(self,
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None,
@@ -166,6 +200,68 @@ class Chain:
         ratio: least and most width / height; default (0.75, 1.3333333333333333)
         interpolation: nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        """
+
+    def resize_to_patches(self,
+            patch: str | builtins.float | Sequence[builtins.float],
+            max_patches: builtins.int | None = None,
+            merge: builtins.int | None = None,
+            min_pixels: builtins.int | None = None,
+            max_pixels: builtins.int | None = None,
+            max_ratio: builtins.float | None = None,
+            pad: bool | None = None,
+            max_side: builtins.int | None = None,
+            interpolation: str | None = None) -> Chain:
+        """resize to whole patches, the ratio kept
+        patch: side of a patch, or naflex, siglip2, qwen2_vl, qwen3_vl or kimi
+        max_patches: the picture is as large as so many patches allow
+        merge: sides are multiples of patch * merge; 1
+        min_pixels: Qwen's rule: at least so many pixels ...
+        max_pixels: ... and at most so many
+        max_ratio: a picture gets at most so many times as large
+        pad: Kimi's rule: only made smaller, then padded to whole patches
+        max_side: with pad: patches of a side
+        interpolation: nearest, bilinear, bicubic or lanczos; the model's, else bicubic
+        """
+
+    def random_resized_crop_to_patches(self,
+            patch: str | builtins.float | Sequence[builtins.float],
+            max_patches: builtins.int | None = None,
+            scale: builtins.float | Sequence[builtins.float] | None = None,
+            ratio: builtins.float | Sequence[builtins.float] | None = None,
+            merge: builtins.int | None = None,
+            min_pixels: builtins.int | None = None,
+            max_pixels: builtins.int | None = None,
+            max_ratio: builtins.float | None = None,
+            interpolation: str | None = None) -> Chain:
+        """a random part of the picture, resized to whole patches
+        patch: side of a patch, or naflex, siglip2, qwen2_vl, qwen3_vl or kimi
+        max_patches: the part is as large as so many patches allow
+        scale: least and most share of the picture's area; default (0.08, 1)
+        ratio: least and most of what its ratio is multiplied by; default (0.8, 1.25)
+        merge: sides are multiples of patch * merge; 1
+        min_pixels: Qwen's rule: at least so many pixels ...
+        max_pixels: ... and at most so many
+        max_ratio: the part gets at most so many times as large
+        interpolation: nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture; default bicubic
+        """
+
+    def resize_to_bucket(self,
+            *sizes: str,
+            area: builtins.int | None = None,
+            step: builtins.int | None = None,
+            least: builtins.int | None = None,
+            most: builtins.int | None = None,
+            crop: str | None = None,
+            interpolation: str | None = None) -> Chain:
+        """resize and crop to the bucket whose ratio is nearest
+        sizes: sizes of the buckets: "512x768", "768x512"; height first
+        area: in place of sizes: about so many pixels each
+        step: with area: sides are multiples of this, ...; default 64
+        least: ... not shorter than this ...; default 256
+        most: ... and not longer; default 1024
+        crop: which part is kept: center or random; default center
+        interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         """
 
     def hflip(self,
@@ -566,7 +662,7 @@ class Chain:
         n: ops one after the other; default 2
         p: how often each of them is done; default 0.5
         increasing: all ops get stronger with m (inc1); default false
-        transforms: all: fifteen, evenly; weights: by weight, each once; default all
+        transforms: all: fifteen, evenly; weights: by weight, each once; t3a, t3aw: timm's lists 3a and 3aw; default all
         mstd: deviation of m; above 100: m is drawn from 0 to m; default 0
         mmax: m is at most this; default 10
         fill: what comes in from outside: one number or three; default 128
@@ -581,8 +677,8 @@ class Chain:
             fill: builtins.float | Sequence[builtins.float] | None = None,
             interpolation: str | None = None,
             translate: builtins.float | None = None) -> Chain:
-        """timm's AutoAugment: one of 25 pairs of ops
-        policy: v0, v0r, original or originalr; default v0
+        """timm's AutoAugment: one of 25 pairs of ops, or of three ops
+        policy: v0, v0r, original, originalr or t3a; default v0
         mstd: deviation of m; above 100: m is drawn from 0 to m; default 0
         mmax: m is at most this; default 10
         fill: what comes in from outside: one number or three; default 128
@@ -634,13 +730,27 @@ class Chain:
         std: three numbers; goes with a mean in numbers
         """
 
+    def patches(self,
+            patch: str | builtins.float | Sequence[builtins.float],
+            order: str | None = None,
+            frames: builtins.int | None = None,
+            channels: str | None = None,
+            block: builtins.int | None = None) -> Chain:
+        """cut the picture into patches: rows of (n, values)
+        patch: side of a patch, or naflex, siglip2, qwen2_vl, qwen3_vl or kimi
+        order: rows: row by row (timm, SigLIP2); blocks: Qwen's
+        frames: 2: a picture is two equal frames (Qwen); 1
+        channels: last: (y, x, c) inside a patch; first: (c, frame, y, x)
+        block: with order=blocks: patches of a block's side; default 2
+        """
+
     def to(self,
             dtype: str | None = None,
             layout: str | None = None,
             scale: bool | None = None) -> Chain:
         """element type and layout; comes last
         dtype: u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is
-        layout: chw (absent: this), hwc or channels_last
+        layout: chw (absent: this), hwc or channels_last; of frames also cthw
         scale: float types without normalize: 0..255 to 0..1; of gray16 only if it is given; default true
         """
 
@@ -682,4 +792,146 @@ class Chain:
         give: tokens (absent: these), positions, documents, mask
         pad: what fills rows; absent: 0, with shift -100
         window: samples of the epoch's order that are packed together; default 65536
+        """
+
+    def part(self,
+            start: builtins.float | None = None,
+            seconds: builtins.float | None = None) -> Chain:
+        """some seconds of a recording, from a given second on
+        start: seconds from the recording's start; default 0
+        seconds: how many; absent: to its end
+        """
+
+    def random_part(self,
+            seconds: builtins.float) -> Chain:
+        """some seconds of a recording, from a random place on
+        seconds: how many; a shorter recording stays as it is
+        """
+
+    def resample(self,
+            rate: builtins.int,
+            filter: str | None = None) -> Chain:
+        """a recording at another rate
+        rate: samples per second
+        filter: hq, or torchaudio; default hq
+        """
+
+    def speed(self,
+            low: builtins.float,
+            high: builtins.float | None = None,
+            step: builtins.float | None = None) -> Chain:
+        """play a recording faster or slower, by a factor that is drawn
+        low: the least factor; 1.1: a tenth faster, and higher
+        high: the greatest; absent: low alone
+        step: between factors, of which one is drawn; default 0.1
+        """
+
+    def gain(self,
+            low: builtins.float,
+            high: builtins.float | None = None) -> Chain:
+        """make a recording louder or softer
+        low: dB
+        high: dB: drawn from low to high; absent: low
+        """
+
+    def pad_to(self,
+            seconds: builtins.float) -> Chain:
+        """add silence up to so many seconds, so that rows stack
+        seconds: of every row; silence is added at its end
+        """
+
+    def normalize_peak(self,
+            peak: builtins.float | None = None) -> Chain:
+        """make the loudest sample as loud as said
+        peak: of the loudest sample; default 1
+        """
+
+    def preemphasis(self,
+            factor: builtins.float | None = None) -> Chain:
+        """take from each sample a part of the one before it
+        factor: of the sample before; default 0.97
+        """
+
+    def fbank(self,
+            bins: builtins.int | None = None,
+            frame: builtins.float | None = None,
+            hop: builtins.float | None = None,
+            low: builtins.float | None = None,
+            high: builtins.float | None = None,
+            snip_edges: bool | None = None,
+            scale: builtins.float | None = None) -> Chain:
+        """Kaldi's log-mel filter bank: rows of (frames, bins)
+        bins: mel bands; default 80
+        frame: milliseconds of a frame; default 25
+        hop: milliseconds between frames; default 10
+        low: Hz, where bands begin; default 20
+        high: Hz, where they end; 0 or less: so far from half the rate; default 0
+        snip_edges: only whole frames; false: n / hop, mirrored; default true
+        scale: of samples; 32768: as of 16-bit numbers; default 1
+        """
+
+    def log_mel(self,
+            bins: builtins.int | None = None,
+            preset: str | None = None,
+            normalize: bool | None = None,
+            fft: builtins.int | None = None,
+            win: builtins.int | None = None,
+            hop: builtins.int | None = None) -> Chain:
+        """log-mel features as Whisper, NeMo or torchaudio define them: (frames, bins)
+        bins: mel bands; default 80
+        preset: whose definition: whisper, nemo or torchaudio; default whisper
+        normalize: nemo: each band by its mean and deviation; default true
+        fft: samples of a transform; absent: the preset's
+        win: samples of a frame; absent: the preset's
+        hop: samples between frames; absent: the preset's
+        """
+
+    def mfcc(self,
+            n: builtins.int | None = None,
+            bins: builtins.int | None = None,
+            frame: builtins.float | None = None,
+            hop: builtins.float | None = None,
+            low: builtins.float | None = None,
+            high: builtins.float | None = None,
+            snip_edges: bool | None = None,
+            scale: builtins.float | None = None,
+            lifter: builtins.float | None = None) -> Chain:
+        """Kaldi's cepstral coefficients, without energy: rows of (frames, n)
+        n: coefficients; default 13
+        bins: mel bands; default 23
+        frame: milliseconds of a frame; default 25
+        hop: milliseconds between frames; default 10
+        low: Hz, where bands begin; default 20
+        high: Hz, where they end; 0 or less: so far from half the rate; default 0
+        snip_edges: only whole frames; false: n / hop, mirrored; default true
+        scale: of samples; 32768: as of 16-bit numbers; default 1
+        lifter: 0: none; default 22
+        """
+
+    def spectrogram(self,
+            fft: builtins.int | None = None,
+            win: builtins.int | None = None,
+            hop: builtins.int | None = None,
+            power: builtins.float | None = None) -> Chain:
+        """the power spectrum of frames, as torchaudio has it: (frames, fft / 2 + 1)
+        fft: samples of a transform; default 400
+        win: samples of a frame; absent: fft
+        hop: samples between frames; absent: fft / 2
+        power: 2, or 1: its root; default 2
+        """
+
+    def spec_augment(self,
+            time: builtins.int | None = None,
+            freq: builtins.int | None = None,
+            time_masks: builtins.int | None = None,
+            freq_masks: builtins.int | None = None,
+            share: builtins.float | None = None,
+            fill: builtins.float | None = None) -> Chain:
+        """mask bands of features in time and frequency
+        time: frames of a mask, at most; default 100
+        freq: bins of a mask, at most; default 27
+        time_masks: how many masks in time; default 2
+        freq_masks: how many masks in frequency; default 2
+        share: of all frames, that a mask in time covers at most; default 1
+        fill: what stands there; absent: the row's mean
         """

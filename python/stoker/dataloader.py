@@ -5,7 +5,7 @@ It is a subclass: arguments, samplers, seeds, warnings and errors are torch's ow
 for bit.  Only the iterator over workers is ours (_Pass), and what num_workers=0 needs for states (_Alone).
 
 A loader does not hold its running iterator, and the iterator does not hold the loader: workers end with the last reference
-to the iterator.  Both hold a Place, which says what was handed out.
+to the iterator.  Both hold an EpochPlace, which says what was handed out.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch._utils import ExceptionWrapper
 from torch.utils.data import IterDataPipe, MapDataPipe, _DatasetKind, dataloader as theirs, default_collate
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from . import _collate, _crew, _make, _stoker, _streams, _torchlike
-from ._places import Draws, Place, checked, shape_of
+from . import _collate, _crew, _iterable, _make, _stoker, _torchlike
+from ._monitor import profiled
+from ._places import Draws, EpochPlace, checked, shape_of
 from .errors import ClosedError, StokerError, by_handler, invalid, shown
-from .seeing import profiled
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -63,7 +63,7 @@ def _hook(adapter: Any) -> None:
             object.__setattr__(made, "__class__", DataLoader)
             self.dl_state_dict = made.state_dict()
         elif not isinstance(made, DataLoader):
-            _streams.warn_once("accelerate", f"Accelerate has made a {type(made).__name__} of a stoker.DataLoader: batches are the same "
+            _iterable.warn_once("accelerate", f"Accelerate has made a {type(made).__name__} of a stoker.DataLoader: batches are the same "
                                              "and come from its workers, not from Stoker's")
 
     adapter.__init__, adapter._stoker = __init__, True
@@ -76,14 +76,15 @@ class DataLoader(theirs.DataLoader[_T_co]):
     load_state_dict() resume within an epoch; batches are views of shared memory that is used again when they are gone.
     """
 
-    _place: Place | None = None                 # of the last loop
+    _place: EpochPlace | None = None            # of the last loop
     _loaded: dict[str, Any] | None = None
     _is_accelerate_prepared = _AskedByAccelerate()
 
-    def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(dataset, str):
-            invalid(f"stoker.DataLoader takes a data set, not the path {shown(dataset)}: stoker.Loader(path, fields) reads files")
-        return super().__new__(cls)
+    if not TYPE_CHECKING:                       # to a checker the arguments are those of torch's
+        def __new__(cls, dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(dataset, str):
+                invalid(f"stoker.DataLoader takes a data set, not the path {shown(dataset)}: stoker.Loader(path, fields) reads files")
+            return super().__new__(cls)
 
     def __iter__(self) -> Any:
         if self._loaded is not None and self._iterator is not None:
@@ -106,7 +107,7 @@ class DataLoader(theirs.DataLoader[_T_co]):
             return dict(self._loaded)
         draws = Draws(self)
         if self._place is None:
-            return Place(draws).state(shape_of(self), draws)
+            return EpochPlace(draws).state(shape_of(self), draws)
         return self._place.state(shape_of(self), draws)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -155,7 +156,7 @@ class _Loop(_stoker.Giver):
             self._draws.set(state["start"])
             start = state["start"]
         reset = state is not None and state["reset"]
-        self.place = loader._place = Place(self._draws, start, self._base_seed, reset, self)
+        self.place = loader._place = EpochPlace(self._draws, start, self._base_seed, reset, self)
         if state is not None:
             self.place.load(state)
 
@@ -366,7 +367,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             self._ready.clear()
             self._offer, self._over = None, False
             self._draws = Draws(loader)
-            self.place = loader._place = Place(self._draws, self._draws.get(), self._base_seed, True, self)
+            self.place = loader._place = EpochPlace(self._draws, self._draws.get(), self._base_seed, True, self)
         seed = self._shared_seed
         theirs._BaseDataLoaderIter._reset(self, loader, first_iter)
         self._pipe_seed = seed if first_iter else self._shared_seed     # as torch gives it to its workers
@@ -427,7 +428,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         attempt = next((t.task.stream.attempt + 1 for _, w, t in reversed(self._tickets) if w == worker),
                        self._attempts.get(worker, 0))
         known, _, state = self.place.workers.get(worker, (0, 0, None))
-        return _torchlike.Job(self._life, self._pipe_seed, attempt, known, state)
+        return _torchlike.TorchJob(self._life, self._pipe_seed, attempt, known, state)
 
     def _drop(self, step: int) -> None:
         """A ticket that was handed out or failed."""

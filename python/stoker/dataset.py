@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import operator
 import os
 import threading
@@ -289,7 +290,8 @@ class Dataset(Whole):
         for name, dtype, shape in self._types:
             raw = sample.get(name)
             if raw is not None and not dtype:
-                sample[name] = raw.decode("utf-8", "surrogateescape")
+                text = raw.decode("utf-8", "surrogateescape")
+                sample[name] = json.loads(text) if shape else text
             elif raw is not None:
                 import numpy
                 values = numpy.frombuffer(raw, dtype)

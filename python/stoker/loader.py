@@ -3,73 +3,30 @@
 
 from __future__ import annotations
 
-import atexit
 import inspect
 import math
 import os
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import (_agree, _arrow, _batch_ops, _calls, _options, _pairs, _ranks, _sampling, _state, _stoker, expecting, explain, mixing,
-               preview, seeing)
-from ._arrays import note_stream, prepare, torch_or_none
+from . import (_arrow, _batch_ops, _calls, _diagnosis, _expectation, _explain, _mix, _monitor, _options, _pairs, _rank_check,
+               _ranks, _renamed, _sampling, _state, _stoker, preview)
+from ._arrays import note_stream, torch_or_none
+from ._loader_base import Epoch, LoaderBase, open_loaders
+from ._mix import Mix
 from ._tuples import Tuples, as_tuple
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
-from .errors import Batched, ClosedError, StokerError, Whole, by_handler, invalid, printable, shown
-from .mixing import Mix
+from .errors import ClosedError, StokerError, by_handler, invalid, printable, shown
 from .store import Store
 
 Collate = str | tuple[str, float] | tuple[str, float, int] | Mapping[str, Any] | None
-_open_loaders: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
-@atexit.register
-def _close_all() -> None:
-    """Join worker threads while the interpreter still stands."""
-    for loader in list(_open_loaders):
-        loader.close()
-    for monitor in _monitors.values():
-        monitor.close()
-    _stoker.stop_logging()
-
-
-_monitors: dict[int, seeing.Monitor] = {}       # of this process; a child has its own
-
-
-def _monitor() -> seeing.Monitor:
-    if os.getpid() not in _monitors:
-        _monitors[os.getpid()] = seeing.Monitor(_reports)
-    return _monitors[os.getpid()]
-
-
-def _reports() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for loader in list(_open_loaders):
-        try:
-            found.append({"report": loader.report(), "stats": loader.stats()})
-        except StokerError:                     # closed meanwhile
-            continue
-    return found
-
-
-class _Epoch(_stoker.Giver):
-    """One pass over the loader; only the newest one of a loader gives batches.
-
-    __next__ is the base class's: it calls _make() and then takes the batch by `give`, in C.  So a signal's
-    handler that raises in here loses nothing: the batch is still the next one.
-    """
-
-    def __init__(self, loader: Loader, epoch: int, names: tuple[str, ...] | None = None) -> None:
-        self._loader = loader
-        self._names = names                     # batches come as tuples of these outputs; None: as they are
-        self._epoch = epoch
-        self._over = False
-        self.failed = False                     # next() raised an error; nothing was handed out since
-
-    @seeing.profiled
+class _FileEpoch(Epoch):
+    @_monitor.profiled
     def _make(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
         try:
             made = self._made()
@@ -80,39 +37,29 @@ class _Epoch(_stoker.Giver):
         return made
 
     def _made(self) -> tuple[Batch | tuple[Any, ...], Any, tuple[int, int]]:
-        if self._loader._running is not self:
-            if self._over:
-                raise StopIteration
-            self._loader._core.where()          # says so if it is closed
-            raise ClosedError("this iterator is over: its loader has gone on to another epoch "
-                              "since; use one iterator at a time, or two loaders", "ECLOSED")
-        if self._loader._pins is not None:
-            self._loader._pins(self._loader._core)
-        core = self._loader._core
+        self._check_newest()
+        loader, core = self._loader, self._loader._core
+        if loader._pins is not None:
+            loader._pins(core)
         try:
             found = core.peek(self._epoch)
-            if found is not None and found[2] == self._loader._touched:
+            if found is not None and found[2] == loader._touched:
                 core.again()                    # a function began to change it, and it was not handed out
                 found = core.peek(self._epoch)
         except StokerError as e:
-            error, cause = self._loader._explained(e)
+            error, cause = loader._explained(e)
             raise error from cause
         if found is None:
-            self._over = True                   # first: another thread may look at both
-            if self._loader._running is self:
-                self._loader._running = None
+            self._end()
             raise StopIteration
         parts, token, serial = found
-        if self._loader._expected is not None:
-            self._loader._expected.note(token, parts[1])
-        batch = self._loader._made(parts, token, serial)
+        if loader._expected is not None:
+            loader._expected.note(token, parts[1])
+        batch = loader._made(parts, token, serial)
         return batch if self._names is None else as_tuple(batch, self._names), core.give, token
 
-    def __len__(self) -> int:
-        return len(self._loader)
 
-
-class Loader(Batched, Whole):
+class Loader(LoaderBase):
     """Batches from shards, one epoch a loop.
 
         loader = stoker.Loader("train-{000..099}.tar", batch_size=256, shuffle=True, fields={
@@ -125,14 +72,15 @@ class Loader(Batched, Whole):
         stoker.mix({...}) or stoker.stream(...); token files and arrays (.bin, .npy, .npz), or a dict: field
         -> NumPy or torch array, or its files
     fields: output name -> chain, as text or built (stoker.image().resize(256))
-    store: a stoker.Store: how remote data (s3, gs, http, hf) is reached; None: as the environment says
+    store: a stoker.Store: how remote data (s3, gs, az, http, hf) is reached; None: as the environment says
         (docs/stores.md)
     batch_size: samples per batch and rank; global_batch_size instead: of all ranks together
     global_batch_size: in place of batch_size: samples of all ranks together, divided evenly
     drop_last: leave out a last batch that is not full
     collate: for rows of different shapes; "list": one tensor per row; "pad" or ("pad", value): filled up to
         the largest of the batch, or with ("pad", value, multiple) to a multiple; real sizes are in
-        batch.lengths, batch.mask(name) tells values from padding; a dict: by output
+        batch.lengths, batch.mask(name) tells values from padding; "pack": rows joined along their first
+        dimension, batch.offsets[name] says where each begins; a dict: by output
     max_tokens: as many rows as fit: rows x the longest of them in a rank's batch, padding included;
         batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
     bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
@@ -199,9 +147,9 @@ class Loader(Batched, Whole):
         of what is free when the loader is opened
     """
 
-    _server: seeing.Server | None = None
-    _trace: seeing.Trace | None = None
-    _expected: expecting.Expectation | None = None
+    _server: _monitor.MetricsServer | None = None
+    _trace: _monitor.Trace | None = None
+    _expected: _expectation.Expectation | None = None
     _touched: int | None = None                 # the batch that functions of batch_ops began to change in the loop's thread
 
     def __init__(self, data: Urls | Arrays | Dataset | list[Dataset] | Mix,
@@ -226,92 +174,87 @@ class Loader(Batched, Whole):
                  device_memory_limit: int | str | None = None, sm_limit: int | None = None,
                  in_flight: int | None = None, cache: str | None = None,
                  device_cache_limit: int | str | None = None, **unknown: Any) -> None:
-        _options.screen(locals())
+        given = dict(locals())
+        _options.screen(given)
         _options.check_unknown(unknown, Loader.__init__)
-        fields, functions = _calls.plan(fields)
+        given["fields"], functions = _calls.plan(fields)
         if worker_type is not None and not functions:
             invalid("worker_type= is for Python data sets and for functions in chains: files are decoded by threads without "
                     "the GIL")
         _options.refuse_in_worker()
-        skip_bad, budget = _options.skip_policy(on_error)
         place = _ranks.find(rank, world_size, mesh)
-        options: dict[str, Any] = {
-            **_options.share(batch_size, global_batch_size, place, max_tokens),
-            **_options.by_length(max_tokens, bucket),
-            "seed": _options.number("seed", seed),
-            "shuffle": _options.shuffle_kind(shuffle),
-            **_options.blocks(_options.shuffle_kind(shuffle), streams, window),
-            "ranks_per_node": place.local if ranks_per_node is None
-            else _options.number("ranks_per_node", ranks_per_node),
-            "drop_last": _options.flag("drop_last", drop_last),
-            "num_workers": _options.workers(num_workers),
-            "prefetch": _options.or_chosen("prefetch", prefetch),
-            "io_threads": _options.or_chosen("io_threads", io_threads),
-            **_options.device(device, decode, pin_memory, device_memory_limit, sm_limit, in_flight),
-            **_options.cache(device, cache, device_cache_limit),
-            "on_error": "skip" if skip_bad else "raise", "skip_budget": budget,
-            "learn_jpeg": _options.flag("learn_jpeg", learn_jpeg),
-            "memory_limit": _options.byte_count("memory_limit", memory_limit),
-            "max_pixels": _options.or_chosen("max_pixels", max_pixels),
-        }
+        options = _options.of_files(given, place)
         options["batch_ops"], self._functions = _batch_ops.split(batch_ops)
-        ahead = bool(self._functions) and options["num_workers"] != -1 and options["device"] == "cpu"
-        if exclude is not None and not isinstance(exclude, (str, bytes, os.PathLike)):
-            exclude = list(exclude) if isinstance(exclude, Iterable) else exclude
-        self._fixed = {name for name, v in (("streams", streams), ("window", window)) if v is not None}
-        self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
-        self._bins: list[int] | None = None     # of a state that was taken up
-        self._changes: list[mixing.Change] = []     # of its weights, all from the first on
-        with _agree.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
-            datasets = _datasets(data, classes, dtype, shape, store, fields, on_error == "skip")
-            self._datasets, self._named = datasets, describe(data)
-            self._data = cores = tuple(d._core for d in datasets)
-            self._numbered = all(core.kind() for core in cores)     # rows of arrays have no keys
-            self._sampling, self._order = _sampling.plan(
-                datasets, select=select, where=where, skip=skip, limit=limit, repeat=repeat,
-                epoch_size=epoch_size, weights=weights, replacement=replacement, balance=balance,
-                stratify=stratify, lengths=lengths, mix=data if isinstance(data, Mix) else None, shuffle=options["shuffle"])
-            found = list(dict.fromkeys(name for core in cores for name in core.fields()))
-            self._made_of = _options.outputs(fields, found, cores[0], collate), options, exclude
-            self._calls = _calls.of_loader(self, functions, worker_type, options["num_workers"])
-            self._core = self._open(*self._made_of, ahead=ahead)
-            _options.check_torch(options["device"])
-            self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
-            self._note_streams()
-            self._changes = self._core.mix()
-            if isinstance(data, Mix):
-                data.counts = self._core.counts()
-            self._identity = self._what()
-            place = meeting.compare(_agree.describe(cores, self._identity, self._made_of))
+        self._works_ahead = bool(self._functions) and options["num_workers"] != -1 and options["device"] == "cpu"
+        with _rank_check.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
+            self._take_data(given, options["shuffle"])
+            self._take_chains(given, options, functions)
+            place = meeting.compare(_rank_check.describe(self._data, self._identity, self._made_of))
         place.log()
-        local = place.local if ranks_per_node is None else options["ranks_per_node"]
+        self._take_rank(place, place.local if ranks_per_node is None else options["ranks_per_node"])
+        self._stand_at_start()
+        self._start()
+
+    def _take_data(self, given: Mapping[str, Any], shuffle: int) -> None:
+        """Data sets, and which of their samples come in which order."""
+        data = given["data"]
+        mix = data if isinstance(data, Mix) else None
+        self._mixed = {} if mix is None else dict(mix.weights)
+        self._datasets, self._named = _datasets(given), describe(data)
+        self._data = tuple(d._core for d in self._datasets)
+        self._numbered = all(core.kind() for core in self._data)    # rows of arrays have no keys
+        self._fixed = {name for name in ("streams", "window") if given[name] is not None}
+        self._sampling, self._order = _sampling.plan(
+            self._datasets, mix=mix, shuffle=shuffle,
+            **{name: given[name] for name in ("select", "where", "skip", "limit", "repeat", "epoch_size", "weights", "replacement",
+                                              "balance", "stratify", "lengths")})
+
+    def _take_chains(self, given: Mapping[str, Any], options: dict[str, Any], functions: list[Any]) -> None:
+        """Outputs, and the library's loader that makes them."""
+        exclude = given["exclude"]
+        if not isinstance(exclude, (str, bytes, os.PathLike)) and isinstance(exclude, Iterable):
+            exclude = list(exclude)             # it is read twice
+        found = list(dict.fromkeys(name for core in self._data for name in core.fields()))
+        self._made_of = _options.outputs(given["fields"], found, self._data[0], given["collate"]), options, exclude
+        self._bins: list[int] | None = None     # of a state that was taken up
+        self._changes = []
+        self._calls = _calls.of_loader(self, functions, given["worker_type"], options["num_workers"])
+        self._core = self._open(*self._made_of, ahead=self._works_ahead)
+        _options.check_torch(options["device"])
+        self._pins = note_stream if options["pin_memory"] and torch_or_none() is not None else None
+        self._note_streams()
+        self._changes = self._core.mix()
+        if isinstance(given["data"], Mix):
+            given["data"].counts = self._core.counts()
+        self._identity = self._what()
+
+    def _take_rank(self, place: _ranks.Place, local: int) -> None:
+        """The rank as all of them count it, node by node."""
+        options = self._made_of[1]
         if (place.rank, local) != (options["rank"], options["ranks_per_node"]):
-            options.update(rank=place.rank, ranks_per_node=local)   # counted node by node now
+            options.update(rank=place.rank, ranks_per_node=local)
             self._core.close()
-            self._core = self._open(*self._made_of, ahead=ahead)
+            self._core = self._open(*self._made_of, ahead=self._works_ahead)
         self._steps, self._samples = self._core.sizes()
         self._by_length = self._core.bins()[0] != 0
-        self._pid = os.getpid()
-        self._running: _Epoch | None = None     # its epoch is in flight
-        self._next: tuple[int, int] | None = None   # where set_epoch or load_state_dict points
-        self._life = 0, 0, 0                    # generation, and the epoch and position it took up at
-        self._loaded: tuple[int, int, int] | None = None    # the next life, until a loop begins it
-        self._ledger: bytes | None = None
+
+    def _start(self) -> None:
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
-        _open_loaders.add(self)
-        prepare()                               # here and not within the first next()
-        self._ahead = _batch_ops.Ahead(self._core, self._functions, cores, self._numbered) if ahead else None
-        if ahead:
+        self._open_for_use()
+        self._ahead = None
+        if self._works_ahead:
+            self._ahead = _batch_ops.Ahead(self._core, self._functions, self._data, self._numbered)
             weakref.finalize(self, self._core.close)    # the thread holds the core, not this object
         if os.environ.get("STOKER_MONITOR", "0") not in ("", "0"):
             self.monitor()
 
-    def __new__(cls, data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> Loader:
+    @staticmethod
+    def kind_of(data: Any = None, fields: Any = None, *args: Any, **kwargs: Any) -> type[LoaderBase]:
         """A Python data set has a loader of its own, with the same methods, and so has a stream."""
-        from . import sets, streaming           # which import this file
-        if cls is Loader and isinstance(data, streaming.Stream):
-            return object.__new__(streaming.StreamLoader)
-        return object.__new__(sets.SetLoader if cls is Loader and fields is None and sets.is_python(data) else cls)
+        from . import _stream, sets             # which import this file
+        if isinstance(data, _stream.Stream):
+            return _stream.StreamLoader
+        return sets.SetLoader if fields is None and sets.is_python(data) else Loader
 
     def _note_streams(self) -> None:
         """What was chosen is kept: a second core is to have the same order."""
@@ -355,7 +298,7 @@ class Loader(Batched, Whole):
         if options["max_tokens"]:
             order.update(max_rows=options["batch_size"])
         if "mix" in order:
-            order["mix"] = {**order["mix"], "changes": mixing.saved(self._changes)}
+            order["mix"] = {**order["mix"], "changes": _mix.saved(self._changes)}
         return {"seed": options["seed"], "order": order,
                 "data": _state.data_of(self._core),
                 "chains": _state.chains_of(self._core, [output[0] for output in outputs])}
@@ -376,42 +319,21 @@ class Loader(Batched, Whole):
 
     # ---- epochs ----------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Batch]:
-        return self._begin(None)
+    def _check_open(self) -> None:
+        self._core.where()
 
     def _begin(self, names: tuple[str, ...] | None) -> Any:
         epoch, position = self._coming()
         self._check_known(epoch, position)
         self._begin_life()
         self._core.resume(epoch, position)      # costs nothing when that is what comes anyway
-        running = self._running = _Epoch(self, epoch, names)
+        running = self._running = _FileEpoch(self, epoch, names)
         self._next = None                       # last: an interrupted call is repeated from the same place
         return running
 
-    def _begin_life(self) -> None:
-        """The first loop after load_state_dict() begins a generation, and its ledger."""
-        if self._loaded is not None and self._ledger is not None:
-            self._core.ledger(None, 0, 0, 0)    # a second try from one checkpoint replaces the first
-            self._core.ledger(self._ledger, *self._loaded)
-        self._life = self._loaded or self._life
-        self._loaded = None
-
-    def _check_known(self, epoch: int, position: int) -> None:
-        """A state brings the weights of a mixture along that hold from there on, and no earlier ones."""
-        if self._changes and epoch * self._samples + position < self._changes[0][0]:
-            begin, at = divmod(self._changes[0][0], self._samples)
-            invalid(f"epoch {epoch} is mixed by weights that this loader does not know: the state that it "
-                    f"took up knows them from epoch {begin}, position {at} on")
-
     def _coming(self) -> tuple[int, int]:
-        """Where the next loop begins."""
-        epoch, position = self._core.where()
-        if self._next is not None:
-            return self._next
-        run = self._running
-        if run is not None and run.given and run._epoch == epoch and not run.failed:
-            return epoch + 1, 0                 # left by break: the next loop is the next epoch
-        return epoch, position
+        self._check_open()
+        return super()._coming()
 
     def as_tuples(self, *names: str) -> Tuples:
         """The same batches as tuples of these outputs, in this order; without names, of all outputs in the order of
@@ -472,21 +394,6 @@ class Loader(Batched, Whole):
         left = self._positions(epoch) - position
         return left // whole if options["drop_last"] else -(-left // whole)
 
-    @property
-    def epoch(self) -> int:
-        """Where the consumer stands: the running epoch, or the next one if none is running."""
-        return self._where()[0]
-
-    def set_epoch(self, epoch: int) -> None:
-        """The next loop is epoch `epoch`.
-
-        After load_state_dict() of a state from within that epoch, the loop goes on from there: frameworks
-        and scripts call this before every loop, also before the resumed one.
-        """
-        epoch = _options.whole("epoch", epoch, 0, 2**32 - 1)
-        if self._next is None or self._next[0] != epoch:
-            self._next = epoch, 0
-
     def _positions(self, epoch: int) -> int:
         return self._core.epoch_sizes(epoch)[1] if self._by_length else self._samples
 
@@ -495,20 +402,8 @@ class Loader(Batched, Whole):
 
     # ---- state -----------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the consumer stands, in a small dict that JSON can keep: the same on every rank, but
-        for what is under "local".
-
-        It counts the batches received, not those made ahead, and none for which next() raised.
-        """
-        epoch, position = self._where()
-        order = self._identity["order"]
-        if "mix" in order:
-            changes = mixing.holding(order["mix"]["changes"], epoch * self._samples + position)
-            order = {**order, "mix": {**order["mix"], "changes": changes}}
-        return {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
-                **self._identity, "order": order,
-                "local": {"skipped": self._core.stats()["skipped"]}}
+    def _skipped_samples(self) -> int:
+        return self._core.stats()["skipped"]
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """The next loop goes on after the last batch of `state`, with the same samples and draws, for
@@ -520,7 +415,7 @@ class Loader(Batched, Whole):
         """
         state = _state.plain(state)
         strict = _options.flag("strict", strict)
-        mine = mixing.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
+        mine = _mix.with_changes(_state.with_streams(self._identity, state, self._fixed), state)
         mine = {**_state.with_bins(mine, state), "old_chains": _state.old_chains_of(self._core, self._identity["chains"])}
         before = self._identity["order"].get("bins")
         self._set_bins(mine["order"].get("bins"), before)
@@ -536,54 +431,20 @@ class Loader(Batched, Whole):
                 self._core.set_streams(mine["order"]["streams"], mine["order"]["window"])
                 self._note_streams()
             if self._changes:
-                changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
-                at = place[0] * self._samples + place[1]
-                self._core.set_mix(tuple(mixing.from_there(changes, at, strict)))
-                self._note_changes()
+                self._take_changes(mine["order"]["mix"]["changes"], place, strict)
             self._identity = self._what()
-        self._life = generation, *place
-        self._loaded = generation + 1, *place
-        self._next = place
-        self._running = None
+        self._go_on_at(generation, place)
 
     def _set_bins(self, bins: list[int] | None, before: list[int] | None) -> None:
         if bins is not None and bins != before:
             self._core.set_bins(*bins)
             self._bins = bins
 
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Mix by other weights from the next batch on, in a loop or between two; batches made ahead are
-        dropped.  Data sets that are not named keep theirs.
+    def _mixer(self) -> _stoker.Loader:
+        return self._core
 
-        Call it on all ranks after the same step.  The state keeps every change.
-        """
-        if not self._changes:
-            invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
-        mixed = mixing.changed(self._mixed, weights)
-        self._core.set_weights(tuple(mixed.values()), *self._where())
-        self._note_changes()
-        self._mixed = mixed
-        self._identity = self._what()
-
-    def _note_changes(self) -> None:
-        self._changes = self._core.mix()
-        parts = self._changes[-1][1]
-        self._mixed = {name: n / mixing.PARTS for name, n in zip(self._mixed, parts, strict=True)}
-
-    def ledger(self, folder: str | bytes | os.PathLike[Any] | None) -> None:
-        """Write down which samples every batch has, before it is handed out; None: no longer.
-
-        One file in `folder` (made if missing) for each rank and each life of the run; all ranks give
-        the same folder, and every loader one of its own.  `stoker ledger FOLDER` reads it: when was a
-        sample seen, what was in a step, what was seen twice or never.
-        """
-        if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
-            invalid(f"a ledger is written to a folder, not {shown(folder)}")
-        path = None if folder is None else os.fsencode(folder)
-        if path is not None and b"\0" in path:
-            invalid("ledger: a path has a null character")
-        self._core.ledger(path, *self._life)
-        self._ledger = path
+    def _write_ledger(self, path: bytes | None, life: tuple[int, int, int]) -> None:
+        self._core.ledger(path, *life)
 
     # ---- a look ----------------------------------------------------------------------------------
 
@@ -612,13 +473,13 @@ class Loader(Batched, Whole):
             core.close()
         return preview.Preview(found[:n])
 
-    def explain(self, sample: str | int, epoch: int | None = None) -> explain.Explanation:
+    def explain(self, sample: str | int, epoch: int | None = None) -> _explain.Explanation:
         """What is drawn for a sample in an epoch, step by step; print() it.
 
         sample: its key, or its id (batch.sample_ids); epoch: None: the running or the next one.
         """
         epoch = self.epoch if epoch is None else _options.whole("epoch", epoch, 0, 2**32 - 1)
-        number = explain.find_id(sample, self._data)
+        number = _explain.find_id(sample, self._data)
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
@@ -629,11 +490,13 @@ class Loader(Batched, Whole):
             core.resume(epoch, position)
             core.next(epoch)
             drawn = core.drawn()
+            reads = {output[0]: _explain.what_is_read(core.reads_whole(i)) for i, output in enumerate(outputs)}
         finally:
             core.close()
         key = _stoker.keys(self._data, number.to_bytes(8, sys.byteorder))[0]
-        return explain.Explanation(key, number, epoch, position,
-                                   explain.steps(drawn, [output[:2] for output in outputs]))
+        steps = _explain.steps(drawn, [output[:2] for output in outputs])
+        why = {} if options["device"] == "cpu" else {name: _explain.by_workers(chain, options["decode"]) for name, chain, *_ in outputs if name in steps}
+        return _explain.Explanation(key, number, epoch, position, steps, {name: text for name, text in why.items() if text}, reads)
 
     # ---- figures and threads ---------------------------------------------------------------------
 
@@ -662,51 +525,49 @@ class Loader(Batched, Whole):
             shard, offset, key, reason = row
             bad.append({"shard": shard, "offset": None if offset < 0 else offset, "key": key,
                         "reason": reason})
-        return stats
+        return _renamed.with_old_keys(stats)
 
-    def diagnose(self, ranks: bool = False) -> seeing.Diagnosis:
+    def diagnose(self, ranks: bool = False) -> _diagnosis.Diagnosis:
         """What holds the loop up since the last call (the first: since the loader was opened), what removing that
         would give, and how: print() it.  Any thread may call it.
 
         ranks: all ranks of torch.distributed call it together, and the slow one is named.
         """
-        before, self._seen = self._seen, seeing.sight(self._core, self._calls)
-        return seeing.diagnose([before] if before else [], [self._seen], self._shown_data(),
+        before, self._seen = self._seen, _diagnosis.sight(self._core, self._calls)
+        return _diagnosis.diagnose([before] if before else [], [self._seen], self._shown_data(),
                                together=_options.flag("ranks", ranks))
 
     def report(self) -> str:
         """stats() as text for people, with the diagnosis since the loader was opened."""
-        found = seeing.diagnose([], [seeing.sight(self._core, self._calls)], self._shown_data())
-        return seeing.report(self.stats(), found)
+        found = _diagnosis.diagnose([], [_diagnosis.sight(self._core, self._calls)], self._shown_data())
+        return _diagnosis.report(self.stats(), found)
 
     def metrics(self, path: str | os.PathLike[Any] | None = None) -> str:
         """stats() in OpenMetrics' text format, for Prometheus; path: also written there, whole or not at all."""
-        return seeing.metrics(self.stats(), path)
+        text = self._core.metrics()
+        if path is not None:
+            _monitor.write_whole(path, text.encode(), "metrics")
+        return text
 
     def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
         """Serve metrics() over HTTP from a thread until the loader is closed; its address.  port 0: any that is free."""
-        self._server = self._server or seeing.Server(self.metrics, host, _options.whole("port", port, 0, 65535))
+        self._server = self._server or _monitor.MetricsServer(self.metrics, host, _options.whole("port", port, 0, 65535))
         return self._server.address
 
-    def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> seeing.Trace:
+    def trace(self, path: str | os.PathLike[Any], spans: int = 65536) -> _monitor.Trace:
         """Note what every worker does and when the loop is in next(), the last `spans` stages of each (24 bytes a span), for
         ui.perfetto.dev; `with loader.trace("trace.json"):` or its close() write the file, and so does the loader's."""
         if self._trace is not None:
             self._trace.close()
-        self._trace = seeing.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
+        self._trace = _monitor.Trace(self._core, path, _options.whole("spans", spans, 16, 1 << 24))
         return self._trace
 
-    def expect(self, description: Any, every: int = 100_000) -> expecting.Expectation:
+    def expect(self, description: Any, every: int = 100_000) -> _expectation.Expectation:
         """Hold a description (`stoker describe`: a file, or its dict) against the samples that are loaded: some of them are
         described again after 2,000 samples and then after each `every`, and a figure that drifted is logged (WARNING)."""
         self._core.where()                      # says so if it is closed
-        self._expected = expecting.expect(self._data, description, _options.whole("every", every, 100))
+        self._expected = _expectation.expect(self._data, description, _options.whole("every", every, 100))
         return self._expected
-
-    def monitor(self) -> str:
-        """Let `stoker top` look at all loaders of this process, over a socket that only this user can open; its path.
-        STOKER_MONITOR=1 in the environment does it when a loader is made."""
-        return _monitor().path
 
     def _shown_data(self) -> str | None:
         names = [name for core in self._data for name in core.shards()[:1]] if not self._numbered else []
@@ -734,21 +595,11 @@ class Loader(Batched, Whole):
         self._core.close()
         if self._calls is not None:
             self._calls.close()
-        _open_loaders.discard(self)
+        open_loaders.discard(self)
         self._running = None
         if self._server is not None:
             self._server.close()
             self._server = None
-
-    def __enter__(self) -> Loader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def __reduce__(self):
-        raise StokerError("a Loader does not pickle: its threads live in this process; make one "
-                          "there, or use stoker.open(...), which does", "ENOTSUP")
 
 
 _seen = inspect.signature(Loader.__init__)
@@ -768,14 +619,16 @@ def describe(data: Any) -> str:
     return repr(printable(os.fsdecode(data))) if isinstance(data, (str, bytes, os.PathLike)) else shown(data)
 
 
-def _datasets(data: Any, classes: Any, dtype: Any, shape: Any, store: Any, fields: Any = None, skip: bool = False) -> list[Dataset]:
+def _datasets(given: Mapping[str, Any]) -> list[Dataset]:
+    data = given["data"]
+    own = {name: given[name] for name in ("classes", "dtype", "shape", "store")}
     opened = data.datasets if isinstance(data, Mix) else [data] if isinstance(data, Dataset) else data
     if isinstance(opened, (list, tuple)) and opened and all(isinstance(d, Dataset) for d in opened):
-        for name, value in (("classes", classes), ("dtype", dtype), ("shape", shape), ("store", store)):
+        for name, value in own.items():
             if value is not None:
                 invalid(f"{name}= belongs to stoker.open() when data is opened before")
         return list(opened)
     if not isinstance(data, Mapping) and _options.url_bytes(data) is None and not _arrow.is_table(data):
         invalid(f"data must be a path, a pattern, a list of them, a dict of arrays, or data sets of "
                 f"stoker.open(), not {shown(data)}; a Python data set makes its own samples and takes no fields=")
-    return [Dataset(data, classes=classes, dtype=dtype, shape=shape, store=store, skip_damaged=skip, pairs=_pairs.implied(data, fields))]
+    return [Dataset(data, **own, skip_damaged=given["on_error"] == "skip", pairs=_pairs.implied(data, given["fields"]))]

@@ -20,7 +20,7 @@ from .errors import invalid, shown
 _DTYPES = ("", "u8", "i8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "u32")     # stk_dtype
 _known: dict[str, tuple[Callable[[_stoker.Ops], Any], list[str]]] = {}      # how to add each, and its ops
 _known_by: dict[str, str] = {}                  # by the same key: a version, or a file's content
-_kept: list[Any] = []                           # functions: a thread may be in one
+_functions: list[Any] = []                      # they are not freed: a thread may be in one
 
 
 def names() -> list[str]:
@@ -105,7 +105,7 @@ def op(function: Any, name: str | None = None, *, args: Mapping[str, float] | No
         invalid(f"op: version is a whole number, not {shown(version)}")
     if not 65536 <= address < 2**56:            # the first pages are never mapped
         invalid(f"op: {shown(function)} is not the address of a function")
-    _kept.append(function)
+    _functions.append(function)
 
     def add(ops: _stoker.Ops) -> list[str]:
         ops.add(name, address, kind, given, version)

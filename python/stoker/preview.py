@@ -18,7 +18,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from . import _stoker
-from .errors import invalid, printable, shown
+from .errors import invalid, printable
 
 _STEP = re.compile(r"""(?:[^|"']|"[^"]*"|'[^']*')+""")   # up to a bar that stands in no quotes
 _GAP = 2
@@ -39,8 +39,8 @@ def _is_picture(chain: str) -> bool:
 
 def as_pixels(chain: str) -> str:
     """The chain of a picture as 8-bit RGB rows."""
-    kept = [s for s in split(chain) if _name(s) not in ("normalize", "to")]
-    return " | ".join([*kept, "to(u8, layout=hwc)"])
+    steps = [s for s in split(chain) if _name(s) not in ("normalize", "to")]
+    return " | ".join([*steps, "to(u8, layout=hwc)"])
 
 
 def choose(outputs: tuple[tuple[str, str, int, float], ...], output: str | None) -> int:
@@ -74,6 +74,9 @@ def pictures(parts: tuple[Any, ...], at: int, data: tuple[Any, ...]) -> list[Pic
     """The rows of output `at` of what the extension's next() answers."""
     value = parts[0][at][2]
     keys = _stoker.keys(data, parts[1])
+    if isinstance(value, tuple):                # parts of one tensor
+        whole, places = value
+        value = [whole.as_strided(*place) for place in places]
     if isinstance(value, list):
         rows = [(*t.shape[:2], memoryview(t).tobytes()) for t in value]
     else:                                       # one size for all: cut the tensor up

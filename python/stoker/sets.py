@@ -17,16 +17,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from . import _agree, _collate, _crew, _log, _make, _options, _ranks, _sampling, _staging, _state, _stoker, _streams, mixing
-from ._arrays import _imported, from_bytes, prepare, torch_or_none
+from . import _collate, _crew, _iterable, _log, _make, _mix, _options, _rank_check, _ranks, _sampling, _staging, _state, _stoker
+from ._arrays import _imported, from_bytes, torch_or_none
+from ._loader_base import Epoch, LoaderBase, open_loaders
+from ._mix import Mix
+from ._monitor import profiled
+from ._tuples import Tuples
 from .batch import Batch
 from .dataset import Dataset
 from .errors import Batched, ClosedError, invalid, shown, unsupported
-from .loader import Loader, Tuples, _open_loaders
-from .mixing import Mix
-from .seeing import profiled
+from .loader import Loader
 
 _MEANT = {"batch_size", "global_batch_size", "drop_last", "collate", "seed", "shuffle", "rank", "world_size", "mesh",
           "check_ranks", "select", "skip", "limit", "repeat", "epoch_size", "weights", "replacement", "balance", "stratify",
@@ -126,12 +128,10 @@ class _Counted:
         invalid("a Python data set has no columns: give one number for each sample")
 
 
-class _Epoch(_stoker.Giver):
-    """One pass; what was handed out is counted in C, so that a signal's handler that raises loses no batch."""
-
+class _SetEpoch(Epoch):
     def __init__(self, loader: SetLoader, epoch: int, position: int, names: tuple[str, ...] | None) -> None:
-        self._loader, self._epoch, self._from, self._names = loader, epoch, position, names
-        self._over = False
+        super().__init__(loader, epoch, names)
+        self._from = position
         self._ready: dict[int, tuple[Any]] = {}     # step -> its batch, until it is handed out
         self._lock = threading.RLock()          # threads take turns
 
@@ -144,23 +144,16 @@ class _Epoch(_stoker.Giver):
         """Of two threads that are given one batch, one takes it, and the other one comes again."""
         loader, step = self._loader, self.given
         loader._check_open()
-        if loader._running is not self:
-            if self._over:
-                raise StopIteration
-            raise ClosedError("this iterator is over: its loader has gone on to another epoch since; use one iterator at "
-                              "a time, or two loaders", "ECLOSED")
+        self._check_newest()
         if step not in self._ready:
             self._ready.clear()
             try:
                 self._ready[step] = (_named(loader._batch(self, step), self._names),)
             except StopIteration:
-                self._over = True
-                loader._ended(self)
+                loader._at = self._epoch + 1, 0
+                self._end()
                 raise
         return self._ready[step][0], self._ready.pop, (step, None)
-
-    def __len__(self) -> int:
-        return len(self._loader)
 
 
 def _named(batch: Any, names: tuple[str, ...] | None) -> Any:
@@ -175,10 +168,19 @@ def _named(batch: Any, names: tuple[str, ...] | None) -> Any:
     return tuple(batch[name] for name in names or batch)
 
 
-class SetLoader(Loader):
+def _not_for_sets(why: str) -> Any:
+    """A method of Loader that a Python data set has not."""
+    def method(self: SetLoader, *args: Any, **kwargs: Any) -> NoReturn:
+        unsupported(why)
+
+    method.__doc__ = why
+    return method
+
+
+class SetLoader(LoaderBase):
     """What stoker.Loader(dataset) answers for a Python data set; its arguments are Loader's."""
 
-    _functions = ()                             # of batch_ops=
+    _functions = ()
     _looped = False                             # an iterable was read before
     _crew: Any = None
     _mover: Any = None                          # made with the first batch: workers are forked before CUDA is in use
@@ -194,22 +196,16 @@ class SetLoader(Loader):
             if name not in _MEANT and value is not None and value != defaults.get(name):
                 invalid(f"{name}= is for data that Stoker reads itself, and this is a {type(data).__name__}"
                         + (f": {_REMEDY[name]}" if name in _REMEDY else ""))
-        self._pid = os.getpid()
+        self._stand_at_start()
         self._closed = False
-        self._running: _Epoch | None = None     # type: ignore[assignment]
         self._at = 0, 0                         # epoch and position, where no loop is running
-        self._next: tuple[int, int] | None = None
-        self._life = 0, 0, 0
-        self._loaded: tuple[int, int, int] | None = None
-        self._ledger: bytes | None = None
         self._queue: deque[Any] = deque()       # (epoch, from, step, ticket, row info)
         self._last: tuple[Any, Any] = None, None
         self._skipped: list[dict[str, Any]] = []    # of batches that were handed out
         self._bad_of: dict[int, int] = {}       # epoch -> bad samples, ahead too
         self._figures = {"batches": 0, "samples": 0, "wait_s": 0.0}
         self._take(data, o)
-        _open_loaders.add(self)
-        prepare()
+        self._open_for_use()
         with contextlib.suppress(ImportError):
             _imported("numpy.random")           # one that the data set imports is not seeded in its first sample
 
@@ -225,7 +221,7 @@ class SetLoader(Loader):
                          "drop_last": _options.flag("drop_last", o["drop_last"])}
         sets = list(data.datasets) if isinstance(data, Mix) else [data]
         self._mixed = dict(data.weights) if isinstance(data, Mix) else {}
-        self._changes: list[mixing.Change] = []
+        self._changes = []
         self._of = data if isinstance(data, Mix) else sets[0]
         self._map = all(is_map(d) for d in sets)
         self._type = worker_type(o["worker_type"])
@@ -234,7 +230,7 @@ class SetLoader(Loader):
         self._device = gpu_of(o["device"])
         self._pins = pinner(o["pin_memory"]) if self._device is None else None
         self._recipe_of(sets, o)
-        with _agree.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
+        with _rank_check.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
             self._order_of(data, sets, o)
             self._identity = self._what()
             place = meeting.compare(self._said())
@@ -264,7 +260,7 @@ class SetLoader(Loader):
             self._sampler = None
             world = self._options["world_size"]
             rows = self._options["batch_size"] or self._options["global_batch_size"] // world
-            self._stream = _streams.Reader(_streams.Shape(rows, self._options["rank"], world, self._options["drop_last"]),
+            self._stream = _iterable.Reader(_iterable.Shape(rows, self._options["rank"], world, self._options["drop_last"]),
                                            1 if self._type == "thread" else max(self._workers, 1))
             return
         counts = [_Counted(_length(d)) for d in sets]
@@ -291,13 +287,13 @@ class SetLoader(Loader):
             order.update({n: _state.word(self._drawn) if v is ... else v for n, v in self._order.items()})
             data.update(samples=sum(self._counts), taken=_state.word(self._taken))
         if "mix" in order:
-            order["mix"] = {**order["mix"], "changes": mixing.saved(self._changes)}
+            order["mix"] = {**order["mix"], "changes": _mix.saved(self._changes)}
         return {"seed": self._options["seed"], "order": order, "data": data, "chains": {}}
 
     def _said(self) -> dict[str, str]:
         """What ranks compare."""
-        kept = {n: str(self._options[n]) for n in ("batch_size", "global_batch_size", "world_size", "drop_last", "seed")}
-        return {"samples": str(self._identity["data"]["samples"]), "order": str(self._identity["order"]), **kept}
+        options = {n: str(self._options[n]) for n in ("batch_size", "global_batch_size", "world_size", "drop_last", "seed")}
+        return {"samples": str(self._identity["data"]["samples"]), "order": str(self._identity["order"]), **options}
 
     # ---- epochs --------------------------------------------------------------------------------------
 
@@ -314,9 +310,9 @@ class SetLoader(Loader):
             self._check_known(epoch, position)
             self._check_length()
         self._begin_life()
-        running = self._running = _Epoch(self, epoch, position, names)      # type: ignore[assignment]
+        running = self._running = _SetEpoch(self, epoch, position, names)
         if self._sampler is None:
-            _streams.warn_if_spent(self._of, self._looped)
+            _iterable.warn_if_spent(self._of, self._looped)
             self._looped = True
             self._stream.begin(epoch, position)     # a state that was loaded is taken up there
         elif not self._queue or self._queue[0][:3] != (epoch, position, 0):
@@ -331,22 +327,6 @@ class SetLoader(Loader):
             invalid(f"the data set had {sum(self._counts):,} samples when the loader was made and has {sum(now):,} now: "
                     f"make a new loader")
 
-    def _begin_life(self) -> None:
-        if self._loaded is not None and self._ledger is not None:
-            self._note_ledger(None)
-            self._life = self._loaded
-            self._note_ledger(self._ledger)
-        self._life = self._loaded or self._life
-        self._loaded = None
-
-    def _coming(self) -> tuple[int, int]:
-        if self._next is not None:
-            return self._next
-        epoch, position = self._where()
-        if self._running is not None and self._running.given and self._running._epoch == epoch:
-            return epoch + 1, 0                 # left by break: the next loop is the next epoch
-        return epoch, position
-
     def _where(self) -> tuple[int, int]:
         if self._next is not None:
             return self._next
@@ -360,12 +340,7 @@ class SetLoader(Loader):
             return run._epoch + 1, 0
         return run._epoch, min(run._from + steps * self._global, self._samples)
 
-    def _ended(self, run: _Epoch) -> None:
-        self._at = run._epoch + 1, 0
-        if self._running is run:
-            self._running = None
-
-    def _batch(self, run: _Epoch, step: int) -> Any:
+    def _batch(self, run: _SetEpoch, step: int) -> Any:
         """The batch of a step, written down first."""
         crew = self._workers_now()
         if self._sampler is None:
@@ -455,7 +430,7 @@ class SetLoader(Loader):
             batch.sample_ids, batch.valid = self.sample_ids, self.valid
         return self._pins(batch) if self._pins is not None else batch
 
-    def _fill(self, run: _Epoch, step: int) -> None:
+    def _fill(self, run: _SetEpoch, step: int) -> None:
         """Send tasks until enough are in flight, into the next epoch too."""
         crew, steps = self._crew, self._sampler.steps(run._from)
         ahead = 1 if not crew.ahead else self._prefetch or max(crew.ahead, 2)
@@ -541,18 +516,15 @@ class SetLoader(Loader):
 
     # ---- state ---------------------------------------------------------------------------------------
 
+    def _skipped_samples(self) -> int:
+        return len(self._skipped)
+
     def state_dict(self) -> dict[str, Any]:
         """As for files; of an iterable data set also where each worker is, under "stream": this rank's own."""
-        epoch, position = self._where()
-        order = self._identity["order"]
-        if "mix" in order:
-            changes = mixing.holding(order["mix"]["changes"], epoch * self._samples + position)
-            order = {**order, "mix": {**order["mix"], "changes": changes}}
-        state = {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
-                 **self._identity, "order": order, "local": {"skipped": len(self._skipped)}}
+        state = super().state_dict()
         if self._sampler is None:
             run = self._running if self._next is None else None
-            state["stream"] = _streams._copied(self._stream.ready if run is None else self._stream.place(run.given))
+            state["stream"] = _iterable._copied(self._stream.ready if run is None else self._stream.place(run.given))
         return state
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -560,53 +532,29 @@ class SetLoader(Loader):
         stream = state.get("stream") if isinstance(state, Mapping) else None
         plain = _state.plain({n: v for n, v in state.items() if n != "stream"} if stream is not None else state)
         strict = _options.flag("strict", strict)
-        mine = mixing.with_changes(self._identity, plain)
+        mine = _mix.with_changes(self._identity, plain)
         place = _state.read(plain, mine, self._positions, strict)
         generation = _state.generation(plain)
         if self._sampler is None:
             self._stream.load(stream, place[1], place[1])
         elif self._changes and mine["order"] != self._identity["order"]:
-            changes = mixing.restored(mine["order"]["mix"]["changes"], len(self._mixed))
-            self._sampler.set_mix(tuple(mixing.from_there(changes, place[0] * self._samples + place[1], strict)))
-            self._note_changes()
+            self._take_changes(mine["order"]["mix"]["changes"], place, strict)
             self._identity = self._what()
-        self._life = generation, *place
-        self._loaded = generation + 1, *place
-        self._next = place
-        self._running = None
+        self._go_on_at(generation, place)
         self._queue.clear()
 
-    def set_weights(self, weights: Mapping[str, float]) -> None:
-        """As for files: mix by other weights from the next batch on."""
-        if not self._changes:
-            invalid("set_weights() changes a mixture: this loader's data is none, see stoker.mix()")
-        mixed = mixing.changed(self._mixed, weights)
-        self._sampler.set_weights(tuple(mixed.values()), *self._where())
+    def _drop_ahead(self) -> None:
         self._queue.clear()
         if self._running is not None:
             self._running._ready.clear()
-        self._note_changes()
-        self._mixed = mixed
-        self._identity = self._what()
 
-    def _note_changes(self) -> None:
-        self._changes = self._sampler.mix()
-        self._mixed = {name: n / mixing.PARTS for name, n in zip(self._mixed, self._changes[-1][1], strict=True)}
+    def _mixer(self) -> Any:
+        return self._sampler
 
-    def ledger(self, folder: Any) -> None:
-        """As for files."""
-        if folder is not None and not isinstance(folder, (str, bytes, os.PathLike)):
-            invalid(f"a ledger is written to a folder, not {shown(folder)}")
+    def _write_ledger(self, path: bytes | None, life: tuple[int, int, int]) -> None:
         if self._sampler is None:
             unsupported("a ledger needs samples with numbers, and this data set is only iterable")
-        path = None if folder is None else os.fsencode(folder)
-        if path is not None and b"\0" in path:
-            invalid("ledger: a path has a null character")
-        self._note_ledger(path)
-        self._ledger = path
-
-    def _note_ledger(self, path: bytes | None) -> None:
-        self._sampler.ledger(path, *self._life, 0)
+        self._sampler.ledger(path, *life, 0)
 
     # ---- the rest ------------------------------------------------------------------------------------
 
@@ -618,41 +566,14 @@ class SetLoader(Loader):
                 "ring": {"slots": crew.ring.taken() if crew is not None else 0}, "skipped": len(self._skipped),
                 "bad_samples": [dict(bad) for bad in self._skipped]}
 
-    def preview(self, *args: Any, **kwargs: Any) -> Any:
-        """Not for Python data sets: look at dataset[i]."""
-        unsupported("preview() shows pictures of files: of a Python data set look at dataset[i]")
-
-    def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """Not for Python data sets."""
-        unsupported("explain() shows the steps of a chain: a Python data set has none")
-
-    def diagnose(self, *args: Any, **kwargs: Any) -> Any:
-        """Of a Python data set: stoker.watch(loader)."""
-        unsupported("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
-
-    def report(self) -> str:
-        """Not for Python data sets: stats()."""
-        unsupported("report() knows the stages of files: of a Python data set see stats()")
-
-    def metrics(self, path: Any = None) -> str:
-        """Not for Python data sets: stats()."""
-        unsupported("metrics() has the figures of files: of a Python data set see stats()")
-
-    def serve_metrics(self, port: int = 0, host: str = "127.0.0.1") -> str:
-        """Not for Python data sets: stats()."""
-        return self.metrics()
-
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """Not for Python data sets: torch.profiler shows their next()."""
-        unsupported("trace() has the stages of files: of a Python data set use torch.profiler, which shows stoker.next")
-
-    def expect(self, *args: Any, **kwargs: Any) -> Any:
-        """Not for Python data sets."""
-        unsupported("expect() reads the fields of files, and a Python data set has none")
-
-    def set_workers(self, n: int) -> None:
-        """Not for Python data sets: num_workers= is fixed."""
-        unsupported("the workers of a Python data set are fixed: give num_workers=")
+    preview = _not_for_sets("preview() shows pictures of files: of a Python data set look at dataset[i]")
+    explain = _not_for_sets("explain() shows the steps of a chain: a Python data set has none")
+    diagnose = _not_for_sets("diagnose() knows the stages of files: of a Python data set use stoker.watch(loader), or stats()")
+    report = _not_for_sets("report() knows the stages of files: of a Python data set see stats()")
+    metrics = serve_metrics = _not_for_sets("metrics() has the figures of files: of a Python data set see stats()")
+    trace = _not_for_sets("trace() has the stages of files: of a Python data set use torch.profiler, which shows stoker.next")
+    expect = _not_for_sets("expect() reads the fields of files, and a Python data set has none")
+    set_workers = _not_for_sets("the workers of a Python data set are fixed: give num_workers=")
 
     def close(self) -> None:
         """Stop the workers and free.  Batches that you hold stay good.  Twice is once."""
@@ -742,9 +663,10 @@ def start(recipe: _make.Recipe, kind: str, workers: int, answer: _crew.Answer | 
 
 def threads_of_loaders() -> bool:
     """Whether this process has threads of loaders of files, which would be forked with it."""
-    return any(not isinstance(x, SetLoader) for x in list(_open_loaders))
+    return any(not isinstance(x, SetLoader) for x in list(open_loaders))
 
 
+Loader.register(SetLoader)                      # for isinstance()
 _IN_FLIGHT = 3                                  # batches on their way to a GPU
 
 
@@ -763,7 +685,7 @@ def pinner(wanted: Any) -> Callable[[Any], Any] | None:
         return None
     torch = torch_or_none()
     if torch is None or not torch.cuda.is_available():
-        _streams.warn_once("pin", "pin_memory=True, but there is no GPU that torch sees: batches are in ordinary memory")
+        _iterable.warn_once("pin", "pin_memory=True, but there is no GPU that torch sees: batches are in ordinary memory")
         return None
     from torch.utils.data._utils.pin_memory import pin_memory
     return pin_memory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How remote data (s3, gs, http, https, hf) is reached."""
+"""How remote data (s3, gs, az, http, https, hf) is reached."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Store(Whole):
     """Settings of remote data, for open() and Loader.  What is left out comes from the environment and ~/.aws.
 
     profile: of ~/.aws/config and ~/.aws/credentials
-    region, endpoint: of S3; an endpoint with "{bucket}" in its host is addressed in virtual-host style
+    region, endpoint: of S3, endpoint also of gs and az; an endpoint with "{bucket}" in its host is addressed in virtual-host style
     credentials: {"access_key": ..., "secret_key": ..., "session_token": ...}, or a function without arguments that
         returns such a dict, with "expires" (seconds since 1970) where they end; it is asked again in time.  A
-        dict with a session_token alone: it is sent as bearer token (gs)
+        dict with a session_token alone: it is sent as bearer token (gs), or is a SAS token (az).  Of az the
+        access_key is the account's name
     anonymous: requests are not signed
     requester_pays: agree to pay for requests
     cache: a folder on a local disk where remote data is kept for all processes of this host; None: $STOKER_STORE_CACHE,

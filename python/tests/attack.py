@@ -5,11 +5,15 @@ a failure here.  For test_attack_arguments.py and test_attack_states.py.
 A case is a text of Python that is run after `PRELUDE`; what it raises is told by the name of its class.
 """
 
+import io
 import json
 import os
 import selectors
 import subprocess
 import sys
+
+import numpy as np
+from conftest import jpeg, picture, write_tar
 
 import stoker
 
@@ -38,6 +42,17 @@ for line in sys.stdin:
     told["rss"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     print(json.dumps(told), flush=True)
 """
+
+
+def write_shard(folder, pictures):
+    """40 samples: a class, rows of different lengths, and a picture where that is asked for."""
+    members = []
+    for i in range(40):
+        npy = io.BytesIO()
+        np.save(npy, np.arange(i % 7 + 1, dtype=np.int32))
+        members += [(f"{i:03d}.jpg", jpeg(picture(i, 24, 20)))] if pictures else []
+        members += [(f"{i:03d}.cls", str(i % 3).encode()), (f"{i:03d}.npy", npy.getvalue())]
+    return str(write_tar(folder / "a.tar", members))
 
 
 class Victim:

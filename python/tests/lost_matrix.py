@@ -66,8 +66,8 @@ class Refused(Fault):
             def do_GET(self):
                 data = (folder / os.path.basename(self.path)).read_bytes()
                 refused = fault.on and self.path.endswith("t-1.tar")
-                if refused and hold:            # and nothing is said
-                    hold()
+                if refused and hold:            # it says what there is to say
+                    hold(self)
                     return
                 first, _, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").partition("-")
                 part = b"no" if refused else data[int(first):int(last) + 1 if last else len(data)]

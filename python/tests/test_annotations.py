@@ -5,6 +5,8 @@ import json
 import os
 import random
 import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -322,3 +324,127 @@ def test_yolo_folders(tmp_path):
     (tmp_path / "labels/val").symlink_to(tmp_path / "labels/train")
     with pytest.raises(stoker.StokerError, match="a line has 3 numbers"):
         stoker.open(f"yolo://{tmp_path}/images/val")
+
+
+# ---- torchvision as the oracle ----------------------------------------------------------------------------
+
+@pytest.fixture(scope="module")
+def torchvision_datasets():
+    """torchvision.datasets beside a CPU build of torch, as tests/recipes has it; else skipped."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tests/recipes"))
+    try:
+        import tv_oracle
+    finally:
+        sys.path.pop(0)
+    tv_oracle.load()
+    return pytest.importorskip("torchvision.datasets")
+
+
+def test_coco_detection_of_torchvision(torchvision_datasets, tmp_path):
+    pytest.importorskip("pycocotools")
+    made = make(tmp_path, 6, 25)
+    oracle = torchvision_datasets.CocoDetection(str(tmp_path / "train2017"), str(made.path))
+    ds = stoker.open(made.path, {"image": "image", "boxes": "floats(shape=(-1, 4))", "ids": "ints", "cats": "from(category_ids) | ints"},
+                     images=tmp_path / "train2017")
+    assert len(ds) == len(oracle)
+    for sample, (picture, target) in zip(ds, oracle, strict=True):
+        assert (as_numpy(sample["image"]).transpose(1, 2, 0) == np.asarray(picture)).all()
+        assert as_numpy(sample["ids"]).tolist() == [t["id"] for t in target] and as_numpy(sample["cats"]).tolist() == [t["category_id"] for t in target]
+        want = np.array([[x, y, x + w, y + h] for x, y, w, h in (t["bbox"] for t in target)], np.float32).reshape(-1, 4)
+        assert (as_numpy(sample["boxes"]) == want).all()
+
+
+def test_voc_detection_of_torchvision(torchvision_datasets, tmp_path):
+    """Also XML that other tools write: attributes, comments, entities, elements after parts."""
+    root = tmp_path / "VOCdevkit/VOC2012"
+    make_voc(root, ("R&amp;B", "zebra", "<!-- old --> ant "))
+    odd = root / "Annotations/2008_000003.xml"
+    text = odd.read_text().replace("<object>", '<object id="7" lang="x">', 1).replace("<annotation>", '<?xml version="1.0"?>\n<annotation verified="yes">')
+    late = "<difficult>1</difficult>"
+    text = text.replace("<size>", "<!-- <object><name>ghost</name></object> --><size>").replace("</part></object>", f"</part>{late}</object>", 1)
+    odd.write_text(text.replace(late, "", 1) if text.index(late) < text.index("</part>") else text)
+    oracle = torchvision_datasets.VOCDetection(str(tmp_path), year="2012", image_set="train")
+    ds = stoker.open(root / "ImageSets/Main/train.txt", {"image": "image", "boxes": "floats(shape=(-1, 4))", "labels": "ints", "difficult": "ints",
+                                                         "truncated": "ints", "width": "int"})
+    assert len(ds) == len(oracle) and ds.classes == ["R&B", "ant", "zebra"]
+    for sample, (picture, target) in zip(ds, oracle, strict=True):
+        objects = target["annotation"].get("object", [])
+        assert (as_numpy(sample["image"]).transpose(1, 2, 0) == np.asarray(picture)).all() and int(sample["width"]) == int(target["annotation"]["size"]["width"])
+        assert [ds.classes[n] for n in as_numpy(sample["labels"])] == [o["name"] for o in objects]
+        for field in ("difficult", "truncated"):
+            assert as_numpy(sample[field]).tolist() == [int(o[field]) for o in objects]
+        corners = [[float(o["bndbox"][k]) for k in ("xmin", "ymin", "xmax", "ymax")] for o in objects]
+        assert (as_numpy(sample["boxes"]) == np.array(corners, np.float32).reshape(-1, 4) - np.float32([1, 1, 0, 0])).all()
+
+
+def test_voc_that_was_cut(tmp_path):
+    make_voc(tmp_path / "VOC2012")
+    xml = tmp_path / "VOC2012/Annotations/2008_000003.xml"
+    text = xml.read_text()
+    for end in (len(text) - 5, text.rindex("</object>"), text.index("<object>") + 40, 20):
+        xml.write_text(text[:end])
+        with pytest.raises(stoker.StokerError, match="does not end|has no"):
+            stoker.open(tmp_path / "VOC2012/ImageSets/Main/train.txt")
+
+
+# ---- YOLO without an address ------------------------------------------------------------------------------
+
+def make_yolo(root, splits=("images/train", "images/val"), names="names: [cat, dog]\n"):
+    for number, split in enumerate(splits):
+        labels = "/".join("labels" if part == "images" else part for part in split.split("/"))
+        for folder in (split, labels):
+            (root / folder).mkdir(parents=True)
+        for i in range(3 + number):
+            Image.new("RGB", (40, 20)).save(root / split / f"{i}.png")
+            (root / labels / f"{i}.txt").write_text(f"{i % 2} 0.5 0.5 0.5 0.{i + 1}\n" if i else "")
+    (root / "data.yaml").write_text(f"# a data set\npath: ../datasets/other\ntrain: {splits[0]}  # relative\nval: {splits[1]}\nnc: 2\n{names}")
+
+
+@pytest.mark.asan
+def test_yolo_by_its_layout(tmp_path, monkeypatch):
+    make_yolo(tmp_path / "a")
+    root = str(tmp_path / "a")
+    want = [(s["__key__"], s["boxes"], s["labels"]) for s in stoker.open(f"yolo://{root}/images/train")]
+    assert len(want) == 3 and json.loads(want[2][1]) == [[10, 7, 30, 13]]
+    monkeypatch.chdir(root)
+    for name, count in ((f"{root}/data.yaml", 3), ("data.yaml", 3), (Path(root, "data.yaml"), 3), (f"yolo://{root}/data.yaml", 3), (f"{root}/images/train", 3),
+                        ("images/train", 3), (f"yolo://{root}/data.yaml&split=val", 4), (f"{root}/images/val/", 4), (root, 7), (f"{root}/images", 7)):
+        ds = stoker.open(name)
+        assert len(ds) == count and ds.classes == ["cat", "dog"] and "boxes" in ds[0], name
+        if count == 3:
+            assert [(s["__key__"], s["boxes"], s["labels"]) for s in ds] == want
+    done = subprocess.run([CLI, "ls", f"{root}/data.yaml"], capture_output=True, text=True)
+    assert done.returncode == 0 and "boxes" in done.stdout + subprocess.run([CLI, "ls", "--schema", root], capture_output=True, text=True).stdout
+    make_yolo(tmp_path / "b", ("train/images", "valid/images"), "names:\n  0: 'it''s'\n  1: \"a, b\" # second\n")      # as Roboflow has it
+    (tmp_path / "b/data.yaml").write_text((tmp_path / "b/data.yaml").read_text().replace("train: ", "train: ../"))
+    for name, count in (("data.yaml", 3), ("train", 3), ("valid/images", 4), (".", 3)):
+        ds = stoker.open(str(tmp_path / "b" / name))
+        assert len(ds) == count and ds.classes == ["it's", "a, b"], name
+    text = (tmp_path / "a/data.yaml").read_text()
+    for names, classes in (("names: {0: x, 1: y}\n", ["x", "y"]), ("names:\n- x\n- y\n", ["x", "y"]), ("names: [x,\n  # why\n  y # z\n  ]\n", ["x", "y"])):
+        (tmp_path / "a/data.yaml").write_text(text.replace("names: [cat, dog]\n", names))
+        assert subprocess.run([CLI, "index", f"{root}/data.yaml"]).returncode == 0
+        assert stoker.open(f"{root}/data.yaml").classes == classes
+    (tmp_path / "a/data.yaml").write_text(text.replace("train: images/train", "train: [images/train, images/val]"))
+    assert len(stoker.open(f"{root}/data.yaml")) == 7
+
+
+def test_yolo_that_is_refused(tmp_path):
+    make_yolo(tmp_path / "a")
+    text, yaml = (tmp_path / "a/data.yaml").read_text(), tmp_path / "a/data.yaml"
+    make_yolo(tmp_path / "b")
+    for k, (change, error) in enumerate(((("train: images/train", f"train: {tmp_path}/b/images/train"), "not a folder in its own or below"), (("train: ", "train: ../b/"), "not a folder"),
+                          (("train: ", "tr: "), 'no "train:"'), (("[cat, dog]", "[cat, dog"), "not understood"), (("[cat, dog]", "{0: cat, 2: dog}"), "1 was expected"),
+                          (("[cat, dog]", "&x [a]"), "not understood"), (("[cat, dog]", "['']"), "has no name"))):
+        (tmp_path / f"a/{k}.yaml").write_text(text.replace(*change))
+        with pytest.raises((stoker.StokerError, FileNotFoundError), match=error):
+            stoker.open(tmp_path / f"a/{k}.yaml")
+    with pytest.raises(stoker.StokerError, match="split is train, val or test"):
+        stoker.open(f"yolo://{yaml}&split=all")
+    with pytest.raises(stoker.StokerError, match="split= is of data.yaml"):
+        stoker.open(f"yolo://{tmp_path}/b/images/train&split=val")
+    (tmp_path / "c/images").mkdir(parents=True)                                 # notes that are not labels
+    (tmp_path / "c/labels").mkdir()
+    Image.new("RGB", (40, 20)).save(tmp_path / "c/images/1.png")
+    (tmp_path / "c/labels/1.txt").write_text("a photo of 5 cats in 1 room\n")
+    assert "boxes" not in stoker.open(str(tmp_path / "c/images"))[0]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import write_tar
+from conftest import lean_env, write_tar
 
 import stoker
 
@@ -155,8 +155,7 @@ def test_sql_keeps_a_tenth_of_the_negatives(folder):
 def test_the_example_loads_what_sql_chose(folder):
     need("duckdb")
     need("pyarrow")
-    out = subprocess.run([sys.executable, EXAMPLE, str(folder)], capture_output=True, text=True, timeout=120,
-                         env={**os.environ, "PYTHONPATH": str(Path(stoker.__file__).parents[1])})
+    out = subprocess.run([sys.executable, EXAMPLE, str(folder)], capture_output=True, text=True, timeout=120, env=lean_env())
     assert out.returncode == 0, out.stderr
     positive = 2 * len(range(3, N, 25))
     rows = positive + -(-(2 * N - positive) // 10)

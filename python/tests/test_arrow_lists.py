@@ -60,17 +60,18 @@ def expected(table, fill):
             elif k == "structs":
                 flat["structs.a"] = v and [s and s["a"] for s in v]
                 flat["structs.in.f"] = v and [s and s["in"] and s["in"]["f"] for s in v]
+                flat["structs.t"] = v and [s and s["t"] for s in v]
             elif k == "in":
                 flat["in.l"] = v and v["l"]
             else:
                 flat[k] = v
         floats = {"float16", "float32", "float64", "decimal", "structs.in.f"}
-        out.append({k: v and [("nan" if k in floats else fill) if x is None else float(x) if k in floats else int(x) for x in v] for k, v in flat.items()})
+        out.append({k: v if k == "structs.t" else v and [("nan" if k in floats else fill) if x is None else float(x) if k in floats else int(x) for x in v] for k, v in flat.items()})
     return out
 
 
 def shown(sample):
-    return {k: v if v is None else ["nan" if math.isnan(x) else x for x in v.tolist()] for k, v in sample.items() if not k.startswith("__")}
+    return {k: v if v is None or k == "structs.t" else ["nan" if math.isnan(x) else x for x in v.tolist()] for k, v in sample.items() if not k.startswith("__")}
 
 
 def write(path, table, stream=False, rows=17, **options):
@@ -97,12 +98,12 @@ def test_nulls_in_lists(tmp_path, kind):
     want = expected(table, 1)
     got = [shown(s) for s in stoker.open(data, null=1)]
     assert got == want, f"seed {SEED}"
-    fields = {k: f"from({k}) | {'floats' if k.startswith(('float', 'dec')) or k.endswith('.f') else 'ints'}" for k in want[0]}
+    fields = {k: "from(structs.t)" if k == "structs.t" else f"from({k}) | {'floats' if k.startswith(('float', 'dec')) or k.endswith('.f') else 'ints'}" for k in want[0]}
     some = [i for i, row in enumerate(want) if None not in row.values()]
     assert some
     with stoker.Loader(stoker.open(data, null=1), fields, batch_size=4, select=some, collate="list") as loader:
         for k in want[0]:
-            loaded = [["nan" if math.isnan(x) else x for x in v.tolist()] for b in loader for v in b[k]]
+            loaded = [v if k == "structs.t" else ["nan" if math.isnan(x) else x for x in v.tolist()] for b in loader for v in b[k]]
             assert loaded == [want[i][k] for i in some], k
 
 
@@ -154,7 +155,8 @@ def test_the_files_types_are_named(tmp_path):
     assert both.format("l", "list of f64", "list of i64") in why(l=[[0.5]])
     assert both.format("l", "bool", "list of i64") in why(l=[True])
     assert both.format("v", "list of 3 f32", "list of 2 f32") in why(v=pa.array([[1.0, 2, 3]], pa.list_(pa.float32(), 3)))
-    assert "column l can be read in some files and not in others, because it is a list of texts" in why(l=[["x"]])
+    assert both.format("l", "list of text", "list of i64") in why(l=[["x"]])
+    assert "column l can be read in some files and not in others, because it is a list of bytes" in why(l=[[b"x"]])
     assert "column more is not in the files before" in why(more=[1])
     assert "column t is in the files before and not here" in why(t=None)
     write(tmp_path / "0.arrow", pa.table(first))
@@ -170,7 +172,7 @@ def test_the_files_types_are_named(tmp_path):
 def test_schema_lists_what_is_not_read(tmp_path):
     """Every column of the schema is there, with a type or a reason."""
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
-    columns = {"x": pa.array([1]), "lists": pa.array([[[1]]]), "texts": pa.array([["a"]]), "nulls": pa.array([[None]], pa.list_(pa.null())),
+    columns = {"x": pa.array([1]), "lists": pa.array([[[1]]]), "texts": pa.array([["a"]]), "bytes": pa.array([[b"a"]]), "nulls": pa.array([[None]], pa.list_(pa.null())),
                "empty": pa.array([{}], pa.struct([])), "union": union, "views": pa.array([[1]], pa.list_view(pa.int32())),
                "run": pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array(["a"])),
                "coded": pa.array([["a"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))), "some": pa.array([[{"n": 1, "t": "x"}]])}
@@ -182,5 +184,5 @@ def test_schema_lists_what_is_not_read(tmp_path):
         said = {line.split()[0]: line.partition("  not read: ")[2] for line in out.splitlines()}
         names = set(columns) if path == arrow else set(pq.read_schema(path).names)
         assert set(said) == names - {"some"} | {"some.n", "some.t"}
-        assert {k for k, why in said.items() if not why} == {"x", "some.n"} | ({"nulls"} if path == parquet else set())   # which has them as int32
-    assert "list of lists" in said["lists"] and "list of texts" in said["texts"] and "list of texts" in said["some.t"]
+        assert {k for k, why in said.items() if not why} == {"x", "texts", "coded", "some.n", "some.t"} | ({"nulls"} if path == parquet else set())   # which has them as int32
+    assert "list of lists" in said["lists"] and "list of bytes" in said["bytes"]

@@ -5,12 +5,9 @@ STOKER_ATTACKS and STOKER_SEED say how many and which; `make soak` tries many mo
 """
 
 import inspect
-import io
 
-import numpy as np
 import pytest
-from attack import EXAMPLES, SEED, Victim, check
-from conftest import jpeg, picture, write_tar
+from attack import EXAMPLES, SEED, Victim, check, write_shard
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -37,20 +34,14 @@ CALLS = {"set_epoch": "epoch", "set_workers": "workers", "preview": "pictures", 
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("attack")
-    members = []
-    for i in range(40):
-        npy = io.BytesIO()
-        np.save(npy, np.arange(i % 7 + 1, dtype=np.int32))
-        members += [(f"{i:03d}.jpg", jpeg(picture(i, 24, 20))), (f"{i:03d}.cls", str(i % 3).encode()),
-                    (f"{i:03d}.npy", npy.getvalue())]
-    write_tar(folder / "a.tar", members)
+    shard = write_shard(folder, pictures=True)
     made = Victim(f"""
 import os
 import numpy as np
 import stoker
 from stoker import Loader
 os.chdir({str(folder)!r})
-URLS = {str(folder / "a.tar")!r}
+URLS = {shard!r}
 def one(loader):
     with loader:
         for batch in loader:

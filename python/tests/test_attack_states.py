@@ -5,12 +5,8 @@ where it stood after one that was refused.
 STOKER_ATTACKS and STOKER_SEED say how many and which; `make soak` tries many more.
 """
 
-import io
-
-import numpy as np
 import pytest
-from attack import EXAMPLES, SEED, Victim
-from conftest import write_tar
+from attack import EXAMPLES, SEED, Victim, write_shard
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -30,18 +26,13 @@ LOADERS = {"labels": "Loader(URLS, {'label': 'from(cls) | int'}, batch_size=4, s
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory):
     folder = tmp_path_factory.mktemp("states")
-    members = []
-    for i in range(40):
-        npy = io.BytesIO()
-        np.save(npy, np.arange(i % 7 + 1, dtype=np.int32))
-        members += [(f"{i:03d}.cls", str(i % 3).encode()), (f"{i:03d}.npy", npy.getvalue())]
-    write_tar(folder / "a.tar", members)
+    shard = write_shard(folder, pictures=False)
     made = Victim(f"""
 import copy
 import numpy as np
 import stoker
 from stoker import Loader
-URLS = {str(folder / "a.tar")!r}
+URLS = {shard!r}
 
 class Odd(dict):
     def __eq__(self, other): raise ArithmeticError("not to be compared")

@@ -16,8 +16,11 @@ GEOMETRY = ["resize(9)", "resize((5, 7), interpolation=bicubic)", "resize(9, int
             "center_crop(4)", "random_resized_crop(8)", "hflip(1)", "vflip(1)", "pad(3)", "pad(2, padding_mode=edge)",
             "random_crop(6, pad_if_needed=true)", "letterbox(12)", "scale_jitter(10)", "random_shortest_size((3, 4))", "zoom_out((1, 2), p=1)",
             "rotate(90)", "affine(45, translate=(0.5, 0.5), scale=(0.5, 2), shear=20)", "perspective(1, p=1)", "views(2) | resize((3, 3))",
-            "five_crop(1)", "ten_crop(1)", "normalize(imagenet)", "to(f16)"]
-NOT_OF_PICTURES = {"call", "iou_crop", "like", "one_hot", "multi_hot", "truncate", "pack"}
+            "five_crop(1)", "ten_crop(1)", "resize_to_patches(2, max_patches=16)", "random_resized_crop_to_patches(2, max_patches=16)",
+            "resize((9, 9)) | resize_to_bucket(area=4096, step=16)", "resize((8, 8)) | patches(4)", "normalize(imagenet)", "to(f16)"]
+NOT_OF_PICTURES = {"call", "iou_crop", "like", "one_hot", "multi_hot", "truncate", "pack",
+                   "part", "random_part", "resample", "speed", "gain", "pad_to", "normalize_peak", "preemphasis", "fbank", "log_mel",
+                   "mfcc", "spectrogram", "spec_augment"}
 STEPS = {name: args for name, _, args in stoker.chains.steps}
 SMALL = {"views", "five_crop", "ten_crop"}
 

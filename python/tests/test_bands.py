@@ -67,4 +67,4 @@ def test_with_seek_points(large):
 
 def test_time_is_told_apart(large):
     _, stats = rows(large, {"x": "from(jpg) | image | resize(100)"})
-    assert stats["stages"]["decode"] > 0 and stats["stages"]["sample"] > 0
+    assert stats["stages"]["decode"] > 0 and stats["stages"]["resample"] > 0

@@ -106,7 +106,7 @@ def test_ppm_pictures(tmp_path):
     rng = np.random.default_rng(SEED)
     a = rng.integers(0, 255, (31, 17, 3), dtype="u1")
     body = {"plain": b"P6\n17 31\n255\n" + a.tobytes(), "comment": b"P6 # by hand\n17\t#w\n 31\r\n255 " + a.tobytes() + b"more",
-            "cut": b"P6\n17 31\n255\n" + a.tobytes()[:-1], "deep": b"P6\n17 31\n65535\n" + a.tobytes() * 2, "empty": b"P6\n0 5\n255\n", "none": b"P6\n"}
+            "cut": b"P6\n17 31\n255\n" + a.tobytes()[:-1], "deep": b"P6\n17 31\n65536\n" + a.tobytes() * 2, "empty": b"P6\n0 5\n255\n", "none": b"P6\n"}
     with tarfile.open(tmp_path / "a.tar", "w") as t:
         for name, data in body.items():
             info = tarfile.TarInfo(f"{name}.ppm")

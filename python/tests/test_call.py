@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import random
-import signal
 import threading
 
 import numpy as np
@@ -287,8 +286,8 @@ def test_a_killed_process_is_an_error(urls):
     assert isinstance(e.value, RuntimeError) and e.value.sample is not None
 
 
-@pytest.mark.asan
 def test_a_killed_process_is_skipped(urls):
+    """Not with ASan (tests/support/sanitized.h): the process that takes its place is forked beside the loader's threads."""
     plain = all_of(urls, {"x": chain().resize((16, 16)).to("u8", "hwc")}, shuffle=False)
     expected = [int(x.astype(np.int64).sum()) % 16 != 0 for _, b in plain for x in b["x"]]
     assert 0 < expected.count(False) < 20

@@ -13,7 +13,7 @@ from PIL import Image
 import stoker
 
 pytestmark = pytest.mark.usefixtures("forked")
-from stoker import seeing
+from stoker import _diagnosis
 
 def chain():
     return stoker.from_("jpg").image()
@@ -76,7 +76,7 @@ def test_diagnose_names_the_function(urls, workers):
         loader.diagnose()
         for _ in range(6):
             next(batches)
-        sight = seeing.sight(loader._core, loader._calls)
+        sight = _diagnosis.sight(loader._core, loader._calls)
         found = loader.diagnose()
         text = loader.report()
     assert found.function == "call_functions.slow"
@@ -91,11 +91,11 @@ def test_what_diagnose_says_of_it():
     zero = {"at_s": 0.0, "steps": 0.0, "cores": 2.0, "workers": 2.0, "busy_s": {}, "functions": {"m.slow": 1.0, "m.quick": 5.0}}
     then = {"at_s": 10.0, "steps": 100.0, "samples": 800.0, "wait_s": 9.0, "start_s": 0.0, "cores": 2.0, "workers": 2.0,
             "busy_s": {"python": 18.0, "augmentation": 1.0}, "functions": {"m.slow": 18.0, "m.quick": 6.0}}
-    found = seeing.diagnose([zero], [then], "photos")
+    found = _diagnosis.diagnose([zero], [then], "photos")
     assert found.cause == "python" and found.function == "m.slow"
     assert str(found).startswith("bound by Python: workers spend 95 % of their time in call(m.slow), the loop waits for 90 %")
     del zero["functions"], then["functions"]
-    found = seeing.diagnose([zero], [then], "photos")
+    found = _diagnosis.diagnose([zero], [then], "photos")
     assert found.function is None and "bound by the data set's Python" in str(found)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chains as objects say what the grammar says."""
 
+import ast
 import inspect
+import types
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +80,26 @@ def test_made_from_the_registry():
     assert set(stoker.chains.codecs) <= set(dir(stoker))
 
 
-def test_stub_is_up_to_date():
-    text = Path(stoker.__file__).with_name("chains.pyi").read_text()
-    assert text == _stub.stub(), "python -m stoker._stub > python/stoker/chains.pyi"
+def test_stubs_are_up_to_date():
+    for name, text in _stub.stubs().items():
+        assert Path(stoker.__file__).with_name(name).read_text() == text, "python -m stoker._stub python/stoker"
+
+
+def test_type_checkers_see_every_codec_and_op():
+    """In the stubs as they are installed, each with its parameters; and codecs begin chains."""
+    def tree(name):
+        return ast.parse(Path(stoker.__file__).with_name(name).read_text())
+
+    chain = next(node for node in tree("chains.pyi").body if isinstance(node, ast.ClassDef) and node.name == "Chain")
+    methods = {node.name: node.args for node in chain.body if isinstance(node, ast.FunctionDef)}
+    for step, _, _ in stoker.chains.steps:
+        name = stoker.chains.python_name(step)
+        args = methods[name]
+        seen = [a.arg for a in (*args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs)]
+        assert seen == list(inspect.signature(getattr(stoker.Chain, name)).parameters), name
+    begin = {target.id for node in tree("_codecs.pyi").body if isinstance(node, ast.Assign) for target in node.targets}
+    assert begin == set(stoker.chains.codecs) - {"open"}
+    assert all(isinstance(getattr(stoker, name), types.FunctionType) for name in begin)
 
 
 def test_chains_as_arguments():

@@ -6,6 +6,7 @@ import collections
 import contextlib
 import gc
 import itertools
+import os
 import pickle
 import random
 import threading
@@ -411,32 +412,35 @@ def test_batch_i_is_made_by_worker_i_modulo_n():
 
 
 class Late(theirs.Dataset):
-    """Worker 0 waits until worker 1 has made its samples."""
+    """Worker 0 waits for a file: worker 1 is at its second sample ("3"), or the loader handed out a batch ("taken")."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, awaited):
+        self.folder, self.awaited = folder, awaited
 
     def __len__(self):
         return 6
 
     def __getitem__(self, i):
-        path = self.folder / str(theirs.get_worker_info().id)
         if i == 0:
             until = time.monotonic() + 100
-            while not (self.folder / "1").exists() and time.monotonic() < until:
+            while not (self.folder / self.awaited).exists() and time.monotonic() < until:
                 time.sleep(0.01)
-        path.touch()
+        (self.folder / str(i)).touch()
         return i
 
 
 @pytest.mark.parametrize("in_order", [True, False])
 def test_in_order(tmp_path, in_order):
-    loader = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
-    got = [int(b) for b in loader]
+    data = Late(tmp_path, "3" if in_order else "taken")
+    loader = stoker.DataLoader(data, num_workers=2, in_order=in_order)
+    got = []
+    for b in loader:
+        got.append(int(b))
+        (tmp_path / "taken").touch()
     assert sorted(got) == list(range(6)) and (got == sorted(got)) == in_order
     it = iter(loader)
     first = [int(next(it)) for _ in range(2)]
-    again = stoker.DataLoader(Late(tmp_path), num_workers=2, in_order=in_order)
+    again = stoker.DataLoader(data, num_workers=2, in_order=in_order)
     again.load_state_dict(loader.state_dict())
     assert sorted(first + [int(b) for b in again]) == list(range(6))
 
@@ -550,3 +554,40 @@ def test_every_kind_of_sample_is_collated_as_by_torch(workers):
             assert repr(batches[0]) == repr(batches[1]), name
         else:
             assert ours == torchs, name
+
+
+class Unfinished:
+    """In a cycle that only the garbage collector ends; it notes where it was ended."""
+
+    def __init__(self, path):
+        self.path, self.me = path, self
+
+    def __del__(self):
+        with open(self.path, "a") as f:
+            f.write(f"{os.getpid()}\n")
+
+
+class Collecting(theirs.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        gc.collect()
+        return i
+
+
+def test_the_parents_garbage_is_not_ended_by_workers(tmp_path):
+    """Its finalizers would run in a worker, in the middle of an import too, which importlib does not survive before Python 3.12."""
+    path = tmp_path / "ended"
+    for make in (stoker.DataLoader, stoker.Loader):
+        gc.collect()
+        gc.disable()
+        try:
+            Unfinished(str(path))
+            assert len(list(make(Collecting(), batch_size=2, num_workers=1))) == 2
+            assert not path.exists()
+        finally:
+            gc.enable()
+        gc.collect()
+        assert path.read_text() == f"{os.getpid()}\n"
+        path.unlink()

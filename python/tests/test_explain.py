@@ -2,7 +2,9 @@
 """loader.explain(): the draws it names make the pixels that the loader gives."""
 
 import io
+import re
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from conftest import SHARDS, as_numpy, write_tar
 from PIL import Image
 
 import stoker
-from stoker import explain
+from stoker import _explain
 
 FIELDS = {"label": "from(cls) | int",
           "image": "from(jpg) | image(exact=true) | random_resized_crop(32, scale=(0.2, 0.9)) | hflip | to(u8, layout=hwc)"}
@@ -109,8 +111,23 @@ def test_upside_down(urls):
     whole = (0, 0, 8, 6), (8, 6), (0, 0, 8, 6)
     drawn = [(0, 0, None, *whole, False, False), (0, 1, "over", *whole, False, True), (0, 2, "hflip", *whole, True, True),
              (0, 3, "over", *whole, True, False)]
-    steps = explain.steps(drawn, [("image", "image | over | hflip | over")])["image"]
+    steps = _explain.steps(drawn, [("image", "image | over | hflip | over")])["image"]
     assert [(s.text, s.mirrored, s.flipped) for s in steps[1:]] == [
         ("flipped top to bottom", False, True), ("mirrored", True, True), ("flipped top to bottom", True, False)]
     with stoker.Loader(urls, fields=FIELDS, **OPTIONS) as loader:
         assert [s.flipped for s in loader.explain(3).outputs["image"]] == [False] * 3
+
+
+def test_which_pictures_workers_make_for_a_gpu():
+    """Every op of the library without device code is named, and no other."""
+    assert _explain.by_workers("from(png) | image(mode=gray16) | resize(32) | to(f32)", None) == "16-bit pictures have no device code"
+    assert _explain.by_workers("from(jpg) | image | timm_augmix(3) | to(f32)", None) == "timm_augmix has no device code"
+    assert _explain.by_workers("from(jpg) | image | my_op(3) | to(f32)", None) == "my_op has no device code"
+    assert "function" in _explain.by_workers("from(jpg) | image | call(f) | to(f32)", None)
+    assert _explain.by_workers("from(jpg) | image | hflip | to(f32)", "cpu") == 'decode is "cpu"'
+    sources = "".join(path.read_text() for path in sorted((Path(__file__).parents[2] / "src/op").glob("*.c")))
+    for name, _, _ in stoker.chains.steps:
+        alone = _explain.by_workers(f"from(jpg) | image | {name} | to(f32)", None) is not None
+        assert name == "call" or alone == (f"OP({name}," in sources and re.search(rf"OP\({name},[^;]*?act,\s*0\)", sources) is not None), name
+    told = _explain.Explanation("k", 1, 0, 0, {"image": []}, {"image": "16-bit pictures have no device code"})
+    assert str(told).endswith("image: made by workers and sent to the GPU, since 16-bit pictures have no device code")

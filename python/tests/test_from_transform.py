@@ -97,7 +97,7 @@ def test_translation(given, chain):
     (al("SafeRotate"), "SafeRotate has no equivalent"), (al("RandomCrop", 0.5, height=8, width=8), "RandomCrop: random_apply: `random_crop` changes the size"),
     (al("OneOf", transforms=[al("GaussianBlur", blur_limit=(3, 7), sigma_limit=(1, 1))]), "GaussianBlur: its blur_limit=.3, 7. draws"),
     (tv("ResizeKeepRatio", "timm.data.transforms", size=(8, 16), longest=0.0), "ResizeKeepRatio: it covers a box that is not square"),
-    (tv("AutoAugment", "timm.data.auto_augment", policy=[]), "AutoAugment: its policy is none of v0, v0r, original and originalr"),
+    (tv("AutoAugment", "timm.data.auto_augment", policy=[]), "AutoAugment: its policy is none of v0, v0r, original, originalr and 3a"),
     (al("CenterCrop", height=8, width=8), r"CenterCrop: center_crop\(.*\) is close, but the middle of an odd number of pixels may be one further: from_transform\(..., approximate=True\) takes it"),
     (tv("RandAugment", "timm.data.auto_augment", num_layers=2, ops=[types.SimpleNamespace(name="Invert", prob=0.5, magnitude=9, kwargs={})]), "RandAugment: its ops are none of timm's lists"),
     (tv("Grayscale", num_output_channels=1), r"image\(mode=gray\)"), ([rrc(), tv("RandomHorizontalFlop")], "RandomHorizontalFlop has no equivalent.*did you mean"),

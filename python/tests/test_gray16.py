@@ -222,3 +222,40 @@ def test_pack_check_and_describe(shard, tmp_path):
             np.testing.assert_array_equal(got[0], v if "crop" not in chain else v[y:y + 11, x:x + 17])
     with pytest.raises(ValueError, match="to: u8 does not hold 16 bits"):
         stoker.pack(tar, str(tmp_path / "no"), fields={"jpg": "from(depth.png) | image(mode=gray16) | encode(jpeg)"})
+
+
+def netpbm(kind, values, most):
+    return b"P%d\n%d %d\n%d\n" % (kind, values.shape[1], values.shape[0], most) + values.astype(">u2" if most > 255 else np.uint8).tobytes()
+
+
+@pytest.mark.parametrize("most", [1, 15, 100, 255, 256, 1000, 4095, 40000, 65534, 65535])
+def test_ppm_and_pgm_of_any_largest_value(tmp_path, most):
+    """As Pillow scales them: colors to 255, gray of more than 8 bits to 65535; values over the largest one count as it."""
+    top = 255 if most < 256 else 65535
+    values = RNG.integers(0, min(top, most + 3), (37, 53, 3), endpoint=True)
+    values[0, :4] = most
+    files = [("0.ppm", netpbm(6, values, most)), ("0.pgm", netpbm(5, values[..., 0], most))]
+    tar = write_tar(tmp_path / "a.tar", files)
+    rgb, gray = (Image.open(io.BytesIO(data)) for _, data in files)
+    want = np.asarray(rgb.convert("RGB"))
+    np.testing.assert_array_equal(rows(tar, "from(ppm) | image")[0].transpose(1, 2, 0), want)
+    np.testing.assert_array_equal(rows(tar, "from(ppm) | image | center_crop((20, 11))")[0].transpose(1, 2, 0), want[8:28, 21:32])
+    gray = np.asarray(gray)
+    if most > 255:
+        assert gray.dtype == np.int32
+        np.testing.assert_array_equal(rows(tar, "from(pgm) | image(mode=gray16)")[0][0], gray)
+        np.testing.assert_array_equal(rows(tar, "from(pgm) | image(mode=gray16) | center_crop((20, 11))")[0][0], gray[8:28, 21:32])
+        np.testing.assert_array_equal(rows(tar, "from(pgm) | image(mode=gray, bits=8)")[0][0], gray >> 8)
+        for mode, says in (("", "the PGM is gray of 16 bits, which 8 do not hold: image(mode=gray16)"), ("(mode=index)", "image(mode=gray16) keeps its values")):
+            with pytest.raises(stoker.StokerError) as e:
+                rows(tar, f"from(pgm) | image{mode}")
+            assert says in str(e.value)
+    else:
+        np.testing.assert_array_equal(rows(tar, "from(pgm) | image")[0], np.repeat(gray[None], 3, 0))
+        np.testing.assert_array_equal(rows(tar, "from(pgm) | image(mode=index)")[0], gray)
+    for field, says in (("ppm", "a PPM, of colors, with values up to"), *([("pgm", "a PGM with values up to")] if most < 256 else [])):
+        with pytest.raises(stoker.StokerError, match=says):
+            rows(tar, f"from({field}) | image(mode=gray16)")
+    cut = write_tar(tmp_path / "b.tar", [("0.pgm", files[1][1][:-1])])
+    with pytest.raises(stoker.StokerError, match="PPM is truncated"):
+        rows(cut, "from(pgm) | image(bits=8)")

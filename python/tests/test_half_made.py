@@ -12,8 +12,8 @@ from conftest import write_tar
 
 import stoker
 from stoker import loader as loader_module
-from stoker import sets, streaming, watching
-from stoker.to_device import ToDevice
+from stoker import _stream, _watch, sets
+from stoker._to_device import ToDevice
 
 DATA = {"x": np.arange(12, dtype="float32")}
 
@@ -23,12 +23,14 @@ class Stop(Exception):
 
 
 def stopped(make, kind, line):
-    """The object of this class, whose constructor was left at its line number `line` (0: the first); None: it has fewer."""
+    """The object of this class, whose constructor was left at its line number `line` (0: the first); None: it has fewer.
+    Lines of the steps that it calls count too."""
     code, found, seen = kind.__init__.__code__, [], 0
 
     def trace(frame, event, arg):
         nonlocal seen
-        if frame.f_code is not code:
+        step = found and frame.f_back.f_code is code and frame.f_locals.get("self") is found[0]
+        if frame.f_code is not code and not step:
             return None if event == "call" else trace
         if event == "line":
             if not found:
@@ -84,10 +86,10 @@ def kinds(shard, tmp_path):
     return {
         loader_module.Loader: lambda: stoker.Loader(DATA, batch_size=2, num_workers=0),
         sets.SetLoader: lambda: stoker.Loader(samples, batch_size=2, num_workers=0),
-        streaming.StreamLoader: lambda: stoker.Loader(stoker.stream(shard), {"t": "from(txt) | text"}, epoch_size=3),
+        _stream.StreamLoader: lambda: stoker.Loader(stoker.stream(shard), {"t": "from(txt) | text"}, epoch_size=3),
         loader_module.Tuples: lambda: loader.as_tuples("x"),
         ToDevice: lambda: stoker.to_device(loader, "cpu"),
-        watching.Watched: lambda: stoker.watch(samples),
+        _watch.Watched: lambda: stoker.watch(samples),
         stoker.Dataset: lambda: stoker.open(shard),
         stoker.Mix: lambda: stoker.mix({"a": (samples, 1)}),
         stoker.SharedList: lambda: stoker.SharedList(samples),

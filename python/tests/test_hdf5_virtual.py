@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual data sets of HDF5: rows of other files put together as h5py puts them; what is missing or outside is refused."""
+import os
 import random
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import stoker
 
 h5py = pytest.importorskip("h5py")
 SEED = 12
+CLI = os.environ.get("STOKER_CLI", str(Path(stoker.__file__).parent / "stoker-cli"))
 KINDS = [{}, {"libver": ("v110", "v110")}, {"libver": "latest"}]
 
 
@@ -229,3 +233,32 @@ def lookup3(data):
         values[x] = (values[x] ^ values[y]) - rot(values[z], k) & 0xFFFFFFFF
         a, b, c = values["a"], values["b"], values["c"]
     return c
+
+
+@pytest.mark.parametrize("shape,source", [((10**12,), (100,)), ((10**9, 3), (100, 3)), ((4, 10**9), (4, 100)), ((100,), (100, 10**8))])
+def test_claims_are_held_against_what_is_mapped(tmp_path, shape, source):
+    """A small file may say any number of rows, which nothing has: check and bench went through all of them."""
+    with h5py.File(tmp_path / "part.h5", "w") as f:
+        if len(source) > 1 and source[1] > 1000:        # a chunk of which nothing was written but one value
+            f.create_dataset("x", source, "u1", chunks=(100, 10**5), compression="gzip")[0, 0] = 1
+            layout = h5py.VirtualLayout(shape, "u1")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "part.h5"), "x", source)[:, 0]
+        else:
+            f["x"] = np.arange(np.prod(source)).reshape(source).astype("i4")
+            layout = h5py.VirtualLayout(shape, "i4")
+            layout[tuple(slice(0, n) for n in source)] = h5py.VirtualSource(str(tmp_path / "part.h5"), "x", source)
+    with h5py.File(tmp_path / "t.h5", "w", libver="latest") as f:
+        f.create_virtual_dataset("x", layout, fillvalue=7)
+        if shape == (100,):
+            f["y"] = np.arange(100)
+    if shape == (100,):         # its source alone is too large: the data set is left out, with the reason
+        ds = stoker.open(str(tmp_path / "t.h5"))
+        assert ds[3]["y"] == 3 and "x" not in ds[3]
+        said = subprocess.run([CLI, "ls", "--schema", tmp_path / "t.h5"], capture_output=True, text=True, check=True).stdout
+        assert "x  bytes  not read: its part in " in said and "claims chunks of 100 rows" in said
+        return
+    with pytest.raises(stoker.StokerError, match="the data set x claims .* and it and the files that it names have"):
+        stoker.open(str(tmp_path / "t.h5"))
+    for command in ("check", "bench"):
+        done = subprocess.run([CLI, command, tmp_path / "t.h5"], capture_output=True, text=True, timeout=100)
+        assert done.returncode != 0 and "the data set x claims" in done.stderr

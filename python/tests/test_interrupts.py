@@ -7,30 +7,28 @@ STOKER_INTERRUPTS says how many interrupts each case has; the seed is printed wi
 
 import json
 import os
+import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import ALARM, run_python
 
 import stoker
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+from forked_python import TORCH  # noqa: E402
+from forked_python import python as forked_python  # noqa: E402
 
 INTERRUPTS = int(os.environ.get("STOKER_INTERRUPTS", "300"))
 SEED = int(os.environ.get("STOKER_SEED", "20240611"))
 
 # A loop that is interrupted after a few microseconds to milliseconds, again and again.  Batches are told apart
 # by identity, so that one which was bound and not yet noted when the signal came is counted once.
-LOOP = """
+LOOP = ALARM + """
     import json, random, signal, sys
     import stoker
-
-    class Alarm({base}):
-        pass
-
-    armed = False
-
-    def handler(number, frame):
-        if armed:
-            raise Alarm
 
     def run(loader, ledger, seed, wanted):
         global armed
@@ -73,7 +71,10 @@ def interrupted(tmp_path, make, base="Exception", wrap="", torch_too=False):
     got = run(loader, sys.argv[1], {SEED}, {INTERRUPTS})
     print(json.dumps(got))
     """
-    done = run_python(script, tmp_path / "ledger", torch_too=torch_too, timeout=60 + INTERRUPTS / 20)
+    if torch_too:
+        done = forked_python(*TORCH).run(["-c", textwrap.dedent(script), tmp_path / "ledger"], timeout=60 + INTERRUPTS / 20)
+    else:
+        done = run_python(script, tmp_path / "ledger", timeout=60 + INTERRUPTS / 20)
     assert done.returncode == 0, f"seed {SEED}: {done.stderr[-2000:]}"
     return json.loads(done.stdout), ledger_steps(tmp_path / "ledger")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Epochs: order, determinism, break, state, threads, memory."""
 
+import copy
 import threading
 import time
 
@@ -9,6 +10,7 @@ import pytest
 from conftest import FIELDS, LABEL, SAMPLES, as_numpy, epoch_of, ids_of
 
 import stoker
+from stoker import _renamed
 
 pytestmark = pytest.mark.asan
 
@@ -266,7 +268,7 @@ def test_stats(urls):
         stats = loader.stats()
     assert stats["batches"] == 7 and stats["samples"] >= SAMPLES and stats["bytes"] > 10_000
     assert stats["workers"] == 2 and stats["skipped"] == 0 and stats["bad_samples"] == []
-    assert {"fetch", "decode", "sample"} <= set(stats["stages"])
+    assert {"fetch", "decode", "resample"} <= set(stats["stages"])
     assert stats["stages"]["decode"] > 0 and stats["first_batch_s"] > 0 and stats["wait_s"] >= 0
     assert 0 < stats["memory"] <= stats["memory_peak"] <= stats["memory_limit"]
     assert set(stats["memory_of"]) == {"batches", "reads", "blocks", "scratch"}
@@ -274,7 +276,7 @@ def test_stats(urls):
     assert stats["wait"]["data_s"] == stats["wait_s"] and stats["wait"]["rest_s"] > 0
     assert stats["wait"]["repair_s"] == stats["wait"]["ledger_s"] == stats["wait"]["now_s"] == 0
     assert set(stats["histograms"]) == set(stats["stages"])
-    for stage in ("decode", "sample", "batch"):        # a worker counts when it is through, after the consumer
+    for stage in ("decode", "resample", "batch"):        # a worker counts when it is through, after the consumer
         edges, counts = zip(*stats["histograms"][stage])
         assert all(b == pytest.approx(2 * a) for a, b in zip(edges, edges[1:]))
         assert sum(counts) >= (5 if stage == "batch" else SAMPLES - 2) and edges[-1] < 10
@@ -283,6 +285,23 @@ def test_stats(urls):
     assert all(d["ticket"] >= 0 and 0 <= d["seconds"] < 60 for d in stats["doing"])
     ring = stats["ring"]
     assert ring["slots"] == ring["ahead"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
+
+
+def test_old_names_in_stats(urls):
+    """They work for one version and warn; what goes through all keys sees the new ones alone."""
+    with stoker.Loader(urls, FIELDS, batch_size=16) as loader:
+        ids_of(loader)
+        stats = loader.stats()
+    for part in (stats["stages"], stats["histograms"]):
+        with pytest.warns(DeprecationWarning, match='"sample" of stats.. is now called "resample"') as seen:
+            assert part["sample"] == part["resample"] == part.get("sample")
+        assert len(seen) == 2 and all(w.filename == __file__ for w in seen)
+        assert "sample" in part and "sample" not in list(part) and type(copy.copy(part)) is dict
+        with pytest.raises(KeyError):
+            part["mended"]
+    assert _renamed.Renamed({"redecoded": 3}, _renamed.KEYS["gpu"]).get("redecoded") == 3
+    with pytest.warns(DeprecationWarning, match="redecoded"):
+        assert _renamed.with_old_keys({"gpu": {"redecoded": 3}})["gpu"]["mended"] == 3
 
 
 def test_the_ledger_is_not_waiting(urls, tmp_path):
@@ -391,3 +410,22 @@ def test_many_outputs(urls, workers):
         for batch in loader:
             for i, name in enumerate(fields):
                 assert [bytes(v) for v in batch[name]] == [bytes(v) for v in batch[f"n{i % 2}"]]
+
+
+def test_the_data_says_which_loader_it_is(urls):
+    """All are stoker.Loader to isinstance(); none but the stream's derives from that of files."""
+    from stoker import _loader_base, _stream, sets
+
+    class Mine(stoker.Loader):
+        pass
+
+    made = {stoker.Loader: stoker.Loader(urls, LABEL), sets.SetLoader: stoker.Loader(list(range(6)), num_workers=0),
+            _stream.StreamLoader: stoker.Loader(data=stoker.stream(urls), fields=LABEL, epoch_size=8), Mine: Mine(urls, LABEL)}
+    for kind, loader in made.items():
+        with loader:
+            assert type(loader) is kind and isinstance(loader, stoker.Loader) and isinstance(loader, _loader_base.LoaderBase)
+            assert next(iter(loader)) is not None
+    assert stoker.Loader not in sets.SetLoader.__mro__ and issubclass(sets.SetLoader, stoker.Loader)
+    assert not isinstance(urls, stoker.Loader)
+    with pytest.raises(TypeError, match="data"):
+        stoker.Loader()

@@ -48,23 +48,26 @@ def fitted(sizes, block, fit):
     return sorted(sorted(row) for row in rows)
 
 
+def packed_row(pieces, block):
+    """A row of these pieces, as the chains of chains() give it."""
+    out = {"x": np.zeros(block, np.int64), "y": np.full(block, -100), "position": np.zeros(block, np.int32),
+           "document": np.zeros(block, np.int64), "there": np.zeros(block, np.uint8), "stored": np.full(block, 65535, np.uint16)}
+    at = 0
+    for number, (tokens, follows) in enumerate(pieces):
+        here = slice(at, at + len(tokens))
+        out["x"][here] = out["stored"][here] = tokens
+        out["y"][here], out["position"][here] = follows, np.arange(len(tokens))
+        out["document"][here], out["there"][here] = number + 1, 1
+        at += len(tokens)
+    out["position"][at:] = np.arange(block - at)
+    out["loss"] = (out["y"] != -100).astype(np.int64)
+    return out
+
+
 def reference(docs, block, fit):
     pieces = list(pieces_of(docs, block))
     for row in fitted([len(p) for p, _ in pieces], block, fit):
-        out = {"x": np.zeros(block, np.int64), "y": np.full(block, -100), "position": np.zeros(block, np.int32),
-               "document": np.zeros(block, np.int64), "there": np.zeros(block, np.uint8),
-               "stored": np.full(block, 65535, np.uint16)}
-        at = 0
-        for number, i in enumerate(row):
-            tokens, follows = pieces[i]
-            here = slice(at, at + len(tokens))
-            out["x"][here] = out["stored"][here] = tokens
-            out["y"][here], out["position"][here] = follows, np.arange(len(tokens))
-            out["document"][here], out["there"][here] = number + 1, 1
-            at += len(tokens)
-        out["position"][at:] = np.arange(block - at)
-        out["loss"] = (out["y"] != -100).astype(np.int64)
-        yield out
+        yield packed_row([pieces[i] for i in row], block)
 
 
 def some(sizes, seed=0):

@@ -9,7 +9,8 @@ import os
 import signal
 
 import pytest
-from conftest import run_python
+from conftest import ALARM, run_python
+from iterables import Counted
 
 import stoker
 
@@ -17,19 +18,10 @@ INTERRUPTS = int(os.environ.get("STOKER_INTERRUPTS", "300")) // 20
 SEED = int(os.environ.get("STOKER_SEED", "20240611"))
 
 # Each epoch has a loader of its own, so that its start and its end are interrupted too.
-LOOP = """
+LOOP = ALARM + """
     import gc, os, random, signal, stoker, sys, warnings
 
     warnings.simplefilter("ignore")
-
-    class Alarm({base}):
-        pass
-
-    armed = False
-
-    def handler(number, frame):
-        if armed:
-            raise Alarm
 
     class Numbers:
         def __len__(self): return 60
@@ -160,20 +152,8 @@ class Streamed(Trouble):
             yield self.sample(i)
 
 
-class Kept(Trouble):
-    at = 0
-
-    def __iter__(self):
-        while self.at < 40:
-            self.at += 1
-            yield self.sample(self.at - 1)
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
+class Kept(Counted, Trouble):
+    pass
 
 
 class Own(Trouble):

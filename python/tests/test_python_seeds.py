@@ -8,6 +8,7 @@ import os
 import random
 import zlib
 
+import iterables
 import numpy as np
 import pytest
 
@@ -65,22 +66,8 @@ class Streamed(Base):
             yield self.sample(i)
 
 
-class Counted(Streamed):
+class Counted(iterables.Counted, Base):
     """Has a state."""
-
-    at = 0
-
-    def __iter__(self):
-        while self.at < self.n:
-            self.at += 1
-            yield self.sample(self.at - 1)
-        self.at = 0
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
 
 
 def noted(batch, seen, shared):

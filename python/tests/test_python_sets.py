@@ -3,11 +3,14 @@
 
 import collections
 import dataclasses
+import os
 import random
 import subprocess
+import sys
 
 import numpy as np
 import pytest
+from conftest import lean_env
 
 import stoker
 
@@ -71,15 +74,10 @@ def test_same_batches_in_other_interpreters(method, tmp_path):
         "        with stoker.Loader(D(), batch_size=4, shuffle=True, num_workers=n, worker_type=kind) as loader:\n"
         "            said.append([{k: v.tolist() for k, v in b.items()} for b in loader])\n"
         "    print('same' if said[0] == said[1] else said)\n")
-    out = subprocess.run([*_python(), str(script)], capture_output=True, text=True, timeout=180)
+    # Those of a fork server have torch: one process imports it for all.  Spawned ones would each, and have NumPy's arrays.
+    env = lean_env() if method == "spawn" else {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(stoker.__file__))}
+    out = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=180)
     assert out.stdout == "same\n", out.stderr
-
-
-def _python():
-    import os
-    import sys
-    os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(stoker.__file__))
-    return [sys.executable]
 
 
 class Rarely(Dataset):
@@ -182,7 +180,7 @@ def test_ledger_of_a_run_that_was_killed(tmp_path):
         "    json.dump(loader.state_dict(), open('state.new', 'w')); os.rename('state.new', 'state')\n"
         "    if step == 6 and len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGKILL)\n")
     for kill in (["kill"], []):
-        subprocess.run([*_python(), str(script), *kill], cwd=tmp_path, timeout=180, check=not kill)
+        subprocess.run([sys.executable, str(script), *kill], env=lean_env(), cwd=tmp_path, timeout=180, check=not kill)
     program = stoker.__file__.replace("__init__.py", "stoker-cli")
     out = subprocess.run([program, "ledger", str(tmp_path / "ledger")], capture_output=True, text=True, timeout=60)
     assert out.returncode == 0, out.stderr
@@ -382,7 +380,7 @@ def test_stop_iteration_does_not_end_the_epoch(workers, kind):
 
 
 def test_a_generator_says_that_it_is_over(monkeypatch):
-    monkeypatch.setattr(stoker._streams, "_warned", set())
+    monkeypatch.setattr(stoker._iterable, "_warned", set())
     with stoker.Loader((i for i in range(5)), batch_size=2, num_workers=0) as loader:
         assert len(list(loader)) == 3
         with pytest.warns(UserWarning, match="a generator gives its samples once"):

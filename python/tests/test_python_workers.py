@@ -15,6 +15,10 @@ import pytest
 
 import stoker
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests"))
+from forked_python import TORCH  # noqa: E402
+from forked_python import python as forked_python  # noqa: E402
+
 torch = pytest.importorskip("torch")
 
 
@@ -270,7 +274,7 @@ def test_works_with_64_descriptors(tmp_path):
         held = list(stoker.Loader(D(), batch_size=8, num_workers=8, worker_type="fork"))
         print(len(held), held[-1][39][7, 0].item())
     """)
-    out = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180)
+    out = forked_python(*TORCH).run(command[1:], env=env, timeout=180)
     assert out.stdout == "64 511\n", out.stderr
 
 

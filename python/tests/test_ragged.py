@@ -126,3 +126,24 @@ def test_any_lists(tmp_path, rows, most, between, brackets, last):
     with stoker.Loader(path, fields={"txt": chain}, collate="list", batch_size=len(rows)) as loader:
         got = [as_numpy(r).tolist() for r in next(iter(loader))["txt"]]
     assert got == [r[-most:] if last else r[:most] for r in rows]
+
+
+def test_parts_of_a_tensor_without_torch(tmp_path):
+    """Rows of any size are parts of one tensor; where neither torch nor NumPy takes them, the extension's own gives the parts."""
+    from stoker import _arrays, _stoker
+
+    rows = [np.arange(n * 4, dtype=np.int32).reshape(n, 4) for n in (3, 1, 5)]
+    whole = np.concatenate([r.reshape(-1) for r in rows])
+    places = [((3, 4), (4, 1), 0), ((1, 4), (4, 1), 12), ((5, 4), (4, 1), 16)]
+    for made, want in zip(_arrays.rows_of(whole, places), rows, strict=True):
+        assert np.array_equal(made, want)
+    write_tar(tmp_path / "a.tar", [(f"{i}.npy", npy(rows[i % 3])) for i in range(30)])
+    core = stoker.Loader(str(tmp_path / "a.tar"), {"npy": "npy"}, batch_size=3, collate="list")._core
+    found = [core.next(0)[0][0][2] for _ in range(10)]
+    tensor, said = found[-1]        # rows of the first batch are tensors of their own
+    assert isinstance(tensor, _stoker.Tensor)
+    for place, want in zip(said, rows, strict=True):
+        assert np.array_equal(np.asarray(tensor.as_strided(*place)), want)
+    for bad in ((3, 4), (4, 1), 1000), ((1 << 40,), (1,), 0), ((2,), (1, 1), 0), ((1,), (1,), -1):
+        with pytest.raises(ValueError, match="not inside"):
+            tensor.as_strided(*bad)

@@ -9,7 +9,7 @@ import pytest
 from conftest import FIELDS, LABEL, SAMPLES, as_numpy, torch
 
 import stoker
-from stoker import _agree, _ranks
+from stoker import _rank_check, _ranks
 
 pytestmark = pytest.mark.asan
 
@@ -288,10 +288,10 @@ def test_a_mesh_without_a_data_dimension(urls, mesh, said):
 
 def test_what_differs_is_named():
     a = {"samples": "100", "seed": "0", "fields['x']": "image"}
-    assert _agree.difference(a, dict(a)) is None
-    assert _agree.difference(a, {**a, "seed": "1"}) == ("seed", "0", "1")
-    assert _agree.difference(a, {"samples": "100", "seed": "0"}) == ("fields['x']", "image", "nothing")
-    _, _, long = _agree.difference(a, {**a, "fields['x']": "resize(1) | " * 50})
+    assert _rank_check.difference(a, dict(a)) is None
+    assert _rank_check.difference(a, {**a, "seed": "1"}) == ("seed", "0", "1")
+    assert _rank_check.difference(a, {"samples": "100", "seed": "0"}) == ("fields['x']", "image", "nothing")
+    _, _, long = _rank_check.difference(a, {**a, "fields['x']": "resize(1) | " * 50})
     assert len(long) <= 100 and ".. (" in long
 
 

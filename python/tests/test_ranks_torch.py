@@ -10,11 +10,15 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from conftest import FIELDS, LABEL, SAMPLES, torch
 
 import stoker
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+from forked_python import TORCH, python  # noqa: E402
 
 pytestmark = pytest.mark.skipif(torch is None, reason="without torch")
 
@@ -22,7 +26,7 @@ RANKS = """
 import json, os, sys, traceback
 import torch, torch.distributed as dist
 import stoker
-from stoker import _agree
+from stoker import _rank_check
 
 def digest(batch):
     return [batch.sample_ids.tolist(), {k: v.numpy().tobytes().hex() for k, v in batch.items()}]
@@ -60,8 +64,7 @@ def together(tmp_path):
     def run(world, code, **given):
         (tmp_path / "store").unlink(missing_ok=True)
         (tmp_path / "code.py").write_text(textwrap.dedent(code))
-        done = subprocess.run([sys.executable, "-c", RANKS, tmp_path, str(world), json.dumps(given)],
-                              env=clean_environment(), capture_output=True, text=True, timeout=300)
+        done = python(*TORCH).run(["-c", RANKS, tmp_path, world, json.dumps(given)], env=clean_environment())
         assert done.returncode == 0, done.stderr
         return [json.loads((tmp_path / f"{r}.json").read_text()) for r in range(world)]
     return run
@@ -137,7 +140,7 @@ def test_ranks_that_do_not_fit_are_refused_on_every_rank(together, urls):
 SOME = ATTEMPT + """
 import logging
 logging.basicConfig(stream=open(f"{folder}/log{rank}", "w"), level=logging.INFO)
-_agree.WARN_AFTER, _agree.GIVE_UP_AFTER = 0.2, 0.6
+_rank_check.WARN_AFTER, _rank_check.GIVE_UP_AFTER = 0.2, 0.6
 if rank != given["absent"]:
     found["said"] = attempt()
 dist.barrier()

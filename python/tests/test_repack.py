@@ -8,7 +8,7 @@ import pytest
 from conftest import as_numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_packing_documents import chains, fitted, made, pieces_of, reference, some
+from test_packing_documents import chains, fitted, made, packed_row, pieces_of, reference, some
 
 import stoker
 
@@ -35,26 +35,8 @@ def order_of(n, epoch, shuffle):
 def slow(docs, block, fit, order):
     """Rows of the pieces in this order; a row that is full is a piece alone."""
     pieces = list(pieces_of(docs, block))
-    rows = []
-    for row in fitted([len(pieces[i][0]) for i in order], block, fit):
-        out, = reference_row([pieces[order[k]] for k in row], block)
-        rows.append(out)
-    return rows
-
-
-def reference_row(pieces, block):
-    out = {"x": np.zeros(block, np.int64), "y": np.full(block, -100), "position": np.zeros(block, np.int32),
-           "document": np.zeros(block, np.int64), "there": np.zeros(block, np.uint8), "stored": np.full(block, 65535, np.uint16)}
-    at = 0
-    for number, (tokens, follows) in enumerate(pieces):
-        here = slice(at, at + len(tokens))
-        out["x"][here] = out["stored"][here] = tokens
-        out["y"][here], out["position"][here] = follows, np.arange(len(tokens))
-        out["document"][here], out["there"][here] = number + 1, 1
-        at += len(tokens)
-    out["position"][at:] = np.arange(block - at)
-    out["loss"] = (out["y"] != -100).astype(np.int64)
-    yield tuple(out[name].tobytes() for name in NAMES)
+    rows = [packed_row([pieces[order[k]] for k in row], block) for row in fitted([len(pieces[i][0]) for i in order], block, fit)]
+    return [tuple(row[name].tobytes() for name in NAMES) for row in rows]
 
 
 @settings(max_examples=40)

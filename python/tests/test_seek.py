@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import epoch_of, jpeg, picture, write_tar
 from PIL import Image
+from tfrecords import crc32c
 
 import stoker
 
@@ -217,18 +218,6 @@ def test_points_of_a_picture_of_another_shape(shard, photos, tmp_path):
     assert (stats["jpeg_seek"], stats["jpeg_misfit"], stats["jpeg_fallback"]) == (4, 2, 1)
 
 
-def crc32c(data):
-    table = []
-    for i in range(256):
-        for _ in range(8):
-            i = i >> 1 ^ (0x82F63B78 if i & 1 else 0)
-        table.append(i)
-    crc = 0xFFFFFFFF
-    for b in data:
-        crc = crc >> 8 ^ table[(crc ^ b) & 255]
-    return crc ^ 0xFFFFFFFF
-
-
 def test_hostile_points_with_right_checksums(shard):
     """Bytes of the group at random, its checksum and those of tables and head put right."""
     plain, _ = load(shard)
@@ -290,12 +279,12 @@ def test_learned_in_half_an_epoch(shard):
 
 
 def test_learned_points_do_not_count_as_all(shard):
-    """open(jpeg=True) looks at every sample still, and then there is nothing to learn."""
+    """open(jpeg=True) looks at every sample still, adds short fields beside pictures, and then there is nothing to learn."""
     learn(shard, 1)
     size = points(shard).stat().st_size
     before = points(shard).stat().st_ino
     stoker.open(shard, jpeg=True)
-    assert points(shard).stat().st_ino != before and points(shard).stat().st_size == size
+    assert points(shard).stat().st_ino != before and points(shard).stat().st_size >= size
     before = points(shard).stat().st_ino
     learn(shard, 1)
     assert points(shard).stat().st_ino == before

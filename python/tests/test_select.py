@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """select, exclude, skip, limit, repeat, epoch_size: which samples stand in an epoch."""
 
+import functools
 import json
 
 import numpy as np
@@ -9,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stoker
-from conftest import LABEL, SAMPLES, ids_of
+from conftest import LABEL, SAMPLES, ids_of, ids_of_epochs
 
 KEYS = [f"{i:06d}" for i in range(SAMPLES)]
 
-
-def ids(urls, epochs=1, **options):
-    with stoker.Loader(urls, LABEL, batch_size=7, **options) as loader:
-        out = [ids_of(loader) for _ in range(epochs)]
-    return out[0] if epochs == 1 else out
+ids = functools.partial(ids_of_epochs, batch_size=7)
 
 
 @pytest.mark.parametrize("chosen", [

@@ -149,8 +149,8 @@ class Fleeting:
         return Fleeting, (self.k, [self.k] * 20_000)
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-@pytest.mark.parametrize("what", [Listed, lambda n: [(f"{i}", i) for i in range(n)]], ids=["attribute", "data set"])
+@pytest.mark.parametrize("method, what", [("spawn", Listed), ("forkserver", lambda n: [(f"{i}", i) for i in range(n)])],
+                         ids=["attribute", "data set"])      # each imports torch
 def test_workers_have_the_long_list(method, what):
     pytest.importorskip("torch")
     data = what(10_000)

@@ -283,3 +283,35 @@ def test_encrypted_columns(tmp_path):
     pq.write_table(pa.table({"x": [1], "s": ["q"]}), tmp_path / "plain.parquet")
     with pytest.raises(stoker.StokerError, match="column s can be read in some files and not in others, because it is encrypted.*plain.parquet"):
         stoker.open([str(tmp_path / n) for n in ("True.parquet", "plain.parquet")])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "zstd", "memory"])
+def test_a_decimal_is_the_same_everywhere(tmp_path, kind):
+    """ds[i], columns, loaders, columns() and where have float(Decimal); NAME.text is the exact text in each of them."""
+    from decimal import Decimal
+    want = [Decimal("-990.79"), None, Decimal("1.00"), Decimal("0.10"), Decimal("12345678901234567.89"), Decimal("-0.07")] * 20
+    data = t = pa.table({"price": pa.array(want, pa.decimal128(20, 2)), "s": pa.array([v and {"d": v} for v in want], pa.struct([("d", pa.decimal256(40, 2))])),
+                         "n": pa.array(range(len(want)))})
+    if kind == "parquet":
+        data = str(tmp_path / "t.parquet")
+        pq.write_table(t, data, row_group_size=50)
+    elif kind != "memory":
+        data = str(tmp_path / "t.arrow")
+        with pa.ipc.new_file(data, t.schema, options=pa.ipc.IpcWriteOptions(compression=kind if kind == "zstd" else None)) as w:
+            w.write_table(t, max_chunksize=50)
+    ds = stoker.open(data)
+    floats, texts = [None if v is None else float(v) for v in want], [None if v is None else f"{v:.2f}" for v in want]
+    exact = stoker.open(data, fields={"t": "from(price, default='') | text"})
+    for name in ("price", "s.d"):
+        assert [s[name] for s in ds] == floats
+        assert [None if np.isnan(v) else v for v in ds.column(name)] == floats
+        assert ds.column(f"{name}.text").tolist() == texts
+        fields = {"f": f"from('{name}', default=7)", "t": f"from('{name}', default='') | text", "u": f"from('{name}.text', default='')", "c": f"columns('{name}', default=7)"}
+        with stoker.Loader(data, fields, batch_size=len(want)) as loader:
+            b = next(iter(loader))
+        assert np.asarray(b["f"]).tolist() == np.asarray(b["c"])[:, 0].tolist() == [7 if v is None else v for v in floats]
+        assert b["t"] == b["u"] == [v or "" for v in texts]
+        for where, count in ((f'"{name}" = -990.79', 20), (f'"{name}" < 0', 40), (f'"{name}.text" = \'1.00\'', 20), (f'"{name}.text" LIKE \'%.89\' AND n < 60', 10),
+                             (f'"{name}.text" IS NULL OR "{name}" = 0.1', 40)):
+            assert len(stoker.open(data, where=where)) == count, where
+    assert [s["t"] for s in exact] == [v or "" for v in texts]

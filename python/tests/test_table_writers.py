@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tfrecords import record
 
 import stoker
 
@@ -247,17 +248,8 @@ def test_gzip_without_its_ending(tmp_path):
     """tf.io.TFRecordOptions(compression_type="GZIP") names nothing: the first bytes say it."""
     store = stoker.Store(cache=str(tmp_path / "cache"))     # not by the environment: the process would keep it
 
-    def masked(data):                           # CRC-32C, bit by bit
-        crc = 0xFFFFFFFF
-        for byte in data:
-            crc ^= byte
-            for _ in range(8):
-                crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        crc ^= 0xFFFFFFFF
-        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
     records = [b"one", b"two, longer", b""]
-    plain = b"".join(struct.pack("<Q", len(r)) + masked(struct.pack("<Q", len(r))) + r + masked(r) for r in records)
+    plain = b"".join(map(record, records))
     for name, data in (("plain.tfrecord", plain), ("zipped.tfrecord", gzip.compress(plain)), ("zipped.tfrecord-00000-of-00001", gzip.compress(plain))):
         (tmp_path / name).write_bytes(data)
         assert [s["record"] for s in stoker.open(str(tmp_path / name), store=store)] == records, name
@@ -288,7 +280,7 @@ def test_arrow_columns_without_a_type_or_with_one_name(tmp_path, compression):
 
 def test_prepared_data_know_how_they_were_read(tmp_path):
     """null= and encoding= decide what a data set gives: prepared() makes it again."""
-    from stoker.prepared import _part_of
+    from stoker._prepared import _part_of
     pq.write_table(pa.table({"l": [[1, None]]}), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_bytes(b"a\n\xe4\n")
     parts = [_part_of(stoker.open(str(tmp_path / "t.parquet"), null=v)) for v in (None, 0, -1)]

@@ -5,27 +5,9 @@ import struct
 
 import numpy as np
 import pytest
+from tfrecords import record
 
 import stoker
-
-TABLE = []
-for n in range(256):
-    for _ in range(8):
-        n = n >> 1 ^ 0x82F63B78 * (n & 1)
-    TABLE.append(n)
-
-
-def masked(data):
-    crc = 0xFFFFFFFF
-    for b in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ b) & 255]
-    crc ^= 0xFFFFFFFF
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def record(data):
-    head = struct.pack("<Q", len(data))
-    return head + masked(head) + data + masked(data)
 
 
 def varint(n):

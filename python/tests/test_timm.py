@@ -122,6 +122,45 @@ def test_auto_augment_is_timms(policy):
     assert chi < len(common) + 5 * math.sqrt(2 * len(common)), (chi, len(common))
 
 
+def blurs(image, low, high):
+    """What Pillow's blur makes of a picture, by radius: a fine walk over what can be drawn."""
+    return {np.asarray(Image.fromarray(image).filter(TIMM.ImageFilter.GaussianBlur(radius=float(r)))).tobytes()
+            for r in np.linspace(low, high, 20001)}
+
+
+def test_the_lists_that_are_named_3a():
+    """AutoAugment's policy 3a, and RandAugment's lists 3a and 3aw."""
+    image = pictures(4, 9, 7)[1]                        # small: each radius gives few pictures
+    gray = by_timm("Desaturate", image, 10, 1, BILINEAR, None).tobytes()
+    solar = by_timm("Solarize", image, 5, 1, BILINEAR, None).tobytes()
+    soft, counts = blurs(image, 0.1, 2.0), Counter()
+    for out in run("timm_auto_augment(t3a)", image, 1500):
+        data = out.tobytes()
+        counts["gray" if data == gray else "solar" if data == solar else "blur" if data in soft else "none"] += 1
+    assert counts["none"] <= 30 and min(counts[k] for k in ("gray", "solar", "blur")) > 400, counts      # a walk misses a few
+    for size in ((40, 33), (2, 5), (1, 1), (3, 1)):
+        image = pictures(6, *size)[1]
+        for level in (0, 0.4, 3, 7.7, 10):
+            found = candidates(TIMM._RAND_3A, image, level, (128, 128, 128))
+            seen = {data: 0 for data in found}
+            for out in run(f"timm_rand_augment({level}, n=1, p=1, transforms=t3a)", image, 40):
+                seen[out.tobytes()] += 1                # KeyError: timm makes no such picture
+            assert all(seen.values())
+    image = pictures(8, 24, 21)[1] // 2 + 30
+    found, total = {}, sum(TIMM._RAND_WEIGHTED_3A.values())
+    for name in TIMM._RAND_WEIGHTED_3A:
+        for data in candidates([name], image, 7, (128, 128, 128)):
+            found.setdefault(data, name)
+    n = 4000
+    counts = Counter(found[out.tobytes()] for out in run("timm_rand_augment(7, n=1, p=1, transforms=t3aw)", image, n))
+    for name, weight in TIMM._RAND_WEIGHTED_3A.items():
+        want = n * weight / total
+        assert abs(counts[name] - want) < 5 * math.sqrt(want), (name, counts)
+    for wrong in ("t3a, n=3", "t3aw, n=12"):
+        with pytest.raises(stoker.StokerError, match="n is at most"):
+            stoker.Transform(f"timm_rand_augment(5, transforms={wrong}) | to(u8)")
+
+
 def test_ops_come_as_often_as_in_timm():
     """Evenly with replacement; by weight without; each with probability p."""
     image = pictures(7, 30, 30)[1] // 2 + 30           # no op leaves it as it is
@@ -256,8 +295,8 @@ def test_erasing_counts_and_colors():
 
 
 @pytest.mark.parametrize("chain,says", [
-    ("timm_rand_augment(-1)", "m=-1 is not in 0..1000"), ("timm_rand_augment(9, n=17)", "n=17 is not in 0..16"), ("timm_rand_augment(9, transforms=some)", "transforms is all or weights"),
-    ("timm_rand_augment(9, interpolation=nearest)", "interpolation is random, bilinear or bicubic, not nearest"), ("timm_auto_augment(v1)", "policy is v0, v0r, original or originalr, not v1"),
+    ("timm_rand_augment(-1)", "m=-1 is not in 0..1000"), ("timm_rand_augment(9, n=17)", "n=17 is not in 0..16"), ("timm_rand_augment(9, transforms=some)", "transforms is all, weights, t3a or t3aw"),
+    ("timm_rand_augment(9, interpolation=nearest)", "interpolation is random, bilinear or bicubic, not nearest"), ("timm_auto_augment(v1)", "policy is v0, v0r, original, originalr or t3a, not v1"),
     ("timm_rand_augment(9, n=16, transforms=weights)", "n is at most 15"), ("timm_rand_augment(9, fill=300)", "fill=300 is not in 0..255"),
     ("timm_augmix(3, width=4, depth=3)", "width * (depth + 1) is at most 14"),
     ("random_erasing(count=17)", "count=17 is not in 1..16"), ("random_erasing(value=blue)", "value is one number, three, `random` or `color`"),

@@ -479,9 +479,9 @@ def test_slabs_carry_every_layout_and_are_reused(gpu):
     addresses = set()
     for i in range(12):
         sent = gpu.send(batch_of(i))
-        addresses.update(slab.data_ptr() for slab in sent.flight.slabs)
+        addresses.update(slab.data_ptr() for slab in sent.transfer.slabs)
         got, want = gpu.receive(sent), batch_of(i)
-        assert gpu.current.waits[-1] is sent.flight.event
+        assert gpu.current.waits[-1] is sent.transfer.event
         for name in ("u", "f", "s", "one", "none", "flag"):
             value = torch.as_tensor(want[name])
             assert torch.equal(got[name], value) and got[name].dtype == value.dtype
@@ -489,17 +489,17 @@ def test_slabs_carry_every_layout_and_are_reused(gpu):
     assert len(addresses) <= 3                  # depth + 1
     assert sum(e.waited for e in Event.every) == 12 - 3     # each for the oldest copy, none else
     gpu.close()
-    assert not gpu._flying and not gpu._free
+    assert not gpu._copying and not gpu._free
 
 
 def test_slabs_are_not_touched_before_their_event(gpu):
     kept = [gpu.send(batch_of(i)) for i in range(3)]
-    slabs = [s.flight.slabs[0] for s in kept]
+    slabs = [s.transfer.slabs[0] for s in kept]
     assert len({s.data_ptr() for s in slabs}) == 3
     before = slabs[1].clone()
     Event.every[0].passed = True
     fourth = gpu.send(batch_of(3))
-    assert fourth.flight.slabs[0] is slabs[0] and torch.equal(slabs[1], before)
+    assert fourth.transfer.slabs[0] is slabs[0] and torch.equal(slabs[1], before)
 
 
 def test_slabs_grow_with_the_batches_and_stay_bounded(gpu):
@@ -507,7 +507,7 @@ def test_slabs_grow_with_the_batches_and_stay_bounded(gpu):
         sent = gpu.send(batch_of(1, rows))
         assert torch.equal(gpu.receive(sent)["u"], torch.full((rows, 7), 1, dtype=torch.uint8))
         Event.every[-1].passed = True
-        held = sum(s.numel() for s in gpu._free) + sum(s.numel() for f in gpu._flying for s in f.slabs)
+        held = sum(s.numel() for s in gpu._free) + sum(s.numel() for f in gpu._copying for s in f.slabs)
         assert held <= 3 * (900_000 * 7 + (2 << 20))
 
 
@@ -540,4 +540,4 @@ def test_leaves_that_move_themselves(gpu):
 
 
 def test_the_name_is_the_function():
-    assert callable(stoker.to_device) and stoker.to_device.__module__ == "stoker.to_device"
+    assert callable(stoker.to_device) and stoker.to_device.__module__ == "stoker._to_device"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import stoker
-from conftest import FIELDS
+from conftest import FIELDS, lean_env
 
 CLI = Path(os.environ.get("STOKER_CLI", Path(__file__).resolve().parents[2] / "build/cli/stoker")).resolve()
 CODE = """
@@ -38,8 +38,7 @@ def top(folder, *args, **more):
 def process(urls, tmp_path):
     if not CLI.exists():
         pytest.skip(f"{CLI} is not built")
-    package = os.path.dirname(os.path.dirname(stoker.__file__))
-    env = {**os.environ, "PYTHONPATH": package, "XDG_RUNTIME_DIR": str(tmp_path), "STOKER_MONITOR": "1"}
+    env = lean_env(XDG_RUNTIME_DIR=str(tmp_path), STOKER_MONITOR="1")
     with subprocess.Popen([sys.executable, "-c", CODE, urls], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
         assert p.stdout.readline() == "ready\n"
         yield p
@@ -105,7 +104,7 @@ def test_monitor_in_this_process(urls, tmp_path, monkeypatch):
     with stoker.Loader(urls, FIELDS) as loader:
         path = loader.monitor()
         assert loader.monitor() == path and os.path.exists(path)
-    from stoker import loader as module
+    from stoker import _loader_base as module
     module._monitors.pop(os.getpid()).close()
     assert not os.path.exists(path)
     (tmp_path / "file").write_text("")

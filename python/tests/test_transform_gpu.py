@@ -3,7 +3,6 @@
 and its tensors are torch's own that say they lie there.  tests/gpu/real has the same on a real one."""
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,9 @@ import stoker
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from forked_python import TORCH, python  # noqa: E402
+
 HOSTGPU = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve() / "tests/gpu/host/libstoker_hostgpu.so"
 HEAD = """
     import numpy as np, stoker, torch
@@ -56,8 +58,8 @@ def run(code, lib=HOSTGPU):
     if lib == HOSTGPU and not HOSTGPU.exists():
         pytest.skip("the GPU of threads is not built")
     path = os.pathsep.join([str(Path(stoker.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(HEAD) + textwrap.dedent(code)], text=True, timeout=120,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": path, "STK_CUDA_LIB": str(lib)})
+    done = python(*TORCH).run(["-c", textwrap.dedent(HEAD) + textwrap.dedent(code)],
+                                         env={**os.environ, "PYTHONPATH": path, "STK_CUDA_LIB": str(lib)})
     assert done.returncode == 0, done.stderr[-3000:]
 
 

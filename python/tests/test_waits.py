@@ -25,11 +25,24 @@ class Silent(Refused):
 
     def __init__(self, folder):
         self.go = threading.Event()
-        super().__init__(folder, hold=lambda: self.go.wait(120))
+        super().__init__(folder, hold=lambda handler: self.go.wait(120))
 
     def passed(self):
         self.on = False
         self.go.set()
+
+
+class Pausing(Refused):
+    """The second shard's requests are to come again in 2 s."""
+
+    def __init__(self, folder):
+        super().__init__(folder, hold=self.busy)
+
+    def busy(self, handler):
+        handler.send_response(503)
+        handler.send_header("Retry-After", "2")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
 
 
 def until(look, what):
@@ -54,15 +67,19 @@ def in_top(data, host):
             server.terminate()
 
 
-@pytest.mark.parametrize("kind", ["files", "stream"])
-def test_a_silent_server_is_named(tmp_path, monkeypatch, caplog, kind):
+def open_loader(kind, where, workers):
+    return stoker.Loader(where, FIELDS, batch_size=6, num_workers=workers, collate={"ragged": "list"}) if kind == "files" else \
+        stoker.Loader(stoker.stream(where), FIELDS, batch_size=6, num_workers=workers, epoch_size=SAMPLES, collate={"ragged": "list"})
+
+
+@pytest.mark.parametrize("kind,workers", [("files", 2), ("stream", 2), ("files", 0), ("stream", 0)])
+def test_a_silent_server_is_named(tmp_path, monkeypatch, caplog, kind, workers):
     monkeypatch.setenv("STOKER_WAIT_WARN", "0.4")
     monkeypatch.setenv("STOKER_STORE_STALL", "1")       # then the request is cut and sent again
     make_shards(tmp_path)
     fault = Silent(tmp_path)
     host = f"127.0.0.1:{fault.server.server_port}"
-    data = stoker.Loader(fault.where, FIELDS, batch_size=6, num_workers=2, collate={"ragged": "list"}) if kind == "files" else \
-        stoker.Loader(stoker.stream(fault.where), FIELDS, batch_size=6, num_workers=2, epoch_size=SAMPLES, collate={"ragged": "list"})
+    data = open_loader(kind, fault.where, workers)
     got, caplog_level = [], logging.getLogger("stoker").level
     caplog.set_level(logging.WARNING, logger="stoker")
     loop = threading.Thread(target=lambda: got.extend(int(n) for batch in data for n in batch["n"]))
@@ -76,7 +93,7 @@ def test_a_silent_server_is_named(tmp_path, monkeypatch, caplog, kind):
         line = lines[-1]
         assert line.startswith("waited ") and "(since " in line and "t-1.tar" in line and "has not answered since" in line, line
         assert "now: waited " in data.report() and host in data.report()
-        if kind == "files":
+        if kind == "files" and workers:
             in_top(data, host)
         assert "stoker_wait_seconds" in data.metrics()
     finally:
@@ -90,7 +107,32 @@ def test_a_silent_server_is_named(tmp_path, monkeypatch, caplog, kind):
     fault.close()
 
 
-def test_signals_while_lines_are_logged(tmp_path, monkeypatch):
+def test_a_host_is_named_while_all_requests_pause(tmp_path, monkeypatch):
+    """Also after another file of the host was read, which is an answer."""
+    monkeypatch.setenv("STOKER_WAIT_WARN", "0.2")
+    make_shards(tmp_path)
+    fault = Pausing(tmp_path)
+    data = open_loader("stream", fault.where, 0)
+    got = []
+    loop = threading.Thread(target=lambda: got.extend(int(n) for batch in data for n in batch["n"]))
+    try:
+        loop.start()
+        until(lambda: (w := data.stats()["wait"]["for"]) and w["retries"], "no request was sent again")
+        with open_loader("files", fault.where[:1], 0) as other:
+            assert next(iter(other))["n"].tolist() == list(range(6))
+        since = data.stats()["wait"]["for"]["seconds"]
+        now = until(lambda: (w := data.stats()["wait"]["for"]) and w["seconds"] > since + 1.2 and w, "it does not wait any more")
+        assert now["host"] == f"127.0.0.1:{fault.server.server_port}", now
+    finally:
+        fault.on = False
+        loop.join(120)
+    assert got == list(range(SAMPLES))
+    data.close()
+    fault.close()
+
+
+@pytest.mark.parametrize("kind,workers", [("files", 2), ("stream", 0)])
+def test_signals_while_lines_are_logged(tmp_path, monkeypatch, kind, workers):
     """A handler runs where next() holds no lock: it may ask the loader, and what it raises is raised by next()."""
     class Stop(Exception):
         pass
@@ -100,9 +142,10 @@ def test_signals_while_lines_are_logged(tmp_path, monkeypatch):
         raise Stop
 
     monkeypatch.setenv("STOKER_WAIT_WARN", "0.01")      # a line in each slice
+    monkeypatch.setenv("STOKER_STORE_STALL", "1")
     make_shards(tmp_path)
     fault, got = Silent(tmp_path), []
-    data = stoker.Loader(fault.where, FIELDS, batch_size=6, num_workers=2, collate={"ragged": "list"})
+    data = open_loader(kind, fault.where, workers)
     it = iter(data)
     for _ in range(4):
         got += next(it)["n"].tolist()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import stoker
-from stoker import watching
+from stoker import _watch
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
@@ -117,7 +117,7 @@ def blamed(watched):
     """The cause; on a busy machine workers wait for cores as well, which is not what is asked here."""
     for _ in watched:
         time.sleep(0.002)
-    return stoker.seeing.diagnose([{"others_s": 0.0}], [{**watched._figures.sight(), "delay_s": 0.0, "start_s": 0.0, "cores": 2.0}],
+    return stoker._diagnosis.diagnose([{"others_s": 0.0}], [{**watched._figures.sight(), "delay_s": 0.0, "start_s": 0.0, "cores": 2.0}],
                                   foreign=True)
 
 
@@ -174,14 +174,14 @@ def test_plain_iterables():
 
 
 def test_spawned_workers_are_seen():
-    """The board and the wrapped data set go to a worker by pickle."""
-    board = watching.Board(2)
-    again = pickle.loads(pickle.dumps(watching.WatchedDataset(stoker.seeing.Diagnosis, board)))
-    again.__dict__["_board"].values[3] = 7.0
-    assert board.row(0)[3] == 7.0
-    path = board.path
+    """The counters and the wrapped data set go to a worker by pickle."""
+    counters = _watch.Counters(2)
+    again = pickle.loads(pickle.dumps(_watch.WatchedDataset(stoker._diagnosis.Diagnosis, counters)))
+    again.__dict__["_counters"].values[3] = 7.0
+    assert counters.row(0)[3] == 7.0
+    path = counters.path
     assert not path.startswith("/dev/shm")      # a process that is killed removes nothing
-    del board, again
+    del counters, again
     assert not os.path.exists(path)
 
 
@@ -204,7 +204,7 @@ def test_one_seed_of(cause, tmp_path):
 def test_sweep_finds_the_fastest(monkeypatch):
     """By a clock of its own, which other work of the machine does not move."""
     now = [0.0]
-    monkeypatch.setattr("stoker.sweeping.time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("stoker._sweep.time", types.SimpleNamespace(perf_counter=lambda: now[0]))
 
     def make(sleep, size):
         def batches():

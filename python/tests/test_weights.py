@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 
 import stoker
 from conftest import LABEL, SAMPLES, ids_of, write_tar
+from conftest import ids_of_epochs as ids
 
 CLASSES = np.arange(SAMPLES) % 10               # what `cls` has
-
-
-def ids(urls, epochs=1, **options):
-    with stoker.Loader(urls, LABEL, batch_size=64, **options) as loader:
-        out = [ids_of(loader) for _ in range(epochs)]
-    return out[0] if epochs == 1 else out
 
 
 def excess(found, weights):

@@ -27,6 +27,8 @@ RECIPES = {
     "timm counts": "timm.create_transform(96, is_training=True, auto_augment='rand-m14-n3-p0.7-mstd101-mmax20', re_prob=0.5, re_mode='rand', re_count=3, mean=(0.5,) * 3, interpolation='bilinear')",
     "timm weights": "timm.create_transform(64, is_training=True, auto_augment='rand-m6-tweights', interpolation='bicubic', re_prob=0.1)",
     "timm v0": "timm.create_transform(64, is_training=True, auto_augment='v0', interpolation='random')",
+    "timm 3a": "timm.create_transform(64, is_training=True, auto_augment='3a', color_jitter=None, interpolation='bicubic')",
+    "timm rand 3aw": "timm.create_transform(64, is_training=True, auto_augment='rand-m6-t3aw', color_jitter=None, interpolation='bicubic')",
     "timm original": "timm.create_transform(64, is_training=True, auto_augment='originalr-mstd0.5', interpolation='bicubic')",
     "timm augmix": "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w4-d2', interpolation='bilinear')",
     "timm augmix noise": "timm.create_transform(64, is_training=True, auto_augment='augmix-mstd0.5', interpolation='random')",
@@ -92,14 +94,14 @@ TIMM = {       # what timm's transforms are to become, after the crop and the mi
     "timm v0": ("random_resized_crop(64, interpolation=random)", "timm_auto_augment(v0, fill=(124, 116, 104))", ""),
     "timm original": ("random_resized_crop(64, interpolation=bicubic)", "timm_auto_augment(originalr, mstd=0.5, fill=(124, 116, 104), interpolation=bicubic)", ""),
 }
+TIMM["timm 3a"] = "random_resized_crop(64, interpolation=bicubic)", "timm_auto_augment(t3a, fill=(124, 116, 104), interpolation=bicubic)", ""
+TIMM["timm rand 3aw"] = "random_resized_crop(64, interpolation=bicubic)", "timm_rand_augment(6, transforms=t3aw, fill=(124, 116, 104), interpolation=bicubic)", ""
 TIMM["timm augmix"] = "random_resized_crop(64)", "timm_augmix(5, width=4, depth=2, fill=(124, 116, 104), interpolation=bilinear)", ""
 TIMM["timm augmix noise"] = "random_resized_crop(64, interpolation=random)", "timm_augmix(3, mstd=0.5, fill=(124, 116, 104))", ""
 # and what is refused, with a word of why
 REFUSED = {
     "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w5-d3')": "timm_augmix: width=5 and depth=3 are more than 16 ops",
     "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-b1')": "AugMixAugment: its blended=True has no equivalent",
-    "timm.create_transform(64, is_training=True, auto_augment='3a')": "its policy is none of v0, v0r, original and originalr",
-    "timm.create_transform(64, is_training=True, auto_augment='rand-m6-t3a')": "its ops are none of timm's lists",
     "timm.create_transform(64, is_training=True, auto_augment='rand-m6', interpolation='lanczos')": "interpolation is random, bilinear or bicubic, not lanczos",
     "A.Compose([A.Equalize(p=1)])": "equalize is close, but torchvision's, some values of 255 apart: from_transform(..., approximate=True) takes it",
 }

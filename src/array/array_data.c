@@ -156,9 +156,9 @@ static const stk_data_ops ops = {
     .shard_name = data_shard_name,
     .type = data_type,
     .fingerprint = data_fingerprint,
-    .array = data_array,
-    .read = data_read,
-    .unchanged = data_unchanged,
+    .immediate.array = data_array,
+    .immediate.read = data_read,
+    .trust.unchanged = data_unchanged,
     .close = data_close,
 };
 

@@ -27,11 +27,12 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define MAX_KEPT 512u    /* files that are read stay open up to so many */
+#define MAX_OPEN_FILES 512u /* files that are read stay open up to so many */
 #define MAX_MAPPED 64u   /* and so do files that are mapped, up to so many */
 
 struct stk_map {
     uint8_t *data;  /* NULL: the file is read */
+    stk_guarded *guard; /* NULL: it is not mapped */
     size_t len;     /* mapped */
     stk_file *file; /* kept open; NULL: opened for every read */
     dev_t dev;      /* of what is mapped */
@@ -48,8 +49,7 @@ void stk_map_close(stk_map **m)
     *m = NULL;
     if (!x)
         return;
-    if (x->data && x->data != (uint8_t *)(x + 1)) /* else it is a copy */
-        munmap(x->data, x->len);
+    stk_guarded_close(&x->guard);
     stk_file_close(&x->file);
     stk_free(x);
 }
@@ -108,13 +108,10 @@ static int map_fd(const char *name, int fd, uint64_t size, stk_map **out, stk_er
     m->ino = st.st_ino;
     m->mtime_ns = name[0] == '/' ? mtime_of(&st) : 0;
     m->len = size;
-    if (size) {
-        m->data = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (m->data == MAP_FAILED) {
-            m->data = NULL;
-            rc = system_failed(name, "map the file", err);
-        }
-    }
+    if (size && stk_guarded_map(&m->guard, fd, size) < 0)
+        rc = system_failed(name, "map the file", err);
+    if (m->guard)
+        m->data = (uint8_t *)(uintptr_t)stk_guarded_data(m->guard);
     if (rc < 0)
         stk_map_close(&m);
     *out = m;
@@ -202,7 +199,7 @@ static int map_open(const stk_array *a, uint32_t part, stk_map **out, stk_error 
     } else if (rc == 0) {
         m = map_new(0, err);
         rc = m ? 0 : STK_ENOMEM;
-        if (m && a->set->files <= MAX_KEPT) {
+        if (m && a->set->files <= MAX_OPEN_FILES) {
             m->file = f;
             f = NULL;
         }
@@ -237,9 +234,11 @@ static int is_rewritten(const stk_map *m, const char *name, uint64_t *size)
     struct stat st;
     int rc = m->file ? fstat(stk_file_fd(m->file), &st) : stat(name, &st);
 
+    *size = rc < 0 ? 0 : (uint64_t)st.st_size;
+    if (stk_guarded_torn(m->guard))
+        return 1;
     if (rc < 0 || st.st_dev != m->dev || st.st_ino != m->ino)
         return 0;
-    *size = (uint64_t)st.st_size;
     return *size < m->len || (m->mtime_ns && m->mtime_ns != mtime_of(&st));
 }
 
@@ -521,7 +520,7 @@ int stk_array_unchanged(const stk_array *a, stk_error *err)
             continue;
         if (m->file)
             STK_TRY(stk_named_unchanged(p->name, m->file, err));
-        else if (m->dev && is_rewritten(m, p->name, &size))
+        if (m->dev && is_rewritten(m, p->name, &size))
             return rewritten(p->name, size, m->len, err);
     }
     return 0;

@@ -13,7 +13,6 @@
 
 #include "base/cpu.h"
 #include "base/size.h"
-#include "codec/unpack.h"
 #include "format/npy_head.h"
 #include "base/jobs.h"
 
@@ -41,7 +40,7 @@ static int ends_with(const char *s, const char *end)
     return a >= b && !strcmp(s + a - b, end);
 }
 
-int stk_arrays_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int arrays_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     if (o->dtype || o->ndim)
         return 1;
@@ -430,7 +429,7 @@ static int npz_member(stk_array *a, const char *name, stk_file *f, const stk_zip
         p->owned = stk_alloc(m->size + 1);
         if (!p->owned)
             return stk_fail_nomem(err, m->size);
-        STK_TRY(stk_inflate_member(f, m, p->owned, err));
+        STK_TRY(stk_zip_inflate(f, m, p->owned, err));
         STK_TRY(stk_npy_head((stk_bytes){ p->owned, m->size }, &n, err));
         p->data = (const uint8_t *)p->owned + n.offset;
     } else {
@@ -568,14 +567,15 @@ static int check_options(const stk_dataset_options *o, stk_error *err)
     return 0;
 }
 
-int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
-                    const stk_dataset_options *o, stk_error *err)
+static int arrays_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls,
+                       size_t n, const stk_dataset_options *o, stk_error *err)
 {
     raw r = { o->dtype, o->ndim, o->shape };
     stk_arrays *s = NULL;
     stk_names names = { .store = o->store };
     int rc = check_options(o, err);
 
+    (void)kind;
     if (rc == 0)
         rc = arrays_new(&s, err);
     if (rc == 0)
@@ -602,6 +602,16 @@ int stk_arrays_open(stk_dataset **out, const char *const *urls, size_t n,
     *out = s ? &s->base : NULL;
     return rc;
 }
+
+const stk_data_kind stk_data_arrays = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "arrays",
+    .help = "arrays and token files: .npy, .npz, .bin",
+    .meant = arrays_meant,
+    .open = arrays_open,
+    .rows = 0,
+};
 
 static int memory_array(stk_array *a, const stk_array_in *in, stk_error *err)
 {

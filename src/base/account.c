@@ -3,7 +3,7 @@
  * in turn. */
 #include "base/account.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 #define LOOK_MS 50 /* enough() may depend on what no one tells us */
 
@@ -52,21 +52,9 @@ void stk_account_unwatch(stk_account *a)
     atomic_fetch_sub(&whole_of(a)->watched, 1);
 }
 
-static struct timespec in_ms(int ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000L;
-    t.tv_sec += t.tv_nsec / 1000000000L;
-    t.tv_nsec %= 1000000000L;
-    return t;
-}
-
 static int sleep_locked(stk_account *a, uint64_t *seen, int ms) STK_REQUIRES(a->lock)
 {
-    struct timespec until = in_ms(ms);
+    struct timespec until = stk_in_ms(ms);
     int changed;
 
     while (a->changes == *seen && stk_cond_timedwait(&a->changed, &a->lock, &until) == 0) {}

@@ -17,6 +17,19 @@ static inline uint64_t stk_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* So many milliseconds from now, on the clock of stk_cond_timedwait(). */
+static inline struct timespec stk_in_ms(int ms)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += ms % 1000 * 1000000L;
+    t.tv_sec += t.tv_nsec / 1000000000L;
+    t.tv_nsec %= 1000000000L;
+    return t;
+}
+
 static inline uint64_t stk_ticks(void)
 {
 #if defined(__x86_64__)

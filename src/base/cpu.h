@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.h - what this machine can do and how much of it is ours. */
+/* cpu.h - what this machine's CPU can do (vector instructions), and how many cores this process
+ * may use. */
 #ifndef STOKER_BASE_CPU_H
 #define STOKER_BASE_CPU_H
 

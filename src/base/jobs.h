@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jobs.h - run n independent jobs on a few threads: indexing now, packing and checking later. */
+/* jobs.h - runs n independent jobs on a few threads and waits for all of them. Indexing, packing
+ * and checking call it. */
 #ifndef STOKER_JOBS_H
 #define STOKER_JOBS_H
 

@@ -4,7 +4,7 @@
 #include "base/mt19937.h"
 
 #define AHEAD 32
-#define FAR 397
+#define SHIFT 397
 #define TOP 0x80000000u
 #define TWIST 0x9908b0dfu
 
@@ -16,22 +16,22 @@ void stk_mt_init(stk_mt *m, uint32_t seed)
     m->at = STK_MT_WORDS;
 }
 
-static uint32_t twisted(uint32_t word, uint32_t next, uint32_t far)
+static uint32_t twisted(uint32_t word, uint32_t next, uint32_t shifted)
 {
     uint32_t both = (word & TOP) | (next & ~TOP);
 
-    return far ^ both >> 1 ^ (both & 1 ? TWIST : 0);
+    return shifted ^ both >> 1 ^ (both & 1 ? TWIST : 0);
 }
 
 static void block(stk_mt *m)
 {
     uint32_t *w = m->word, i = 0;
 
-    for (; i < STK_MT_WORDS - FAR; i++)
-        w[i] = twisted(w[i], w[i + 1], w[i + FAR]);
+    for (; i < STK_MT_WORDS - SHIFT; i++)
+        w[i] = twisted(w[i], w[i + 1], w[i + SHIFT]);
     for (; i < STK_MT_WORDS - 1; i++)
-        w[i] = twisted(w[i], w[i + 1], w[i + FAR - STK_MT_WORDS]);
-    w[i] = twisted(w[i], w[0], w[FAR - 1]);
+        w[i] = twisted(w[i], w[i + 1], w[i + SHIFT - STK_MT_WORDS]);
+    w[i] = twisted(w[i], w[0], w[SHIFT - 1]);
     m->at = 0;
 }
 

@@ -54,5 +54,7 @@ void stk_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
 /* exp() with the same bits on every machine (libm's may use FMA or not); |x| <= 20, relative
  * error < 1e-13. */
 double stk_exp(double x);
+/* log(x), 1e-6 <= x <= 1e6, the same bits on every machine. */
+double stk_ln(double x);
 
 #endif

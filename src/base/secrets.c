@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* secrets.c - hides the secrets that an address may hold: "http://me:pw@host/a?sig=x"
- * is shown with stars for the user and dots for the query.
+ * is shown with stars for the user and dots for the query.  Of a connection string of Azure, and of
+ * a SAS token, the values of keys and signatures are dots, wherever they are.
  *
  * Everything that shows an address calls this: errors, log lines, reprs, pages, side files.  It
  * works on whole texts, because an address is often a part of one.  Nothing grows, so it works in
- * place.  A query that target.c made of a hash, "?0123456789abcdef~", is a name and stays. */
+ * place.  A query that hidden.c made of a hash, "?0123456789abcdef~", is a name and stays. */
+#include <ctype.h>
 #include <stoker/base.h>
 #include <string.h>
 #include <strings.h>
@@ -51,8 +53,18 @@ static size_t user_len(const char *host, size_t len)
     return strspn(colon + 1, "0123456789") == strlen(colon + 1) ? 0 : len; /* 0: it is a port */
 }
 
+static void hide_values(char *text, const char *name, const char *ends)
+{
+    for (char *at = text; (at = strcasestr(at, name)); at += strlen(name))
+        if (at == text || !isalnum((unsigned char)at[-1]))
+            replace(at + strlen(name), strcspn(at + strlen(name), ends), '.');
+}
+
 void stk_secrets_hide(char *text)
 {
+    hide_values(text, "AccountKey=", "; \t\r\n\"'<>`|\\");
+    hide_values(text, "SharedAccessSignature=", "; \t\r\n\"'<>`|\\");
+    hide_values(text, "sig=", "&; \t\r\n\"'<>`|\\");
     for (char *colon = text; (colon = strstr(colon, "://")); colon += 3) {
         char *host = colon + 3, *query;
         size_t len = address_len(host), domain = strcspn(host, "/?#");

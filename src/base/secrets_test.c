@@ -27,6 +27,12 @@ static void in_texts(void **state)
         { "http://host:8080", "http://host:8080" },
         { "cut short: http://me:secr", "cut short: http://***" },
         { "http://a:b@h/http://c:d@i/?e=fghij", "http://***@h/http://***@i/?..." },
+        { "AccountName=a;AccountKey=c2Vj/cmV0+w==;BlobEndpoint=http://h/a;",
+          "AccountName=a;AccountKey=...;BlobEndpoint=http://h/a;" },
+        { "BlobEndpoint=http://h/a/;SharedAccessSignature=sv=1&sig=ab%2Bc%3D end",
+          "BlobEndpoint=http://h/a/;SharedAccessSignature=... end" },
+        { "az://data/a.tar?sv=2021&sig=ab%2Bc%3D&se=1", "az://data/a.tar?sv=2021&sig=...&se=1" },
+        { "'?sp=r&sig=ab%2Bc' design=1 bigsig=2", "'?sp=r&sig=...' design=1 bigsig=2" },
         { "no address: a@b ?c=d ://", "no address: a@b ?c=d ://" },
         { "", "" },
     };

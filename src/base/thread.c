@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* thread.c - a thread with a name and with every signal blocked.  A new thread inherits the mask of
- * its maker, so the mask is set before and put back after: there is no moment in which a signal
- * could reach it. */
+/* thread.c - a thread with a name and with every signal blocked but SIGBUS.  A new thread inherits
+ * the mask of its maker, so the mask is set before and put back after: there is no moment in which
+ * a signal could reach it. */
 #include "base/thread.h"
 
 #include <signal.h>
@@ -14,6 +14,7 @@ int stk_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, const char *n
     int rc;
 
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* its own faults: guarded.h */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(t, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

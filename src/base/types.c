@@ -32,8 +32,8 @@ const char *stk_build_info(void)
 {
     return "stoker " STK_VERSION "; jpeg: libjpeg " STK_BUILD_JPEG "; png: libspng " STK_BUILD_PNG
            "; webp: libwebp " STK_BUILD_WEBP "; zlib: " STK_BUILD_ZLIB "; zstd: " STK_BUILD_ZSTD
-           "; brotli: " STK_BUILD_BROTLI "; curl: " STK_BUILD_CURL
-           "; cold reads: liburing " STK_BUILD_URING
+           "; lz4: " STK_BUILD_LZ4 "; brotli: " STK_BUILD_BROTLI "; dav1d: " STK_BUILD_DAV1D
+           "; curl: " STK_BUILD_CURL "; cold reads: liburing " STK_BUILD_URING
 #if STK_HAVE_AVX2
            "; kernels: c avx2";
 #else

@@ -74,7 +74,7 @@ static void set_strides(stk_tensor *t, const stk_spec *spec)
         t->strides[i] = stride;
         stride *= t->shape[i];
     }
-    if (spec->kind == STK_KIND_IMAGE && spec->layout == STK_CHANNELS_LAST) {
+    if (spec->kind == STK_KIND_IMAGE && spec->picture.layout == STK_CHANNELS_LAST) {
         uint32_t c = t->ndim - 3;
 
         t->strides[c] = 1;
@@ -84,14 +84,14 @@ static void set_strides(stk_tensor *t, const stk_spec *spec)
 }
 
 /* The same tensor where the GPU has it: `at` bytes into its buffer. */
-static void far_tensor(const stk_batch *b, uint32_t output, size_t at, stk_tensor *t)
+static void gpu_tensor(const stk_batch *b, uint32_t output, size_t at, stk_tensor *t)
 {
-    stk_buffer *far = b->out[output].far;
+    stk_buffer *gpu_memory = b->out[output].gpu_memory;
 
-    if (!far)
+    if (!gpu_memory)
         return;
-    t->data = (uint8_t *)far->data + at;
-    t->buffer = far;
+    t->data = (uint8_t *)gpu_memory->data + at;
+    t->buffer = gpu_memory;
     t->gpu = b->gpu;
 }
 
@@ -105,8 +105,12 @@ static void padded_tensor(const stk_batch *b, uint32_t output, stk_tensor *out)
     };
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, o->shape, o->ndim * sizeof *out->shape);
+    if (b->common->out[output].joined) {
+        out->ndim--;
+        memcpy(out->shape, o->shape, o->ndim * sizeof *out->shape);
+    }
     set_strides(out, &b->common->out[output].spec);
-    far_tensor(b, output, 0, out);
+    gpu_tensor(b, output, 0, out);
 }
 
 /* One row of it at its own size. */
@@ -115,6 +119,11 @@ static void padded_row(const stk_batch *b, uint32_t output, uint32_t row, stk_te
     const stk_batch_out *o = &b->out[output];
 
     padded_tensor(b, output, out);
+    if (b->common->out[output].joined) {
+        out->data = (uint8_t *)out->data + o->row[row].gpu_at;
+        out->shape[0] = o->row[row].shape[0];
+        return;
+    }
     out->data = (uint8_t *)out->data + row * o->row_bytes;
     out->ndim--;
     memcpy(out->shape, o->row[row].shape, sizeof o->row[row].shape);
@@ -126,13 +135,33 @@ int stk_batch_padded(const stk_batch *b, uint32_t output)
     return output < b->common->n_out && b->common->out[output].pad;
 }
 
+int stk_batch_joined(const stk_batch *b, uint32_t output)
+{
+    return output < b->common->n_out && b->common->out[output].joined;
+}
+
+uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64_t grid[3])
+{
+    const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
+    const stk_patch_spec *patch = p ? &p->spec.picture.patch : NULL;
+
+    if (!p || !patch->side || row >= b->rows)
+        return 0;
+    grid[0] = patch->frames > 1;
+    grid[1] = p->row_bytes ? p->spec.picture.height / patch->side
+                           : b->out[output].row[row].shape[STK_GRID_AT];
+    grid[2] = p->row_bytes ? p->spec.picture.width / patch->side
+                           : b->out[output].row[row].shape[STK_GRID_AT + 1];
+    return patch->block;
+}
+
 int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
 {
     const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
 
     if (!p || p->spec.out != STK_OUT_DENSE)
         return STK_EINVAL;
-    if (!p->row_bytes && !p->far_bytes && b->common->batch == 1 && !b->out[output].padded) {
+    if (!p->row_bytes && !p->gpu_bytes && b->common->batch == 1 && !b->out[output].padded) {
         int rc = stk_batch_row(b, output, 0, out); /* ragged, but one row: with a leading 1 */
 
         memmove(out->shape + 1, out->shape, out->ndim * sizeof *out->shape);
@@ -146,11 +175,11 @@ int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)
         return 0;
     }
     *out = (stk_tensor){ .dtype = p->spec.dtype, .ndim = p->spec.ndim + 1 };
-    if (!p->far_bytes) {
+    if (!p->gpu_bytes) {
         out->data = stk_batch_place((stk_batch *)(uintptr_t)b, output, 0);
         out->buffer = b->out[output].buffer;
     }
-    far_tensor(b, output, p->skip, out);
+    gpu_tensor(b, output, p->skip, out);
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     set_strides(out, &p->spec);
@@ -170,26 +199,26 @@ int stk_batch_row(const stk_batch *b, uint32_t output, uint32_t row, stk_tensor 
         padded_row(b, output, row, out);
         return 0;
     }
-    if (p->row_bytes || p->far_bytes) {
-        size_t each = p->far_bytes ? p->far_bytes : p->row_bytes;
+    if (p->row_bytes || p->gpu_bytes) {
+        size_t each = p->gpu_bytes ? p->gpu_bytes : p->row_bytes;
 
         *out = (stk_tensor){ .dtype = p->spec.dtype, .ndim = p->spec.ndim };
-        if (!p->far_bytes) {
+        if (!p->gpu_bytes) {
             out->data = stk_batch_place((stk_batch *)(uintptr_t)b, output, row);
             out->buffer = b->out[output].buffer;
         }
-        far_tensor(b, output, row * each + p->skip, out);
+        gpu_tensor(b, output, row * each + p->skip, out);
         memcpy(out->shape, p->spec.shape, p->spec.ndim * sizeof *out->shape);
     } else {
         r = &b->out[output].row[row];
-        *out = (stk_tensor){ .data = r->data,
+        *out = (stk_tensor){ .data = p->gpu_made ? NULL : r->data, /* it is the record */
                              .buffer = r->own ? r->own : b->out[output].buffer,
                              .dtype = r->dtype        ? r->dtype
                                       : p->spec.dtype ? p->spec.dtype
                                                       : STK_U8,
                              .ndim = r->ndim };
         memcpy(out->shape, r->shape, sizeof r->shape);
-        far_tensor(b, output, r->far_at, out);
+        gpu_tensor(b, output, r->gpu_at, out);
     }
     set_strides(out, &p->spec);
     return 0;

@@ -220,15 +220,15 @@ static size_t label_at(const stk_batch_op *op)
     return (op->image.bytes + 15) & ~(size_t)15;
 }
 
-/* Rows i and j with each other; `kept` has room for a row of both outputs. */
+/* Rows i and j with each other; `first_row` has room for a row of both outputs. */
 static void mix_pair(const stk_batch_op *op, stk_batch *b, uint32_t i, uint32_t j, const mix of[2],
-                     uint8_t *kept)
+                     uint8_t *first_row)
 {
-    const void *first[2] = { kept, kept + label_at(op) };
+    const void *first[2] = { first_row, first_row + label_at(op) };
     const void *second[2] = { row_at(b, &op->image, j), row_at(b, &op->label, j) };
 
-    memcpy(kept, row_at(b, &op->image, i), op->image.bytes);
-    memcpy(kept + label_at(op), row_at(b, &op->label, i), op->label.bytes);
+    memcpy(first_row, row_at(b, &op->image, i), op->image.bytes);
+    memcpy(first_row + label_at(op), row_at(b, &op->label, i), op->label.bytes);
     mix_row(op, b, i, i == j ? first : second, &of[0]);
     if (i != j)
         mix_row(op, b, j, first, &of[1]);
@@ -322,10 +322,10 @@ static int defer_smooth(const stk_batch_op *op, stk_batch *b, stk_error *err)
 static int run_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_error *err)
 {
     uint32_t n = b->rows, half = n - n / 2;
-    uint8_t *kept = stk_alloc(label_at(op) + op->label.bytes);
+    uint8_t *first_row = stk_alloc(label_at(op) + op->label.bytes);
     mix of[2];
 
-    if (!kept)
+    if (!first_row)
         return stk_fail_nomem(err, label_at(op) + op->label.bytes);
     of[0] = of[1] = draw_mix(op, rng);
     for (uint32_t i = 0; i < half; i++) {
@@ -333,9 +333,9 @@ static int run_mix(const stk_batch_op *op, stk_batch *b, stk_rng *rng, stk_error
             of[0] = of[1] = draw_mix(op, rng);
         if (op->mode == ELEM)
             of[1] = draw_mix(op, rng);
-        mix_pair(op, b, i, n - 1 - i, of, kept);
+        mix_pair(op, b, i, n - 1 - i, of, first_row);
     }
-    stk_free(kept);
+    stk_free(first_row);
     return 0;
 }
 
@@ -420,7 +420,7 @@ static int take_rows(const place *at, const char *op, const char *name, rows *ou
                         "cannot be mixed: leave cache= and share= away, or mix in a function of "
                         "batch_ops",
                         op, name);
-    bytes = p->far_bytes ? p->far_bytes : p->row_bytes;
+    bytes = p->gpu_bytes ? p->gpu_bytes : p->row_bytes;
     if (!bytes || p->pad)
         return stk_fail(err, STK_EINVAL,
                         "%s: rows of %s differ in size: give them one, as resize((224, 224)) does",
@@ -451,11 +451,15 @@ static int take_shape(const stk_out_plan *p, const char *op, picture *out, stk_e
     size_t each = stk_dtype_size(s->dtype);
     int64_t channels = 1;
 
+    if (s->picture.patch.side)
+        return stk_fail(err, STK_EINVAL,
+                        "%s cuts boxes out of pictures: %s is cut into patches; take mixup", op,
+                        p->name);
     if (s->kind == STK_KIND_IMAGE) {
-        out->height = s->height;
-        out->width = s->width;
-        if (s->layout != STK_CHW)
-            channels = s->shape[s->layout == STK_HWC ? s->ndim - 1 : s->ndim - 3];
+        out->height = s->picture.height;
+        out->width = s->picture.width;
+        if (s->picture.layout != STK_CHW)
+            channels = s->shape[s->picture.layout == STK_HWC ? s->ndim - 1 : s->ndim - 3];
     } else if (s->ndim >= 2) {
         out->height = s->shape[s->ndim - 2];
         out->width = s->shape[s->ndim - 1];
@@ -463,7 +467,7 @@ static int take_shape(const stk_out_plan *p, const char *op, picture *out, stk_e
         return stk_fail(err, STK_EINVAL, "%s cuts boxes out of pictures: %s has none", op, p->name);
     }
     out->pixel = each * (size_t)channels;
-    out->planes = (int64_t)((p->far_bytes ? p->far_bytes : p->row_bytes) /
+    out->planes = (int64_t)((p->gpu_bytes ? p->gpu_bytes : p->row_bytes) /
                             (out->pixel * (size_t)(out->height * out->width)));
     return 0;
 }
@@ -632,7 +636,7 @@ int stk_batch_ops_plan(stk_batch_op ***out, uint32_t *n, const char *text,
         }
         if (rc == 0)
             op->deferred = (i && (*out)[i - 1]->deferred) ||
-                           (!op->smooths && in->outputs[op->image.output].far_bytes);
+                           (!op->smooths && in->outputs[op->image.output].gpu_made);
     }
     stk_expr_close(&e);
     if (rc < 0)

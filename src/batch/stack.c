@@ -257,7 +257,7 @@ static void out_close(stk_batch *b, uint32_t i)
     for (uint32_t r = 0; o->row && r < b->common->batch; r++)
         own_give(b, &o->row[r]);
     stk_buffer_unref(o->buffer);
-    stk_buffer_unref(o->far);
+    stk_buffer_unref(o->gpu_memory);
     stk_batch_undense(b, o);
     stk_free(o->row);
     stk_free(o->note);

@@ -14,7 +14,7 @@
 #define STK_SMALL_OUTPUT                                                                           \
     (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
 
-typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (cuda/gather.h) */
+typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (cuda/gpu_gather.h) */
     uint64_t count;             /* elements of a row; 0: it gathers none */
     uint32_t in, made, sign;
 } stk_out_gather;
@@ -23,12 +23,14 @@ typedef struct stk_out_plan {
     char *name;
     stk_spec spec;
     size_t row_bytes; /* 0: ragged */
-    int pad;          /* ragged: its rows are made one tensor (pad.c) ... */
+    int pad;          /* ragged: its rows are made one tensor (pad_rows.c) ... */
     double pad_value;
+    int joined; /* with `pad`: they follow each other in it, along the first dimension */
     uint32_t multiple; /* ... as large as a multiple of this; 0, 1: as the largest row */
     uint32_t shared;   /* rows are in those of output shared - 1; 0: in memory of their own */
     size_t skip;       /* with `shared`: bytes from the beginning of such a row */
-    size_t far_bytes;  /* a GPU makes its rows, of so many bytes there, from records here; 0: no */
+    int gpu_made;      /* a GPU makes its rows from records here ... */
+    size_t gpu_bytes;  /* ... of so many bytes there; 0: they differ in size */
     size_t note_bytes; /* ... and who writes a record notes so many beside it */
     uint32_t
         /* ... and it keeps them, under this number - 1 (gpu/picture_cache.h); 0: it does not */
@@ -59,6 +61,7 @@ int stk_batch_plan_open(stk_batch_plan **out, uint32_t n_out, stk_dataset *const
                         uint32_t n_data, stk_error *err);
 void stk_batch_plan_unref(stk_batch_plan **c);
 
+#define STK_GRID_AT (STK_MAX_DIMS - 3) /* in stk_row_out.shape: rows and columns of patches */
 typedef struct stk_row_out { /* one row of a ragged output */
     stk_buffer *own;         /* NULL: in the output's buffer */
     uint8_t *data;
@@ -66,7 +69,7 @@ typedef struct stk_row_out { /* one row of a ragged output */
     stk_dtype dtype; /* 0: the output's */
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS - 1];
-    size_t far_at; /* of the row in `far` */
+    size_t gpu_at; /* of the row in `gpu_memory` */
 } stk_row_out;
 
 typedef struct stk_batch_out {
@@ -76,12 +79,13 @@ typedef struct stk_batch_out {
     stk_buffer *dense;   /* padded: what the rows become; NULL: nothing known yet */
     int counted;         /* dense is no pool's and was taken from the account */
     int padded;          /* the rows are in dense now, and nowhere else */
+    int joined;          /* ... one after another, of row_bytes together */
     size_t row_bytes;    /* padded */
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: of a row */
     int64_t shape[STK_MAX_DIMS - 1];
-    stk_buffer *far; /* what a GPU has of it; NULL: it is here only */
-    uint8_t *note;   /* note_bytes a row; NULL: none */
+    stk_buffer *gpu_memory; /* what a GPU has of it; NULL: it is here only */
+    uint8_t *note;          /* note_bytes a row; NULL: none */
 } stk_batch_out;
 
 /* An op on the whole batch that is done where its rows are, on a GPU: what it drew. */
@@ -105,7 +109,7 @@ struct stk_batch {
     uint8_t *valid;
     stk_batch_out *out;
     int gathered; /* rows of outputs that are gathered are uint64_t, where they are there */
-    uint32_t gpu; /* outputs with `far` are there: number + 1; 0: nowhere */
+    uint32_t gpu; /* outputs with `gpu_memory` are there: number + 1; 0: nowhere */
     stk_deferred_mix *mixes; /* in order; NULL: none */
     uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
 };
@@ -123,6 +127,18 @@ static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
     const stk_out_plan *p = &b->common->out[output];
 
     return (uint8_t *)b->out[output].buffer->data + (size_t)row * p->row_bytes + p->skip;
+}
+
+/* What a row takes on the GPU that makes it. */
+static inline size_t stk_row_out_bytes(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    const stk_row_out *r = &b->out[output].row[row];
+    size_t n = stk_dtype_size(p->spec.dtype);
+
+    for (uint32_t i = 0; !p->gpu_bytes && i < r->ndim; i++)
+        n *= (size_t)r->shape[i];
+    return p->gpu_bytes ? p->gpu_bytes : n;
 }
 
 /* A worker's piece of a ragged output, so that small rows don't all count on one cache line. */
@@ -143,10 +159,16 @@ void stk_batch_unreserve(stk_batch *b, uint32_t output,
 /* 1: rows of the output become one tensor; a batch of one is its row, unless that must grow. */
 static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
 {
-    return p->pad && (batch > 1 || p->multiple > 1);
+    return p->pad && (batch > 1 || p->multiple > 1 || p->joined);
 }
 
-/* pad.c: every row is there: make a tensor of an output that is to be padded. */
+/* Bytes of o->dense that are the tensor. */
+static inline size_t stk_padded_bytes(const stk_batch *b, const stk_batch_out *o)
+{
+    return o->joined ? o->row_bytes : o->row_bytes * b->rows;
+}
+
+/* pad_rows.c: every row is there: make a tensor of an output that is to be padded. */
 int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* let go of o->dense */
 /* The value as an element of `dtype`; STK_EINVAL: it is none. */

@@ -31,7 +31,7 @@ static stk_batch_plan *make(uint32_t batch, uint64_t limit)
                                      .dtype = STK_F32,
                                      .ndim = 3,
                                      .shape = { 3, 5, 7 },
-                                     .layout = STK_CHANNELS_LAST };
+                                     .picture.layout = STK_CHANNELS_LAST };
     c->out[BYTES].name = stk_strdup("bytes");
     c->out[BYTES].spec = (stk_spec){ .kind = STK_KIND_BYTES, .out = STK_OUT_BYTES };
     c->out[PICTURE].name = stk_strdup("picture");
@@ -39,7 +39,7 @@ static stk_batch_plan *make(uint32_t batch, uint64_t limit)
                                        .out = batch == 1 ? STK_OUT_DENSE : STK_OUT_LIST,
                                        .dtype = STK_U8,
                                        .ndim = 3,
-                                       .layout = STK_HWC };
+                                       .picture.layout = STK_HWC };
     return c;
 }
 

@@ -106,7 +106,7 @@ static void cut_off(stk_box *b, double w, double h)
 
 static void through_warps(const stk_draws *d, uint32_t k, stk_box *b)
 {
-    uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+    uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : d->n_actions;
     stk_spot c[4];
 
     for (uint32_t i = d->from[k]; i < end; i++) {
@@ -128,7 +128,7 @@ void stk_box_move(const stk_draws *d, stk_box *b)
     stk_box room;
     stk_spot c[4];
 
-    for (uint32_t k = 0; k < d->n_views; k++) {
+    for (uint32_t k = 0; k < d->n_passes; k++) {
         if (is_cut(&d->view[k], &room))
             cut_to(b, &room);
         corners(b, c);
@@ -159,8 +159,8 @@ int stk_spot_move(const stk_draws *d, stk_spot *p)
 {
     int seen = 1;
 
-    for (uint32_t k = 0; k < d->n_views; k++) {
-        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+    for (uint32_t k = 0; k < d->n_passes; k++) {
+        uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : d->n_actions;
         stk_box room, canvas = { .x1 = d->view[k].vis_w, .y1 = d->view[k].vis_h };
 
         if (is_cut(&d->view[k], &room))

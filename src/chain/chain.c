@@ -12,7 +12,7 @@
 #include "base/expr.h"
 #include "base/registry.h"
 #include "codec/codec.h"
-#include "chain/open.h"
+#include "op/open.h"
 #include "chain/segment.h"
 #include "op/view.h"
 
@@ -114,8 +114,12 @@ static int note_codec(stk_chain *c, const stk_step *s, stk_error *err)
     c->raw_print = c->print;
     if (s->codec->parse)
         c->parse = s;
+    if (can & STK_CODEC_SOUND)
+        c->sound = s;
     if (can & STK_CODEC_WINDOWS)
         c->tokens = s->state;
+    if (can & STK_CODEC_VIDEO)
+        c->clip = s;
     if (!(can & STK_CODEC_OPENS))
         return 0;
     c->open_root = ((const stk_open_state *)s->state)->root;
@@ -147,7 +151,7 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
     void *state = NULL;
     int rc;
 
-    if (!(codec->can & STK_CODEC_NUMBERS) || c->n_steps > 1 || c->spec.typed)
+    if (!(codec->can & STK_CODEC_NUMBERS) || c->n_steps > 1 || c->spec.dtype_fixed)
         return stk_fail(err, STK_EINVAL,
                         "%s reads bytes; the field %s has a type (%s) and comes as it is stored: "
                         "leave it out, and turn its type with to()",
@@ -157,6 +161,11 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
         rc = stk_fail_nomem(err, codec->state_size);
     if (rc == 0)
         rc = codec->plan(state, args, &spec, err);
+    if (rc == 0 && stk_args_has(args, "null"))
+        rc = stk_fail(err, STK_EINVAL,
+                      "%s: null= is for lists that are written as text; the field %s has a type: "
+                      "say stoker.open(..., null=-1)",
+                      call->name, c->stored->type.name);
     if (rc == 0 && stk_args_has(args, "shape"))
         rc = shape_stored(c, &spec, err);
     if (rc == 0 && spec.ndim != c->spec.ndim)
@@ -171,10 +180,19 @@ static int plan_number(stk_chain *c, const stk_call *call, const stk_codec *code
     return rc;
 }
 
+/* A part of a recording that nothing has changed yet need not be read whole. */
+static void note_part(stk_chain *c, const stk_op *op)
+{
+    stk_step *s = &c->step[c->n_steps - 1];
+
+    if (c->sound && op->can & STK_OP_PART && (s - 1 == c->sound || s[-1].early))
+        s->early = 1;
+}
+
 /* Does this op make other numbers of a sample's?  `before` is what it was given. */
 static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before, stk_error *err)
 {
-    if (op->can & STK_OP_PACKS && c->n_turns && !c->n_calls)
+    if (op->can & STK_OP_PACKS && (c->n_turns || c->sound) && !c->n_calls)
         return stk_fail(err, STK_ENOTSUP,
                         "%s takes numbers as they are stored: put to() after it, or leave it out",
                         op->name);
@@ -182,9 +200,10 @@ static int note_value_op(stk_chain *c, const stk_op *op, const stk_spec *before,
         return 0;
     if (c->pack)
         return stk_fail(err, STK_EINVAL, "%s stands before pack(), not after it", op->name);
+    note_part(c, op);
     if (!c->n_turns++ && !c->n_calls) {
         c->parsed = *before;
-        c->parsed.most = 0;
+        c->parsed.max_len = 0;
     }
     return 0;
 }
@@ -209,7 +228,8 @@ static int check_before_like(const stk_chain *c, stk_error *err)
 /* Numbers follow one view of a picture that has several. */
 static int check_view(const stk_chain *c, const stk_chain *lead, stk_error *err)
 {
-    uint32_t views = lead->spec.views;
+    uint32_t views = stk_spec_lead(&lead->spec, STK_LEAD_VIEWS),
+             drawn = stk_spec_draws(&lead->spec);
 
     if (c->like->view_given && c->keeps)
         return stk_fail(err, STK_EINVAL,
@@ -220,9 +240,9 @@ static int check_view(const stk_chain *c, const stk_chain *lead, stk_error *err)
                         "like: the picture has %u views: say which one these numbers follow, in an "
                         "output each: like(..., view=0)",
                         views);
-    if (!c->keeps && c->like->view >= (views ? views : 1))
+    if (!c->keeps && c->like->view >= drawn)
         return stk_fail(err, STK_EINVAL, "like: view=%u: the picture has %u, counted from 0",
-                        c->like->view, views ? views : 1);
+                        c->like->view, drawn);
     return 0;
 }
 
@@ -241,7 +261,7 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
     if (!lead)
         return stk_fail(err, STK_EINVAL, "like works in a loader, beside the output that it names");
     while (is_picture(lead) && lead->leader) { /* a mask follows what its leader follows */
-        stk_like_inherit(s->state, lead->like, lead->spec.mode);
+        stk_like_inherit(s->state, lead->like, lead->spec.picture.mode);
         c->leader_output = lead->leader_output;
         lead = c->leader = lead->leader;
     }
@@ -260,11 +280,17 @@ static int note_like(stk_chain *c, const stk_step *s, stk_error *err)
                             "like drops boxes: rows need any number of them: shape=(-1, 4)");
         return 0;
     }
-    c->spec.views = lead->spec.views;
+    if (!c->clip != !lead->clip || (c->clip && stk_spec_lead(&c->spec, STK_LEAD_FRAMES) !=
+                                                   stk_spec_lead(&lead->spec, STK_LEAD_FRAMES)))
+        return stk_fail(err, STK_EINVAL,
+                        "like: a clip follows a clip of as many frames, and a picture a picture");
+    c->spec.n_leads = lead->spec.n_leads;
+    memcpy(c->spec.lead, lead->spec.lead, sizeof c->spec.lead);
     c->views_at = c->like_at;
-    c->spec.width = lead->spec.width;
-    c->spec.height = lead->spec.height;
-    c->spec.out = lead->spec.width && lead->spec.height ? STK_OUT_DENSE : STK_OUT_LIST;
+    c->spec.picture.width = lead->spec.picture.width;
+    c->spec.picture.height = lead->spec.picture.height;
+    c->spec.out = lead->spec.picture.width && lead->spec.picture.height ? STK_OUT_DENSE
+                                                                        : STK_OUT_LIST;
     return 0;
 }
 
@@ -275,6 +301,9 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
 
     if (c->pack)
         return stk_fail(err, STK_EINVAL, "call stands before pack(), not after it");
+    if (c->clip)
+        return stk_fail(err, STK_ENOTSUP,
+                        "call does not work on clips: take batch_ops=, or a Python data set");
     if (before->array && !c->stored)
         return stk_fail(err, STK_ENOTSUP,
                         "call: rows of arrays have no functions: take batch_ops=, or a Python data "
@@ -290,7 +319,7 @@ static int note_call(stk_chain *c, const stk_spec *before, stk_error *err)
     c->parsed = *before;
     if (c->stored) { /* it is copied as it is stored; the function makes other numbers of it */
         c->parsed.dtype = before->dtype ? before->dtype : c->stored->type.dtype;
-        c->parsed.array = c->parsed.typed = 0;
+        c->parsed.array = c->parsed.dtype_fixed = 0;
         s->dtype = s->dtype ? s->dtype : c->parsed.dtype;
         c->spec.dtype = s->dtype;
         return stk_stored_settle(c->stored, c->parsed.dtype, err);
@@ -360,27 +389,13 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
     return rc;
 }
 
-static void add_views(stk_spec *s)
-{
-    memmove(s->shape + 1, s->shape, s->ndim++ * sizeof *s->shape);
-    s->shape[0] = s->views;
-}
-
-/* What a row looks like in memory, once all steps are known. */
-static void picture_shape(stk_spec *s)
-{
-    s->ndim = stk_spec_picture_shape(s, s->shape);
-    if (s->views)
-        add_views(s);
-}
-
 /* Numbers that a function made of each view. */
-static int views_of_numbers(stk_spec *s, const char *name, stk_error *err)
+static int leads_of_numbers(stk_spec *s, const char *name, stk_error *err)
 {
-    if (s->out != STK_OUT_DENSE || s->ndim + 1 >= STK_MAX_DIMS)
+    if (s->out != STK_OUT_DENSE || s->ndim + s->n_leads >= STK_MAX_DIMS)
         return stk_fail(err, STK_EINVAL,
                         "output %s: views have numbers of one shape: say shape= in call()", name);
-    add_views(s);
+    stk_spec_put_leads(s);
     return 0;
 }
 
@@ -399,23 +414,28 @@ static int settle(stk_chain *c, const char *name, stk_error *err)
             name);
     if (s->kind == STK_KIND_BYTES)
         return 0;
-    if (s->kind == STK_KIND_VALUE && s->views)
-        STK_TRY(views_of_numbers(s, name, err));
+    if (s->kind == STK_KIND_VALUE && s->n_leads)
+        STK_TRY(leads_of_numbers(s, name, err));
     if (s->kind == STK_KIND_VALUE && s->out == STK_OUT_LIST) { /* each row says its own shape */
         s->out = STK_OUT_DENSE;
         return 0;
     }
     if (s->kind == STK_KIND_IMAGE) {
         s->out = STK_OUT_DENSE;
-        s->ndim = s->mode == STK_MODE_INDEX ? 2 : 3;
-        if ((!s->width || !s->height) && s->views && !c->part)
+        s->ndim = s->picture.mode == STK_MODE_INDEX || s->picture.patch.side ? 2 : 3;
+        if ((!s->picture.width || !s->picture.height) && s->n_leads && !c->part)
             return stk_fail(err, STK_EINVAL,
-                            "output %s: views have one size: end with a crop or a resize to "
+                            "output %s: %s have one size: end with a crop or a resize to "
                             "(height, width)",
-                            name);
-        if (!s->width || !s->height)
+                            name, c->clip ? "frames" : "views");
+        if (!s->picture.width || !s->picture.height)
             return 0;
-        picture_shape(s);
+        s->ndim = stk_spec_picture_shape(s, s->shape);
+        stk_spec_put_leads(s);
+        if (s->picture.channels_first) {
+            s->shape[s->n_leads] = s->shape[s->n_leads - 1];
+            s->shape[s->n_leads - 1] = s->picture.mode ? 1 : 3;
+        }
     }
     for (uint32_t i = 0; i < s->ndim; i++)
         count *= (size_t)s->shape[i];
@@ -441,8 +461,10 @@ static int take_texts(stk_chain *c, stk_error *err)
     return 0;
 }
 
-/* Where the field has a type, the first step is the one that copies it.  *text: it is bytes that
- * are text. */
+enum { TEXTS = 2 }; /* JSON lists of texts */
+
+/* Where the field has a type, the first step is the one that copies it.  *text: 1: it is bytes that
+ * are text, or TEXTS. */
 static int plan_head(stk_chain *c, const stk_chain_head *head, const stk_call *next, int *text,
                      stk_error *err)
 {
@@ -458,7 +480,7 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, const stk_call *n
         if (!c->from[0])
             return stk_fail_nomem(err, strlen(type.name));
     }
-    *text = type.text;
+    *text = type.text && type.ndim ? TEXTS : type.text;
     if (type.decimal && next && !strcmp(next->name, "text"))
         return take_texts(c, err);
     if (!type.dtype)
@@ -484,8 +506,8 @@ static int settle_stored(stk_chain *c, const char *name, stk_error *err)
     return 0;
 }
 
-static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name,
-                      const stk_expr *e, int *text, stk_error *err)
+static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name, const stk_expr *e,
+                      int *text, stk_error *err)
 {
     const stk_call *first = &e->call[0];
 
@@ -507,10 +529,10 @@ static int plan_begin(stk_chain *c, const stk_chain_head *head, const char *name
     return plan_head(c, head, first < e->call + e->n_calls ? first : NULL, text, err);
 }
 
-/* The calls after from(); of a column of texts alone, as it is stored. */
+/* The calls after from(); of a column of texts alone, or of lists of them, as it is stored. */
 static int plan_steps(stk_chain *c, const stk_expr *e, const char *name, int text, stk_error *err)
 {
-    const stk_call as_text = { .name = "text" };
+    const stk_call as_stored = { .name = text == TEXTS ? "json" : "text" };
 
     for (uint32_t i = (uint32_t)c->from_given; i < e->n_calls; i++) {
         if (!strcmp(e->call[i].name, "from") || !strcmp(e->call[i].name, "columns"))
@@ -518,7 +540,7 @@ static int plan_steps(stk_chain *c, const stk_expr *e, const char *name, int tex
                             name, e->call[i].name);
         STK_TRY(plan_step(c, &e->call[i], (uint8_t)i, err));
     }
-    return text && c->from_given && e->n_calls == 1 ? plan_step(c, &as_text, 1, err) : 0;
+    return text && c->from_given && e->n_calls == 1 ? plan_step(c, &as_stored, 1, err) : 0;
 }
 
 static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name, const char *text,
@@ -540,7 +562,7 @@ static int plan_chain(stk_chain *c, const stk_chain_head *head, const char *name
     if (rc == 0)
         rc = settle(c, name, err);
     for (uint32_t i = 0; rc == 0 && i < c->n_steps; i++)
-        c->narrows |= c->step[i].codec && c->step[i].codec->narrow;
+        c->extracts |= c->step[i].codec && c->step[i].codec->extract;
     stk_expr_close(&e);
     if (rc < 0)
         stk_chain_fini(c);

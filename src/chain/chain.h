@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.h - a chain's text compiled to what a worker does for one row, and the one draw().
- * Read-only once planned. */
+/* chain.h - a chain (the text `from(jpg) | image | ...` of one output) compiled to what a worker
+ * does for one row of it.
+ *
+ * The loader plans each chain once (stk_chain_plan).  From then on it is read-only, and all workers
+ * use it.  The stk_chain_draw functions are the only place where a row's random numbers are
+ * drawn. */
 #ifndef STOKER_CHAIN_H
 #define STOKER_CHAIN_H
 
 #include "base/rng.h"
-#include "chain/tokens.h"
+#include "op/tokens.h"
 #include "codec/stored.h"
 #include "data/data.h"
 #include "op/call.h"
@@ -23,6 +27,7 @@ typedef struct stk_step {
     const stk_op *op;
     uint8_t number; /* place in the chain, or among all that its step has: addresses its numbers */
     uint8_t opens;  /* a view: begins a pass of its own, as pixels were changed before it */
+    uint8_t early;  /* a part of a recording, which is drawn before it is read */
     uint16_t id;    /* of stk_action.step */
     uint16_t n_groups;
     struct stk_steps *group; /* CHOOSE: its chains */
@@ -54,12 +59,14 @@ typedef struct stk_chain {
     uint32_t n_all;
     int tiled;             /* pixels are changed between decoding and the row: segment.c */
     uint32_t n_calls;      /* functions of the program's: row_call.c */
-    uint32_t views_at;     /* the step that makes views, of a chain that has them (spec.views) */
+    uint32_t views_at;     /* the step that makes views, of a chain that has them */
     stk_kind called;       /* ... the first of them has a picture, bytes or numbers */
     int part;              /* stk_chain_head.part */
     int row_acts;          /* ... or in the row, after normalize */
     int touched;           /* while it is planned: a view that comes now begins a pass of its own */
     const stk_step *parse; /* ends in a value */
+    const stk_step *sound; /* ... which is a recording: row_sound.c; NULL: it is none */
+    const stk_step *clip;  /* frames of a video: its state is a stk_clip_how; NULL: none */
     stk_stored *stored;    /* the field has a type: the first step's; NULL: bytes, or an array */
     void *fallback_row;    /* ... and the default as it would be stored; NULL: none */
     const stk_tokens *tokens; /* windows of a stream; NULL: none */
@@ -70,7 +77,7 @@ typedef struct stk_chain {
     const char *open_root;    /* `open`: where its files are, "": beside the manifest; NULL: none */
     stk_spec spec;
     size_t row_bytes;     /* 0: ragged */
-    int narrows;          /* some step makes other bytes of its bytes */
+    int extracts;         /* some step makes other bytes of its bytes */
     int counted;          /* its rows differ in length, and batches may be made by that */
     uint64_t print;       /* of fields, steps, their arguments and versions */
     uint64_t old_print;   /* what it was while pictures could be inexact, for one that was */
@@ -95,8 +102,8 @@ typedef struct stk_boxes { /* of a picture whose chain looks at them (stk_chain.
     double (*filed)[4];    /* upright, before any op: left, top, right, bottom */
 } stk_boxes;
 
-typedef struct stk_draws { /* of one picture; on the worker's stack */
-    uint32_t n_views, n_actions;
+typedef struct stk_draws {        /* of one picture; on the worker's stack */
+    uint32_t n_passes, n_actions; /* a pass: a view of what the passes before it made */
     /* view k is followed by actions from[k] .. from[k + 1] - 1 */
     uint32_t from[STK_MAX_PASSES + 1];
     stk_view view[STK_MAX_PASSES]; /* each sees what the one before and its actions made */
@@ -108,7 +115,7 @@ typedef struct stk_draws { /* of one picture; on the worker's stack */
 /* The canvas that comes out; its `refused` says why a picture can't be drawn. */
 static inline stk_view *stk_draws_last(stk_draws *d)
 {
-    return &d->view[d->n_views - 1];
+    return &d->view[d->n_passes - 1];
 }
 
 /* What is seen of a picture of that size (width, height) and what is done to it: every op of the
@@ -145,7 +152,7 @@ int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *n
  * registry is read-only from now on and must stay as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
                    stk_error *err);
-/* The same for rows of arrays: types and shapes are theirs (plan/plan_array.h). */
+/* The same for rows of arrays: types and shapes are theirs (row/plan_array.h). */
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);

@@ -19,12 +19,12 @@ static stk_view *open_view(stk_draws *d)
 
     if (last->refused)
         return last;
-    if (d->n_views == STK_MAX_PASSES) {
+    if (d->n_passes == STK_MAX_PASSES) {
         last->refused = "geometry and changes of pixels take turns too often: group them";
         return last;
     }
     stk_view_init(last + 1, last->vis_w, last->vis_h);
-    d->from[d->n_views++] = d->n_actions;
+    d->from[d->n_passes++] = d->n_actions;
     return last + 1;
 }
 
@@ -101,7 +101,7 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
     if (s->op->can & STK_OP_VIEW) {
         stk_view *view = stk_draws_last(d);
 
-        if (s->opens || d->n_actions > d->from[d->n_views - 1])
+        if (s->opens || d->n_actions > d->from[d->n_passes - 1])
             view = open_view(d);
         draw_view(d, s, &rng, view);
     }
@@ -133,9 +133,9 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
     const stk_chain *c = w->c;
     stk_address here = *w->at;
 
-    if (!c->spec.views || w->first <= c->views_at)
+    if (!stk_spec_lead(&c->spec, STK_LEAD_VIEWS) || w->first <= c->views_at)
         here.view = 0; /* what stands before views is the same for all of them */
-    out->n_views = 1;
+    out->n_passes = 1;
     out->n_actions = 0;
     out->from[0] = 0;
     stk_view_init(out->view, size[0], size[1]);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c - ops on pictures planned, with the chains that some of them have; and their run on one
- * picture. */
+/* segment.c - ops on pictures planned, with the chains that some of them have. */
 #include "chain/segment.h"
 
 #include <string.h>
@@ -8,18 +7,16 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/registry.h"
-#include "kern/row_act.h"
-#include "kern/tile.h"
-#include "kern/warp.h"
 
 /* ---- plan ---- */
 
 /* What is inside of a step must leave the row as it is, because it does not always run. */
 static int same_row(const stk_spec *a, const stk_spec *b)
 {
-    return a->kind == b->kind && a->out == b->out && a->dtype == b->dtype && a->width == b->width &&
-           a->height == b->height && a->layout == b->layout && a->typed == b->typed &&
-           a->normalized == b->normalized;
+    return a->kind == b->kind && a->out == b->out && a->dtype == b->dtype &&
+           a->picture.width == b->picture.width && a->picture.height == b->picture.height &&
+           a->picture.layout == b->picture.layout && a->dtype_fixed == b->dtype_fixed &&
+           a->picture.normalized == b->picture.normalized;
 }
 
 static int plan_group(stk_chain *c, stk_step *s, stk_steps *g, const stk_expr *e, stk_error *err)
@@ -44,9 +41,9 @@ static int plan_group(stk_chain *c, stk_step *s, stk_steps *g, const stk_expr *e
         if (before + i >= 254)
             return stk_fail(err, STK_ELIMIT, "%s has too many steps inside", s->op->name);
         g->n++;
-        was.resized = c->spec.resized && !(c->touched && op->can & STK_OP_VIEW);
+        was.picture.resized = c->spec.picture.resized && !(c->touched && op->can & STK_OP_VIEW);
         STK_TRY(stk_segment_plan(c, &g->step[i], call, (uint8_t)(before + i), err));
-        if (!same_row(&was, &c->spec) || (c->spec.resized && !was.resized))
+        if (!same_row(&was, &c->spec) || (c->spec.picture.resized && !was.picture.resized))
             return stk_fail(err, STK_EINVAL,
                             "%s: `%s` changes the size, and would not always run: put it outside",
                             s->op->name, call->name);
@@ -82,7 +79,7 @@ static void note(stk_chain *c, stk_step *s)
     if (s->op->can & STK_OP_VIEW) {
         s->opens = (uint8_t)c->touched;
         c->touched = 0;
-    } else if (s->op->can & STK_OP_ACT && c->spec.normalized) {
+    } else if (s->op->can & STK_OP_ACT && c->spec.picture.normalized) {
         c->row_acts = 1;
         c->tiled = 1;
     } else if (s->op->can & STK_OP_ACT) {
@@ -112,7 +109,7 @@ static int check_deep(const stk_chain *c, const stk_op *op, stk_error *err)
 {
     uint32_t pixels = STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW;
 
-    if (c->spec.mode != STK_MODE_GRAY16 || (!(op->can & pixels) && !op->tile))
+    if (c->spec.picture.mode != STK_MODE_GRAY16 || (!(op->can & pixels) && !op->tile))
         return 0;
     return stk_fail(err, STK_EINVAL,
                     "%s works on pixels of 8 bits, and mode=gray16 has 16: image(mode=gray, "
@@ -132,7 +129,7 @@ int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t nu
         return stk_fail(err, STK_ELIMIT, "a chain has at most %d steps", STK_MAX_ALL_STEPS);
     c->all[c->n_all++] = s;
     if (op->can & STK_OP_VIEW && c->touched)
-        c->spec.resized = 0; /* what was made before it is a picture of its own */
+        c->spec.picture.resized = 0; /* what was made before it is a picture of its own */
     rc = check_deep(c, op, err);
     if (rc == 0)
         rc = stk_args_check(&args, call, op->args, err);
@@ -169,133 +166,9 @@ void stk_segment_fini(stk_step *s)
     stk_free(s->group);
 }
 
-/* ---- one picture ---- */
-
 int stk_view_is_identity(const stk_view *v)
 {
     return !v->clip.x && !v->clip.y && v->clip.w == v->src_w && v->clip.h == v->src_h &&
            v->res_w == v->src_w && v->res_h == v->src_h && !v->vis_x && !v->vis_y &&
            v->vis_w == v->src_w && v->vis_h == v->src_h && !v->flip_x && !v->flip_y;
-}
-
-typedef struct run {
-    const stk_chain *c;
-    const stk_kern *kern;
-    const stk_draws *d;
-    stk_scratch *scratch;
-    stk_tile_room *room;
-} run;
-
-static int to_tile(const run *r, const stk_view *v, const stk_pixels *px, stk_tile *t,
-                   stk_error *err)
-{
-    size_t size = (size_t)v->vis_w * v->vis_h * 4;
-    stk_sample_job job = { .view = v, .pixels = px, .dtype = STK_U8, .mul = { 1, 1, 1 } };
-
-    *t = (stk_tile){ .data = stk_scratch_get(r->scratch, size),
-                     .width = v->vis_w,
-                     .height = v->vis_h };
-    if (!t->data)
-        return stk_fail_nomem(err, size);
-    job.tile = t->data;
-    return stk_sample_run(r->kern, &job, r->scratch, err);
-}
-
-/* Actions [from, to): runs of the library's own, and ops of others one by one. */
-static int act(const run *r, uint32_t from, uint32_t to, stk_tile *t, stk_error *err)
-{
-    for (uint32_t i = from, n; i < to; i += n) {
-        const stk_action *a = &r->d->action[i];
-
-        for (n = 0; i + n < to && a[n].code != STK_ACT_OWN && a[n].code != STK_ACT_WARP; n++)
-            ;
-        if (!n && a->code == STK_ACT_WARP) {
-            STK_TRY(stk_warp_run(a, t, r->scratch, err));
-            n = 1;
-            continue;
-        }
-        if (n) {
-            STK_TRY(stk_tile_run(r->kern->tile, a, n, t, r->room, err));
-            continue;
-        }
-        r->c->all[a->step]->op->tile(r->c->all[a->step]->state, a, t);
-        n = 1;
-    }
-    return 0;
-}
-
-static void to_row(const stk_kern *kern, const stk_tile *t, const stk_sample_job *job)
-{
-    size_t size = stk_dtype_size(job->dtype), plane = (size_t)t->width * t->height;
-    stk_color color = { .dtype = job->dtype };
-
-    memcpy(color.mul, job->mul, sizeof color.mul);
-    memcpy(color.add, job->add, sizeof color.add);
-    for (uint32_t y = 0; y < t->height; y++) {
-        const uint8_t *line = (const uint8_t *)(t->data + (size_t)y * t->width);
-        uint8_t *dst = job->dst;
-
-        dst += (size_t)y * t->width * size * (job->layout == STK_CHW ? 1 : 3);
-        if (job->layout == STK_CHW)
-            kern->store_planar(dst, plane, line, t->width, &color);
-        else
-            kern->store_packed(dst, line, t->width, &color);
-    }
-}
-
-/* They stand at the end: nothing but they may follow normalize. */
-uint32_t stk_draws_in_row(const stk_draws *d)
-{
-    uint32_t i = d->n_actions;
-
-    while (i && stk_act_in_row(d->action[i - 1].code))
-        i--;
-    return i;
-}
-
-/* The picture as it is, for a first view that changes nothing. */
-static int take_pixels(const stk_view *v, const stk_sample_job *job, stk_tile *t)
-{
-    const stk_pixels *px = job->pixels;
-
-    if (!job->own || !px->data || !stk_view_is_identity(v) || px->area.w != v->src_w ||
-        px->area.h != v->src_h || px->stride != (size_t)v->src_w * 4)
-        return 0;
-    *t = (stk_tile){ .data = (uint32_t *)(void *)px->data, .width = v->src_w, .height = v->src_h };
-    return 1;
-}
-
-int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
-                     const stk_sample_job *job, stk_scratch *scratch, stk_error *err)
-{
-    stk_tile_room room = { .scratch = scratch };
-    const run r = { c, kern, d, scratch, &room };
-    uint32_t in_row = stk_draws_in_row(d);
-    stk_pixels px = *job->pixels;
-    stk_tile t = { 0 };
-
-    for (uint32_t k = 0; k < d->n_views; k++) {
-        uint32_t from = d->from[k], to = k + 1 < d->n_views ? d->from[k + 1] : in_row;
-        int stays = k ? t.data && stk_view_is_identity(&d->view[k]) : take_pixels(d->view, job, &t);
-
-        if (k + 1 == d->n_views && from == to && !stays) {
-            stk_sample_job last = *job; /* nothing comes between it and the row */
-
-            last.pixels = &px;
-            STK_TRY(stk_sample_run(kern, &last, scratch, err));
-            t.data = NULL;
-            break;
-        }
-        if (!stays)
-            STK_TRY(to_tile(&r, &d->view[k], &px, &t, err));
-        STK_TRY(act(&r, from, to, &t, err));
-        px = (stk_pixels){ .data = (uint8_t *)t.data,
-                           .stride = (size_t)t.width * 4,
-                           .area = { 0, 0, t.width, t.height } };
-    }
-    if (t.data)
-        to_row(kern, &t, job);
-    for (uint32_t i = in_row; i < d->n_actions; i++)
-        stk_row_act(&d->action[i], job, 3);
-    return 0;
 }

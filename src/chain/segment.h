@@ -13,7 +13,6 @@
 
 #include "base/expr.h"
 #include "chain/chain.h"
-#include "kern/sample.h"
 
 /* One op on pictures, and what is inside of it, into *s. */
 int stk_segment_plan(stk_chain *c, stk_step *s, const stk_call *call, uint8_t number,
@@ -25,13 +24,6 @@ int stk_chain_unknown(const stk_registry *r, const char *name, stk_error *err);
 void stk_chain_print_call(stk_chain *c, const char *name, uint32_t version, const stk_args *args,
                           const char *exact);
 
-uint32_t stk_draws_in_row(const stk_draws *d); /* the first action in the row, or n_actions */
-
 int stk_view_is_identity(const stk_view *v); /* it shows its source as it is */
-
-/* Make the row: job->pixels are the picture's that the first view touches, job->view is the last
- * view, job->dst has room for it.  Returns 0 or STK_ENOMEM. */
-int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
-                     const stk_sample_job *job, stk_scratch *scratch, stk_error *err);
 
 #endif

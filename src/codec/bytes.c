@@ -2,7 +2,7 @@
 /* bytes, text - a field as it is, or as UTF-8 that has been checked.  After json(...), text is
  * the string itself, without its quotes and escapes. */
 #include "codec/codec.h"
-#include "codec/text.h"
+#include "base/json.h"
 
 struct text {
     int quoted; /* comes from json(...) */
@@ -30,8 +30,8 @@ static int text_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return 0;
 }
 
-static int text_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                       stk_error *err)
+static int text_extract(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                        stk_error *err)
 {
     const struct text *t = state;
     size_t good;
@@ -69,5 +69,5 @@ const stk_codec stk_codec_text = {
     .args = no_args,
     .state_size = sizeof(struct text),
     .plan = text_plan,
-    .narrow = text_narrow
+    .extract = text_extract
 };

@@ -8,14 +8,6 @@
 
 #define STK_CODEC(name) extern const stk_codec stk_codec_##name;
 #define STK_DECODER(name) extern const stk_decoder stk_decoder_##name;
-#define STK_SOURCE(name)
-#define STK_FORMAT(name)
-#define STK_OP(name)
 #include "registry.def"
-#undef STK_CODEC
-#undef STK_DECODER
-#undef STK_SOURCE
-#undef STK_FORMAT
-#undef STK_OP
 
 #endif

@@ -35,6 +35,9 @@ static int take(stk_encoding *e, const stk_args *a, stk_error *err)
                         "encode: `%s` is not known%s%s: jpeg png webp npy raw text json",
                         name ? name : "", near ? ", did you mean " : "", near ? near : "");
     }
+    if (!e->encoder->encode)
+        return stk_fail(err, STK_ENOTSUP, "this build has no encoder for %s: build with %s",
+                        e->encoder->name, e->encoder->library);
     e->quality = e->encoder->usual;
     e->lossless = stk_args_bool(a, "lossless");
     if (!stk_args_has(a, "quality"))

@@ -29,8 +29,10 @@ typedef struct stk_encode_in { /* a row; borrowed */
 
 struct stk_encoder {
     const char *name;
+    const char *library;  /* that it needs; NULL: none */
     int pictures;         /* takes pixels of 1 or 3 channels, interleaved: u8 */
     int low, high, usual; /* of `quality`; high 0: it has none */
+    /* NULL: the build has no such library */
     int (*encode)(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err);
 };
 

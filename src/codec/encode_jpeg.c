@@ -51,7 +51,8 @@ static void write_rows(jpeg_out *c, const stk_encode_pixels *p, int quality)
     jpeg_finish_compress(&c->cinfo);
 }
 
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
+static int jpeg_encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
+                       stk_error *err)
 {
     stk_encode_pixels p;
     jpeg_out c = { .bytes = NULL };
@@ -78,17 +79,13 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 }
 
 #else
-
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
-{
-    (void)e;
-    (void)in;
-    (void)out;
-    return stk_fail(err, STK_ENOTSUP, "this build has no JPEG encoder: build with libjpeg-turbo");
-}
-
+#define jpeg_encode NULL
 #endif
 
-const stk_encoder stk_encode_jpeg = {
-    .name = "jpeg", .pictures = 1, .low = 1, .high = 100, .usual = 90, .encode = encode
-};
+const stk_encoder stk_encode_jpeg = { .name = "jpeg",
+                                      .library = "libjpeg-turbo",
+                                      .pictures = 1,
+                                      .low = 1,
+                                      .high = 100,
+                                      .usual = 90,
+                                      .encode = jpeg_encode };

@@ -31,7 +31,7 @@ static int write_rows(spng_ctx *s, const stk_encode_pixels *p, int level)
     return rc == SPNG_EOI ? 0 : rc;
 }
 
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
+static int png_encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
 {
     stk_encode_pixels p;
     spng_ctx *s;
@@ -56,17 +56,13 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 }
 
 #else
-
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
-{
-    (void)e;
-    (void)in;
-    (void)out;
-    return stk_fail(err, STK_ENOTSUP, "this build has no PNG encoder: build with libspng");
-}
-
+#define png_encode NULL
 #endif
 
-const stk_encoder stk_encode_png = {
-    .name = "png", .pictures = 1, .low = 0, .high = 9, .usual = 6, .encode = encode
-};
+const stk_encoder stk_encode_png = { .name = "png",
+                                     .library = "libspng",
+                                     .pictures = 1,
+                                     .low = 0,
+                                     .high = 9,
+                                     .usual = 6,
+                                     .encode = png_encode };

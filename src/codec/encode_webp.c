@@ -21,7 +21,8 @@ static uint8_t *spread(const stk_encode_pixels *p)
     return rgb;
 }
 
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
+static int webp_encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
+                       stk_error *err)
 {
     stk_encode_pixels p;
     uint8_t *bytes = NULL, *rgb = NULL;
@@ -50,17 +51,13 @@ static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out,
 }
 
 #else
-
-static int encode(const stk_encoding *e, const stk_encode_in *in, stk_text *out, stk_error *err)
-{
-    (void)e;
-    (void)in;
-    (void)out;
-    return stk_fail(err, STK_ENOTSUP, "this build has no WebP encoder: build with libwebp");
-}
-
+#define webp_encode NULL
 #endif
 
-const stk_encoder stk_encode_webp = {
-    .name = "webp", .pictures = 1, .low = 1, .high = 100, .usual = 80, .encode = encode
-};
+const stk_encoder stk_encode_webp = { .name = "webp",
+                                      .library = "libwebp",
+                                      .pictures = 1,
+                                      .low = 1,
+                                      .high = 100,
+                                      .usual = 80,
+                                      .encode = webp_encode };

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "codec/unpack.h"
+#include "compress/unpack.h"
 
 #define TEXT_MAX ((size_t)64 << 10)
 
@@ -37,10 +37,12 @@ static uint32_t le(const uint8_t *p, int n)
     return v;
 }
 
-/* Markers up to the first scan. */
-static stk_bytes jpeg_exif(stk_bytes in)
+/* Markers up to the first scan.  *all: they are all in `in`, or those up to EXIF's are. */
+static stk_bytes jpeg_exif(stk_bytes in, int *all)
 {
     size_t at = 2, len;
+
+    *all = 1;
 
     while (in.len - at >= 4 && in.data[at] == 0xFF) {
         uint8_t marker = in.data[at + 1];
@@ -62,6 +64,8 @@ static stk_bytes jpeg_exif(stk_bytes in)
             return (stk_bytes){ in.data + at + 10, len - 8 };
         at += 2 + len;
     }
+    *all = in.len - at >= 2 && in.data[at] == 0xFF && in.data[at + 1] >= 0xD9;
+    *all = *all && in.data[at + 1] <= 0xDA;
     return nothing;
 }
 
@@ -220,13 +224,40 @@ static unsigned png_turn(stk_bytes in)
     return exif.data ? orientation(exif) : png_profile(in);
 }
 
+/* Of a WebP: does its first chunk say that there is no EXIF?  Only VP8X has a flag for it. */
+static int webp_has_none(stk_bytes in)
+{
+    return in.len >= 21 && (memcmp(in.data + 12, "VP8X", 4) != 0 || !(in.data[20] & 8));
+}
+
+/* *all: bytes that may follow `in` say nothing more. */
+static unsigned turn_of(stk_bytes in, int *all)
+{
+    *all = 1;
+    if (in.len >= 4 && in.data[0] == 0xFF && in.data[1] == 0xD8)
+        return orientation(jpeg_exif(in, all));
+    if (in.len >= 8 && !memcmp(in.data, "\x89PNG\r\n\x1a\n", 8)) {
+        *all = in.len >= 12 && !memcmp(in.data + in.len - 8, "IEND", 4);
+        return png_turn(in);
+    }
+    if (in.len >= 12 && !memcmp(in.data, "RIFF", 4) && !memcmp(in.data + 8, "WEBP", 4)) {
+        *all = webp_has_none(in);
+        return orientation(chunk_exif(in, 0));
+    }
+    return 1;
+}
+
 unsigned stk_exif_turn(stk_bytes in)
 {
-    if (in.len >= 4 && in.data[0] == 0xFF && in.data[1] == 0xD8)
-        return orientation(jpeg_exif(in));
-    if (in.len >= 8 && !memcmp(in.data, "\x89PNG\r\n\x1a\n", 8))
-        return png_turn(in);
-    if (in.len >= 12 && !memcmp(in.data, "RIFF", 4) && !memcmp(in.data + 8, "WEBP", 4))
-        return orientation(chunk_exif(in, 0));
-    return 1;
+    int all;
+
+    return turn_of(in, &all);
+}
+
+unsigned stk_exif_turn_head(stk_bytes head)
+{
+    int all;
+    unsigned turn = turn_of(head, &all);
+
+    return turn > 1 || all ? turn : 0;
 }

@@ -54,11 +54,11 @@ static int image_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
                         .out = STK_OUT_LIST,
                         .dtype = one == STK_MODE_GRAY16 ? STK_U16 : STK_U8,
-                        .layout = STK_CHW,
-                        .exif = stk_args_bool(args, "exif"),
-                        .mode = one,
-                        .high_byte = stk_args_has(args, "bits"),
-                        .mul = { 1, 1, 1 } };
+                        .picture = { .layout = STK_CHW,
+                                     .exif = stk_args_bool(args, "exif"),
+                                     .mode = one,
+                                     .high_byte = stk_args_has(args, "bits"),
+                                     .mul = { 1, 1, 1 } } };
     return 0;
 }
 

@@ -93,6 +93,40 @@ static void samples(uint32_t from, uint32_t to, uint32_t grow, int fancy, uint32
     }
 }
 
+static plane shape_of(const stk_jpeg_head *h, unsigned c)
+{
+    plane p = { .w = stk_jpeg_comp_w(h, c),
+                .h = stk_jpeg_comp_h(h, c),
+                .hx = h->max_h / h->comp[c].h,
+                .vx = h->max_v / h->comp[c].v };
+
+    p.up = choose(&p);
+    return p;
+}
+
+/* Makes *from to *end wide enough for samples lo to hi, of which `mcu` are in an MCU and `n` in
+ * all. */
+static void reach(uint32_t lo, uint32_t hi, uint32_t mcu, uint32_t n, uint32_t *from, uint32_t *end)
+{
+    hi = hi < n ? hi : n - 1;
+    *from = lo / mcu < *from ? lo / mcu : *from;
+    *end = hi / mcu >= *end ? hi / mcu + 1 : *end;
+}
+
+void stk_jpeg_rows(const stk_jpeg_head *h, const stk_rect *need, uint32_t *y0, uint32_t *y1)
+{
+    uint32_t lo, hi;
+
+    *y0 = UINT32_MAX;
+    *y1 = 0;
+    for (unsigned c = 0; c < h->n_comps; c++) {
+        plane p = shape_of(h, c);
+
+        samples(need->y, need->y + need->h - 1, p.vx, p.up == UP_V2 || p.up == UP_H2V2, &lo, &hi);
+        reach(lo, hi, 8u * h->comp[c].v, p.h, y0, y1);
+    }
+}
+
 /* The MCUs that are wanted, in d, and the shape of the planes. */
 static void frame(stk_jpeg *j, const stk_rect *need)
 {
@@ -100,27 +134,16 @@ static void frame(stk_jpeg *j, const stk_rect *need)
     stk_jpeg_scan *d = &j->scan;
     uint32_t lo, hi;
 
-    d->x0 = d->y0 = UINT32_MAX;
-    d->x1 = d->y1 = 0;
+    d->x0 = UINT32_MAX;
+    d->x1 = 0;
+    stk_jpeg_rows(h, need, &d->y0, &d->y1);
     for (unsigned c = 0; c < h->n_comps; c++) {
         plane *p = &j->plane[c];
-        uint32_t mcu_w = 8u * h->comp[c].h, mcu_h = 8u * h->comp[c].v;
 
-        *p = (plane){ .w = stk_jpeg_comp_w(h, c),
-                      .h = stk_jpeg_comp_h(h, c),
-                      .hx = h->max_h / h->comp[c].h,
-                      .vx = h->max_v / h->comp[c].v };
-        p->up = choose(p);
+        *p = shape_of(h, c);
         samples(need->x, need->x + need->w - 1, p->hx, p->up == UP_H2 || p->up == UP_H2V2, &lo,
                 &hi);
-        hi = hi < p->w ? hi : p->w - 1;
-        d->x0 = lo / mcu_w < d->x0 ? lo / mcu_w : d->x0;
-        d->x1 = hi / mcu_w >= d->x1 ? hi / mcu_w + 1 : d->x1;
-        samples(need->y, need->y + need->h - 1, p->vx, p->up == UP_V2 || p->up == UP_H2V2, &lo,
-                &hi);
-        hi = hi < p->h ? hi : p->h - 1;
-        d->y0 = lo / mcu_h < d->y0 ? lo / mcu_h : d->y0;
-        d->y1 = hi / mcu_h >= d->y1 ? hi / mcu_h + 1 : d->y1;
+        reach(lo, hi, 8u * h->comp[c].h, p->w, &d->x0, &d->x1);
     }
     j->first = d->x0 / d->chunk * d->chunk;
 }
@@ -330,14 +353,14 @@ static int begin(stk_jpeg *j, const stk_jpeg_job *job, stk_error *err)
     const stk_jpeg_seek *k = job->seek;
 
     j->head = job->head;
-    if (job->in.len < job->head->scan)
+    if ((uint64_t)job->at + job->in.len < job->head->scan || (job->at && !k))
         return damaged(job, k ? STK_ESTALE : STK_ECORRUPT, err);
     if (k && (k->rows != stk_jpeg_mcus_y(j->head) || k->cols != stk_jpeg_mcus_x(j->head) ||
               k->n_comps != j->head->n_comps ||
               k->chunk * stk_jpeg_mcu_blocks(j->head) > STK_JPEG_CHUNK_BLOCKS ||
-              k->scan_len > job->in.len - job->head->scan))
+              (!job->at && k->scan_len > job->in.len - job->head->scan)))
         return damaged(job, STK_ESTALE, err);
-    stk_jpeg_scan_init(&j->scan, job->head, job->in, k);
+    stk_jpeg_scan_init(&j->scan, job);
     j->scan.cookie = j;
     return 0;
 }

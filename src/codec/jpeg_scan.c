@@ -76,12 +76,15 @@ static void build_ops(stk_jpeg_scan *d)
     }
 }
 
-void stk_jpeg_scan_init(stk_jpeg_scan *d, const stk_jpeg_head *h, stk_bytes in,
-                        const stk_jpeg_seek *seek)
+void stk_jpeg_scan_init(stk_jpeg_scan *d, const stk_jpeg_job *job)
 {
+    const stk_jpeg_head *h = job->head;
+    const stk_jpeg_seek *seek = job->seek;
+
     d->head = h;
-    d->data = in.data + h->scan;
-    d->len = in.len - h->scan;
+    d->in.from = stk_jpeg_job_from(job);
+    d->in.data = job->in.data + (size_t)(h->scan + d->in.from - job->at);
+    d->in.len = (size_t)(stk_jpeg_job_to(job) - d->in.from);
     d->seek = seek;
     d->points = NULL;
     d->sink = NULL;
@@ -104,6 +107,31 @@ static void plan_skips(stk_jpeg_scan *d)
     d->may_skip = !d->seek && (!d->sink || d->y0 || d->x0 || d->x1 < d->cols);
     for (uint32_t i = 0; d->may_skip && i < d->n_ac; i++)
         stk_jpeg_skip_build(d->ac_skip[i], d->ac_fast[i], STK_JPEG_AC_BITS);
+}
+
+/* ---- places in the scan, counted from its begin also where only a part is here ---- */
+
+static void begin_at(const stk_jpeg_scan *d, stk_jpeg_stream *s, uint64_t bit)
+{
+    stk_jpeg_bits_init(&s->r.b, d->in.data, d->in.len, bit - 8 * d->in.from);
+}
+
+static uint64_t bit_of(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    uint64_t at = stk_jpeg_bits_at(&s->r.b, d->in.data);
+
+    return at == UINT64_MAX ? at : at + 8 * d->in.from;
+}
+
+/* Bytes of d->in.data up to the marker that comes next; UINT64_MAX: none does. */
+static uint64_t marker_of(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
+{
+    uint64_t at = stk_jpeg_bits_at(&s->r.b, d->in.data), byte;
+
+    if (at == UINT64_MAX)
+        return at;
+    byte = stk_jpeg_marker_at(d->in.data, at);
+    return d->in.len < 2 || byte > d->in.len - 2 || d->in.data[byte] != 0xFF ? UINT64_MAX : byte;
 }
 
 /* ---- runs ---- */
@@ -142,14 +170,14 @@ static int seek_row(stk_jpeg_scan *d, stk_jpeg_stream *s, uint32_t row)
     s->col = first * d->chunk;
     s->until = d->x1;
     s->at = stk_jpeg_seek_row(k, row) + stk_jpeg_seek_span(k, row, 0, first);
-    if (s->at / 8 >= d->len)
+    if (s->at / 8 < d->in.from || s->at / 8 - d->in.from >= d->in.len)
         return STK_ESTALE;
     stk_jpeg_seek_dc(k, row, dc, s->pred);
     if (d->head->restart) {
         s->left = d->head->restart - (uint32_t)(mcu % d->head->restart);
         s->marker = (uint32_t)(mcu / d->head->restart);
     }
-    stk_jpeg_bits_init(&s->r.b, d->data, d->len, s->at);
+    begin_at(d, s, s->at);
     set_run(d, s);
     return 1;
 }
@@ -187,33 +215,26 @@ static int dc_fits(const stk_jpeg_scan *d, const stk_jpeg_stream *s)
 /* The marker that must come between two MCUs. */
 static int restart(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
-    uint64_t at = stk_jpeg_bits_at(&s->r.b, d->data), byte;
+    uint64_t byte = marker_of(d, s);
 
-    if (at == UINT64_MAX)
-        return STK_ECORRUPT;
-    byte = stk_jpeg_marker_at(d->data, at);
-    if (d->len < 2 || byte > d->len - 2 || d->data[byte] != 0xFF ||
-        d->data[byte + 1] != 0xD0 + s->marker % 8)
+    if (byte == UINT64_MAX || d->in.data[byte + 1] != 0xD0 + s->marker % 8)
         return STK_ECORRUPT;
     s->marker++;
     s->left = d->head->restart;
     memset(s->pred, 0, sizeof s->pred);
-    stk_jpeg_bits_init(&s->r.b, d->data, d->len, (byte + 2) * 8);
+    begin_at(d, s, (d->in.from + byte + 2) * 8);
     return 0;
 }
 
 /* After the picture's last MCU nothing but the end marker may come. */
 static int finish(stk_jpeg_scan *d, const stk_jpeg_stream *s)
 {
-    uint64_t at = stk_jpeg_bits_at(&s->r.b, d->data), byte;
+    uint64_t byte = marker_of(d, s);
 
-    if (at == UINT64_MAX)
+    if (byte == UINT64_MAX || d->in.data[byte + 1] != 0xD9)
         return STK_ECORRUPT;
-    byte = stk_jpeg_marker_at(d->data, at);
-    if (d->len < 2 || byte > d->len - 2 || d->data[byte] != 0xFF || d->data[byte + 1] != 0xD9)
-        return STK_ECORRUPT;
-    d->end = byte;
-    return d->seek && d->seek->scan_len != byte ? STK_ESTALE : 0;
+    d->end = d->in.from + byte;
+    return d->seek && d->seek->scan_len != d->end ? STK_ESTALE : 0;
 }
 
 /* A chunk is whole (or cut at the last column): check it, hand it over. */
@@ -222,7 +243,7 @@ static int end_chunk(stk_jpeg_scan *d, stk_jpeg_stream *s)
     if (d->seek && (s->col == d->cols || s->col % d->chunk == 0)) {
         uint64_t want = chunk_end(d, s);
 
-        if ((want != UINT64_MAX && stk_jpeg_bits_at(&s->r.b, d->data) != want) || !dc_fits(d, s))
+        if ((want != UINT64_MAX && bit_of(d, s) != want) || !dc_fits(d, s))
             return STK_ESTALE;
         s->at = want;
     }
@@ -241,7 +262,7 @@ static int note_point(stk_jpeg_scan *d, const stk_jpeg_stream *s)
 {
     stk_jpeg_point *p = &d->points[(size_t)s->row * d->chunks + s->chunk];
 
-    p->at = (uint32_t)stk_jpeg_bits_at(&s->r.b, d->data);
+    p->at = (uint32_t)bit_of(d, s);
     for (unsigned c = 0; c < d->head->n_comps; c++)
         p->dc[c] = (int16_t)s->pred[c];
     return 1;
@@ -301,7 +322,7 @@ static int start(stk_jpeg_scan *d, stk_jpeg_stream *s, const stk_jpeg_loops *loo
         s->until = d->y1 == 1 ? d->x1 : d->cols;
         s->left = d->head->restart;
         s->marker = 0;
-        stk_jpeg_bits_init(&s->r.b, d->data, d->len, 0);
+        begin_at(d, s, 0);
         if (d->points)
             note_point(d, s);
         set_run(d, s);

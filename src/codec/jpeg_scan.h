@@ -9,7 +9,7 @@
 #ifndef STOKER_JPEG_SCAN_H
 #define STOKER_JPEG_SCAN_H
 
-#include "codec/jpeg_head.h"
+#include "codec/jpeg_base.h"
 #include "codec/jpeg_idct.h"
 #include "codec/jpeg_seek.h"
 
@@ -42,11 +42,16 @@ typedef struct stk_jpeg_stream {
     _Alignas(64) int16_t coef[STK_JPEG_CHUNK_BLOCKS * 64];
 } stk_jpeg_stream;
 
+typedef struct stk_jpeg_part { /* of a scan: all of it, or rows that seek points find */
+    const uint8_t *data;
+    size_t len;
+    uint64_t from; /* data is byte number `from` of the scan */
+} stk_jpeg_part;
+
 typedef struct stk_jpeg_scan stk_jpeg_scan;
 struct stk_jpeg_scan {
     const stk_jpeg_head *head;
-    const uint8_t *data; /* the scan's bytes */
-    size_t len;
+    stk_jpeg_part in;
     const stk_jpeg_seek *seek;
     stk_jpeg_point *points;  /* NULL, or: keep what is found at each chunk */
     uint32_t cols, rows;     /* MCUs of the picture */
@@ -71,8 +76,7 @@ struct stk_jpeg_scan {
 };
 
 /* Tables and geometry of a picture; all of it is wanted, nothing is kept. */
-void stk_jpeg_scan_init(stk_jpeg_scan *d, const stk_jpeg_head *h, stk_bytes in,
-                        const stk_jpeg_seek *seek);
+void stk_jpeg_scan_init(stk_jpeg_scan *d, const stk_jpeg_job *job);
 
 /* Decode; 0, STK_ECORRUPT, or STK_ESTALE where seek points were used and do not fit. */
 int stk_jpeg_scan_run(stk_jpeg_scan *d, stk_cpu level);

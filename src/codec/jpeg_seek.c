@@ -7,15 +7,18 @@
 #include "codec/jpeg_seek.h"
 
 #include "base/hash.h"
+#include "codec/exif.h"
 
-#define VERSION 1
-#define FIXED 44  /* bytes of the head */
-#define SHARE 24  /* thousandths of the file that points aim for, DC values included */
-#define MOST 25   /* beyond which they are not kept */
-#define RECORD 12 /* bytes around them where they are kept */
+#define VERSION 2
+#define FIXED 44          /* bytes of the head of version 1; from 2 on the turn follows */
+#define SUM 4             /* bytes of a row's sum */
+#define SMALL (24u << 10) /* bytes of a file that is read whole anyway, and has no sums */
+#define SHARE 24          /* thousandths of the file that points aim for, DC values included */
+#define MOST 25           /* beyond which they are not kept */
+#define RECORD 12         /* bytes around them where they are kept */
 #define MAX_LEN 65535
 
-enum { STANDARD = 1, ROWS_ONLY = 2, WIDE_QUANT = 4 };
+enum { STANDARD = 1, ROWS_ONLY = 2, WIDE_QUANT = 4, SUMS = 8 };
 
 /* ---- bits and bytes ---- */
 
@@ -86,6 +89,48 @@ void stk_jpeg_seek_dc(const stk_jpeg_seek *s, uint32_t row, uint32_t dc, int32_t
         out[c] = s->dc_min[c] + (int32_t)(v & (((uint64_t)1 << s->dc_bits[c]) - 1));
         v >>= s->dc_bits[c];
     }
+}
+
+/* Where a row's bytes begin, and those of the row after the last. */
+static uint64_t row_begin(const stk_jpeg_seek *s, uint32_t row)
+{
+    return row < s->rows ? stk_jpeg_seek_row(s, row) / 8 : s->scan_len;
+}
+
+static uint64_t row_end(const stk_jpeg_seek *s, uint32_t row)
+{
+    return row + 1 < s->rows ? ((uint64_t)stk_jpeg_seek_row(s, row + 1) + 7) / 8 : s->scan_len;
+}
+
+#define AFTER 2 /* bytes: the end marker, or the zero that follows 0xFF */
+
+void stk_jpeg_seek_bytes(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, uint64_t *from,
+                         uint64_t *to)
+{
+    uint64_t end = (uint64_t)s->scan_len + AFTER;
+
+    *from = row_begin(s, y0);
+    *to = row_end(s, y1 - 1) + AFTER;
+    *to = *to < end ? *to : end;
+}
+
+static uint32_t le32(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+int stk_jpeg_seek_check_rows(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, stk_bytes in,
+                             uint64_t at)
+{
+    for (uint32_t y = y0; y < y1; y++) {
+        uint64_t from = row_begin(s, y), to = row_end(s, y);
+
+        if (from < at || to < from || to - at > in.len ||
+            stk_crc32c(0, in.data + (from - at), (size_t)(to - from)) !=
+                le32(s->sum.data + (size_t)y * SUM))
+            return STK_ESTALE;
+    }
+    return 0;
 }
 
 /* ---- packing ---- */
@@ -196,7 +241,7 @@ static void put_tables(writer *w, const stk_jpeg_head *h, unsigned flags)
 }
 
 static void put_head(writer *w, const stk_jpeg_head *h, const shape *s, unsigned flags,
-                     const uint32_t file[2])
+                     const uint32_t file[2], unsigned turn)
 {
     put_byte(w, 'J');
     put_byte(w, VERSION);
@@ -221,14 +266,15 @@ static void put_head(writer *w, const stk_jpeg_head *h, const shape *s, unsigned
         put_byte(w, s->dc_bits[c]);
         put_le(w, (uint32_t)s->dc_min[c], 2);
     }
+    put_byte(w, turn);
 }
 
 size_t stk_jpeg_seek_room(const stk_jpeg_head *h)
 {
     size_t n = (size_t)stk_jpeg_mcus_y(h) * stk_jpeg_ceil(stk_jpeg_mcus_x(h), stk_jpeg_chunk(h));
 
-    return FIXED + 3 * 128 + 6 * 272 + n * (2 + 2 * STK_JPEG_COMPS) +
-           (size_t)stk_jpeg_mcus_y(h) * 4 + 64;
+    return FIXED + 1 + 3 * 128 + 6 * 272 + n * (2 + 2 * STK_JPEG_COMPS) +
+           (size_t)stk_jpeg_mcus_y(h) * (4 + SUM) + SUM + 64;
 }
 
 static void put_points(writer *w, const stk_jpeg_head *h, const shape *s, const stk_jpeg_point *p)
@@ -251,6 +297,18 @@ static void put_points(writer *w, const stk_jpeg_head *h, const shape *s, const 
     put_end(w);
 }
 
+/* Sums of `scan`, which ends before its end marker. */
+static void put_sums(writer *w, const shape *s, const stk_jpeg_point *p, stk_bytes scan)
+{
+    for (uint32_t r = 0; r < s->rows; r++) {
+        size_t from = p[(size_t)r * s->chunks].at / 8, to = scan.len;
+
+        if (r + 1 < s->rows)
+            to = bytes_of(p[(size_t)(r + 1) * s->chunks].at);
+        put_le(w, stk_crc32c(0, scan.data + from, to - from), SUM);
+    }
+}
+
 /* As many of the points as `limit` bytes hold: DC values of fewer chunks, or rows only.  Where not
  * even those fit, all: whether to keep them is not decided here. */
 static void thin(shape *s, size_t fixed, size_t limit)
@@ -268,28 +326,44 @@ static void thin(shape *s, size_t fixed, size_t limit)
         *s = rows;
 }
 
-size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
-                          const stk_jpeg_point *points)
+static size_t pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
+                   const stk_jpeg_point *points, unsigned sums)
 {
     uint32_t file[2] = { (uint32_t)(scan_end - h->scan), stk_crc32c(0, in.data, scan_end) };
-    unsigned flags = (is_standard(h) ? STANDARD : 0) | (is_wide(h) ? WIDE_QUANT : 0);
+    unsigned flags = (is_standard(h) ? STANDARD : 0) | (is_wide(h) ? WIDE_QUANT : 0) | sums;
     writer w = { .p = to };
     shape s;
 
     measure(&s, h, points);
     put_tables(&w, h, flags);
-    thin(&s, FIXED + (size_t)(w.p - to), in.len * SHARE / 1000);
+    thin(&s, FIXED + 1 + (size_t)(w.p - to) + (flags & SUMS ? ((size_t)s.rows + 1) * SUM : 0),
+         in.len * SHARE / 1000);
     flags |= s.rows_only ? ROWS_ONLY : 0;
     w.p = to;
-    put_head(&w, h, &s, flags, file);
+    put_head(&w, h, &s, flags, file, stk_exif_turn(in));
     put_tables(&w, h, flags);
     put_points(&w, h, &s, points);
+    if (flags & SUMS) {
+        put_sums(&w, &s, points, (stk_bytes){ in.data + h->scan, file[0] });
+        put_le(&w, stk_crc32c(0, to, (size_t)(w.p - to)), SUM);
+    }
     return (size_t)(w.p - to);
 }
 
 int stk_jpeg_seek_pays(stk_bytes packed, stk_bytes in)
 {
     return packed.len + RECORD <= in.len * MOST / 1000;
+}
+
+/* Sums are left out where points with them would take too much. */
+size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
+                          const stk_jpeg_point *points)
+{
+    size_t len = pack(to, h, in, scan_end, points, in.len >= SMALL ? SUMS : 0);
+
+    if (in.len >= SMALL && !stk_jpeg_seek_pays((stk_bytes){ to, len }, in))
+        len = pack(to, h, in, scan_end, points, 0);
+    return len;
 }
 
 /* ---- taking apart ---- */
@@ -352,7 +426,7 @@ static void take_tables(packed *r, stk_jpeg_head *h, unsigned flags)
         }
 }
 
-static unsigned take_head(packed *r, stk_jpeg_seek *s, stk_jpeg_head *h)
+static unsigned take_head(packed *r, unsigned version, stk_jpeg_seek *s, stk_jpeg_head *h)
 {
     unsigned flags, tables;
 
@@ -381,6 +455,7 @@ static unsigned take_head(packed *r, stk_jpeg_seek *s, stk_jpeg_head *h)
         s->dc_bits[c] = (uint8_t)take(r, 1);
         s->dc_min[c] = (int16_t)take(r, 2);
     }
+    s->turn = version > 1 ? take(r, 1) : 0;
     return flags;
 }
 
@@ -392,14 +467,22 @@ static int broken(stk_error *err)
 int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes in, stk_error *err)
 {
     packed r = { in.data, in.data + in.len, 0 };
-    unsigned flags;
+    unsigned flags, version;
 
     memset(s, 0, sizeof *s);
     memset(h, 0, sizeof *h);
-    if (in.len < FIXED || take(&r, 1) != 'J' || take(&r, 1) != VERSION)
+    if (in.len < FIXED || take(&r, 1) != 'J')
         return broken(err);
-    flags = take_head(&r, s, h);
-    if (h->n_comps != 1 && h->n_comps != 3)
+    version = take(&r, 1);
+    if (!version || version > VERSION)
+        return broken(err);
+    if (version > 1 && in.data[2] & SUMS) {
+        r.end -= SUM;
+        if (stk_crc32c(0, in.data, in.len - SUM) != le32(r.end))
+            return broken(err);
+    }
+    flags = take_head(&r, version, s, h);
+    if ((h->n_comps != 1 && h->n_comps != 3) || s->turn > 8 || (version > 1 && !s->turn))
         return broken(err);
     take_tables(&r, h, flags);
     if (r.bad || stk_jpeg_head_check(h, NULL) < 0)
@@ -420,6 +503,8 @@ int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes in, stk_err
     s->row = take_bits(&r, (uint64_t)s->rows * s->row_bits);
     s->len = take_bits(&r, s->rows_only ? 0 : (uint64_t)s->rows * (s->chunks - 1) * s->len_bits);
     s->dc = take_bits(&r, (uint64_t)s->rows * s->dcs * s->dc_sum);
+    if (version > 1 && flags & SUMS)
+        s->sum = take_bits(&r, (uint64_t)s->rows * SUM * 8);
     return r.bad || r.p != r.end ? broken(err) : 0;
 }
 

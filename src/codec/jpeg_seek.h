@@ -7,6 +7,9 @@
  *     rows     bit offset of each row of MCUs, all of one width
  *     chunks   length in bits of each chunk but a row's last, less the smallest of all, one width
  *     DC       of each component at every dc_step-th chunk of a row, less its smallest, one width
+ *     sums     CRC-32C of the bytes that hold each row of MCUs, then of the points themselves;
+ *              files below 24 KiB, which are read whole anyway, have none
+ * Version 1, which is still read, has no sums, and no turn of EXIF in its head.
  * Fields of bits are stored from the low bit of a byte on; each of the three parts begins at a
  * byte.  Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
  *
@@ -32,7 +35,9 @@ typedef struct stk_jpeg_seek {
     uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
     uint32_t dc_sum; /* bits of the DC values of one point */
     int rows_only;   /* some chunk is longer than 65535 bits, or the file is small */
+    unsigned turn;   /* EXIF's, 1 to 8; 0: version 1 */
     stk_bytes row, len, dc;
+    stk_bytes sum; /* none: version 1, or a small file */
 } stk_jpeg_seek;
 
 /* Take packed points apart.  All that can be known without the file is checked: a hostile `packed`
@@ -42,6 +47,14 @@ int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes packed, stk
 /* Compare the file with the points' checksum: 0 or STK_ESTALE. */
 int stk_jpeg_seek_check(const stk_jpeg_seek *s, const stk_jpeg_head *h, stk_bytes in,
                         stk_error *err);
+
+/* Bytes [*from, *to) of the scan hold rows y0 to y1 - 1 of MCUs, and what must come after them. */
+void stk_jpeg_seek_bytes(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, uint64_t *from,
+                         uint64_t *to);
+
+/* Compare these rows with their sums: 0 or STK_ESTALE.  `in` is the scan from byte `at` on. */
+int stk_jpeg_seek_check_rows(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, stk_bytes in,
+                             uint64_t at);
 
 /* Bit offset of a row of MCUs. */
 uint32_t stk_jpeg_seek_row(const stk_jpeg_seek *s, uint32_t row);

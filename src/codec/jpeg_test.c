@@ -15,6 +15,7 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #define SEED 20240611u
 
@@ -125,13 +126,15 @@ static void bench_close(struct bench *b)
 
 static int bench_decode(struct bench *b, stk_bytes in, const stk_rect *need)
 {
-    stk_image_info info;
-    int rc = stk_decoder_jpeg.header(b->ctx, in, (stk_bytes){ 0 }, &info, &b->err);
+    stk_media_info info;
+    int rc = stk_picture_header(
+        &(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b->ctx }, in, &info, &b->err);
 
     stk_scratch_reset(&b->scratch);
     return rc < 0 ? rc
-                  : stk_decoder_jpeg.decode(b->ctx, &(stk_decode_request){ .need = *need },
-                                            &b->scratch, &b->px, &b->err);
+                  : stk_picture_whole(
+                        &(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b->ctx }, in,
+                        &(stk_decode_request){ .need = *need }, &b->scratch, &b->px, &b->err);
 }
 
 static int same(const stk_pixels *px, const stk_rect *need, const uint8_t *ref, uint32_t ref_w)
@@ -252,20 +255,24 @@ static void one_header_serves_several_regions(void **state)
 {
     stk_bytes in = make(&plain);
     uint8_t *ref = full_decode(in, plain.w, plain.h);
-    stk_image_info info;
+    stk_media_info info;
     struct bench b;
 
     (void)state;
     bench_open(&b);
-    assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, (stk_bytes){ 0 }, &info, &b.err), 0);
+    assert_int_equal(
+        stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx }, in,
+                           &info, &b.err),
+        0);
     assert_int_equal(info.width, plain.w);
     assert_int_equal(info.height, plain.h);
     for (uint32_t i = 0; i < 3; i++) {
         stk_rect need = { i * 20, i * 15, 30, 30 };
 
-        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &(stk_decode_request){ .need = need },
-                                                 &b.scratch, &b.px, &b.err),
-                         0);
+        assert_int_equal(
+            stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx },
+                              in, &(stk_decode_request){ .need = need }, &b.scratch, &b.px, &b.err),
+            0);
         assert_true(same(&b.px, &need, ref, plain.w));
     }
     bench_close(&b);
@@ -357,7 +364,7 @@ static void huge_headers_cost_nothing(void **state)
 {
     struct recipe r = plain;
     stk_rect need = { 0, 0, 65535, 65535 };
-    stk_image_info info;
+    stk_media_info info;
     struct bench b;
     size_t at;
 
@@ -370,13 +377,17 @@ static void huge_headers_cost_nothing(void **state)
 
         at = find_marker(in, r.progressive ? 0xC2 : 0xC0);
         memset(data + at + 3, 0xFF, 4);
-        assert_int_equal(stk_decoder_jpeg.header(b.ctx, in, (stk_bytes){ 0 }, &info, &b.err), 0);
+        assert_int_equal(
+            stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx },
+                               in, &info, &b.err),
+            0);
         assert_int_equal(info.width, 65535);
         assert_int_equal(info.height, 65535);
         assert_int_equal(b.scratch.total, 0);
-        assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &(stk_decode_request){ .need = need },
-                                                 &b.scratch, &b.px, &b.err),
-                         STK_ELIMIT);
+        assert_int_equal(
+            stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx },
+                              in, &(stk_decode_request){ .need = need }, &b.scratch, &b.px, &b.err),
+            STK_ELIMIT);
         if (r.progressive) { /* within libjpeg's limit, not within ours */
             data[at + 3] = data[at + 5] = 0x80;
             assert_int_equal(bench_decode(&b, in, &(stk_rect){ 0, 0, 1, 1 }), STK_ELIMIT);
@@ -506,24 +517,36 @@ static void libjpeg_turbo_takes_what_ours_gave_up(void **state)
     const stk_decode_request ask = { .need = { 0, 0, 50, 40 } };
     stk_bytes in = make(&r), odd = { malloc(in.len + 3), in.len + 3 };
     uint8_t *want = full_decode(in, r.w, r.h);
-    stk_image_info info;
+    stk_media_info info;
     struct bench b;
 
     (void)state;
     memcpy((void *)odd.data, in.data, in.len - 2);
     memcpy((void *)(odd.data + in.len - 2), "odd\xFF\xD9", 5);
     bench_open(&b);
-    assert_int_equal(stk_decoder_jpeg.header(b.ctx, odd, (stk_bytes){ 0 }, &info, &b.err), 0);
-    assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &ask, &b.scratch, &b.px, &b.err), 0);
+    assert_int_equal(
+        stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx }, odd,
+                           &info, &b.err),
+        0);
+    assert_int_equal(
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx }, odd,
+                          &ask, &b.scratch, &b.px, &b.err),
+        0);
     assert_int_equal(b.px.lane, STK_LANE_FALLBACK);
     for (uint32_t y = 0; y < r.h; y++)
         for (uint32_t x = 0; x < r.w; x++)
             assert_memory_equal(b.px.data + y * b.px.stride + (size_t)x * 4,
                                 want + ((size_t)y * r.w + x) * 3, 3);
     odd.len = in.len / 2; /* counted where that one fails too */
-    assert_int_equal(stk_decoder_jpeg.header(b.ctx, odd, (stk_bytes){ 0 }, &info, &b.err), 0);
+    assert_int_equal(
+        stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx }, odd,
+                           &info, &b.err),
+        0);
     b.px.lane = STK_LANE_PLAIN;
-    assert_int_equal(stk_decoder_jpeg.decode(b.ctx, &ask, &b.scratch, &b.px, &b.err), STK_ECORRUPT);
+    assert_int_equal(
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_jpeg, .ctx = b.ctx }, odd,
+                          &ask, &b.scratch, &b.px, &b.err),
+        STK_ECORRUPT);
     assert_int_equal(b.px.lane, STK_LANE_FALLBACK);
     bench_close(&b);
     free(want);

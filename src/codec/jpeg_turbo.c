@@ -144,12 +144,12 @@ static void *arena_get(jpeg_ctx *c, size_t size)
 static void arena_reset(jpeg_ctx *c, size_t keep)
 {
     chunk **link = &c->arena, *k;
-    size_t kept = 0;
+    size_t held = 0;
 
     while ((k = *link)) {
         k->used = 0;
-        if (!k->borrowed && kept + k->size <= keep) {
-            kept += k->size;
+        if (!k->borrowed && held + k->size <= keep) {
+            held += k->size;
             link = &k->next;
             continue;
         }
@@ -312,7 +312,7 @@ static void forget(jpeg_ctx *c)
     c->ready = c->finishing = 0;
 }
 
-static void jpeg_close(void *p)
+void stk_jpeg_turbo_close(void *p)
 {
     jpeg_ctx *c = p;
 
@@ -326,7 +326,7 @@ static void jpeg_close(void *p)
     stk_free(c);
 }
 
-static int jpeg_open(void **out, stk_error *err)
+int stk_jpeg_turbo_open(void **out, stk_error *err)
 {
     jpeg_ctx *c = STK_NEW(jpeg_ctx);
 
@@ -362,11 +362,6 @@ static int jpeg_open(void **out, stk_error *err)
     return 0;
 }
 
-static int jpeg_probe(stk_bytes head)
-{
-    return head.len >= 3 && head.data[0] == 0xFF && head.data[1] == 0xD8 && head.data[2] == 0xFF;
-}
-
 static int read_header(jpeg_ctx *c)
 {
     struct jpeg_decompress_struct *d = &c->cinfo;
@@ -381,15 +376,14 @@ static int read_header(jpeg_ctx *c)
     return 0;
 }
 
-static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+int stk_jpeg_turbo_header(void *p, stk_bytes in, stk_media_info *out, stk_error *err)
 {
     jpeg_ctx *c = p;
 
-    (void)hint;
     c->err = err;
     c->in = in;
     if (setjmp(c->escape)) {
-        *out = (stk_image_info){ c->cinfo.image_width, c->cinfo.image_height };
+        *out = stk_picture_info(c->cinfo.image_width, c->cinfo.image_height);
         forget(c);
         if (c->rc == STK_ELIMIT) /* beyond 65500 a side: the caller's limit speaks, then decode() */
             return 0;
@@ -397,7 +391,7 @@ static int jpeg_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *ou
         return c->rc;
     }
     read_header(c);
-    *out = (stk_image_info){ c->cinfo.image_width, c->cinfo.image_height };
+    *out = stk_picture_info(c->cinfo.image_width, c->cinfo.image_height);
     return 0;
 }
 
@@ -522,8 +516,8 @@ static void decode_area(jpeg_ctx *c, const stk_rect *need, stk_scratch *scratch,
     }
 }
 
-static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch,
-                       stk_pixels *out, stk_error *err)
+int stk_jpeg_turbo_pixels(void *p, const stk_decode_request *ask, stk_scratch *scratch,
+                          stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
     jpeg_ctx *c = p;
@@ -551,46 +545,29 @@ static int jpeg_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
 
 #else
 
-static int jpeg_probe(stk_bytes head)
-{
-    return head.len >= 3 && head.data[0] == 0xFF && head.data[1] == 0xD8 && head.data[2] == 0xFF;
-}
-
-static int jpeg_open(void **out, stk_error *err)
+int stk_jpeg_turbo_open(void **out, stk_error *err)
 {
     *out = NULL;
     return stk_fail(err, STK_ENOTSUP,
                     "this build has no JPEG: install libjpeg-turbo's headers and build again");
 }
 
-static int jpeg_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+int stk_jpeg_turbo_header(void *ctx, stk_bytes in, stk_media_info *out, stk_error *err)
 {
-    (void)ctx, (void)in, (void)hint, (void)out;
+    (void)ctx, (void)in, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 
-static int jpeg_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
-                       stk_pixels *out, stk_error *err)
+int stk_jpeg_turbo_pixels(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+                          stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no JPEG");
 }
 
-static void jpeg_close(void *ctx)
+void stk_jpeg_turbo_close(void *ctx)
 {
     (void)ctx;
 }
 
 #endif
-
-const stk_decoder stk_jpeg_turbo = {
-    .abi = STK_PLUGIN_ABI,
-    .size = sizeof(stk_decoder),
-    .name = "jpeg_turbo",
-    .help = "JPEG by libjpeg-turbo: baseline and progressive, gray, RGB, CMYK",
-    .probe = jpeg_probe,
-    .open = jpeg_open,
-    .header = jpeg_header,
-    .decode = jpeg_decode,
-    .close = jpeg_close
-};

@@ -131,7 +131,8 @@ static void swap_bytes(uint8_t *p, size_t count, size_t size)
         }
 }
 
-static int npy_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int npy_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                     stk_error *err)
 {
     npy_array a;
 

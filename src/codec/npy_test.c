@@ -61,9 +61,9 @@ static int read(const char *chain, const struct file *f, stk_spec *row, void *ds
     memset(row, 0, sizeof *row);
     rc = stk_codec_npy.shape(state, in, row, err);
     if (rc == 0)
-        rc = stk_codec_npy.parse(state, in, dst, err);
+        rc = stk_codec_npy.parse(state, NULL, in, dst, err);
     else
-        assert_int_equal(stk_codec_npy.parse(state, in, dst, err), rc);
+        assert_int_equal(stk_codec_npy.parse(state, NULL, in, dst, err), rc);
     stk_free(state);
     return rc;
 }

@@ -5,7 +5,7 @@
  * NumPy do. */
 #include "base/numeral.h"
 #include "codec/codec.h"
-#include "codec/text.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -36,7 +36,8 @@ static int float_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     return number_plan(state, "float", STK_F32, spec, err);
 }
 
-static int int_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int int_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                     stk_error *err)
 {
     const struct number *n = state;
     stk_bytes s = stk_trimmed(in);
@@ -59,7 +60,8 @@ static int int_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
     return 0;
 }
 
-static int float_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int float_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                       stk_error *err)
 {
     stk_bytes s = stk_trimmed(in);
     char shown[STK_SHOWN_MAX];

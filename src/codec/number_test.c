@@ -28,7 +28,7 @@ static int parse(const stk_codec *codec, int json, stk_bytes in, void *dst, stk_
     assert_int_equal(spec.kind, STK_KIND_VALUE);
     assert_int_equal(spec.out, STK_OUT_DENSE);
     assert_int_equal(spec.ndim, 0);
-    return codec->parse(&state, in, dst, err);
+    return codec->parse(&state, NULL, in, dst, err);
 }
 
 static int64_t good_int(int json, stk_bytes in)

@@ -6,11 +6,13 @@
  * lists may be nested as JSON has them, and every innermost one must have the last side's length.
  * A shape without -1 makes rows of one size.
  *
+ * null=-1 stands for a null in a list, as stoker.open(null=-1) does in lists of tables.
+ *
  * Each row has its own length, so text is read twice: to count, and into its place.  What a single
  * number may look like is base/numeral.c's affair. */
 #include "base/numeral.h"
 #include "codec/codec.h"
-#include "codec/text.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -21,6 +23,9 @@ struct numbers {
     int64_t shape[STK_MAX_DIMS - 1];
     int64_t each; /* product of the sides but for the -1 */
     int open;     /* which side is -1; -1: none */
+    int fills;    /* a null in the list is this: */
+    int64_t whole;
+    float real;
 };
 
 typedef struct list { /* what is left of one */
@@ -170,8 +175,15 @@ static int bad_number(const char *what, int got, int64_t i, stk_bytes one, stk_e
                     stk_shown(one, shown), got ? "is too large" : "is none");
 }
 
-static int ints_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int is_null(const struct numbers *n, stk_bytes one)
 {
+    return n->fills && one.len == 4 && !memcmp(one.data, "null", 4);
+}
+
+static int ints_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                      stk_error *err)
+{
+    const struct numbers *n = state;
     int64_t value, i = 0;
     stk_bytes one;
     list l;
@@ -179,17 +191,20 @@ static int ints_parse(const void *state, stk_bytes in, void *dst, stk_error *err
     STK_TRY(check_count(state, in, err));
     STK_TRY(list_open(&l, in, state, err));
     for (; list_next(&l, &one); i++) {
-        int got = stk_number_i64(one, &value);
+        int null = is_null(n, one), got = null ? 1 : stk_number_i64(one, &value);
 
         if (got != 1)
             return bad_number("ints", got, i, one, err);
+        value = null ? n->whole : value;
         memcpy((uint8_t *)dst + (size_t)i * sizeof value, &value, sizeof value);
     }
     return 0;
 }
 
-static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int floats_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                        stk_error *err)
 {
+    const struct numbers *n = state;
     stk_bytes one;
     double wide;
     int64_t i = 0;
@@ -199,11 +214,11 @@ static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *e
     STK_TRY(check_count(state, in, err));
     STK_TRY(list_open(&l, in, state, err));
     for (; list_next(&l, &one); i++) {
-        int got = stk_number_f64(one, &wide);
+        int null = is_null(n, one), got = null ? 1 : stk_number_f64(one, &wide);
 
         if (got != 1)
             return bad_number("floats", got, i, one, err);
-        value = (float)wide;
+        value = null ? n->real : (float)wide;
         memcpy((uint8_t *)dst + (size_t)i * sizeof value, &value, sizeof value);
     }
     return 0;
@@ -237,6 +252,11 @@ static int numbers_plan(struct numbers *n, const char *name, stk_dtype dtype, co
                         stk_spec *spec, stk_error *err)
 {
     STK_TRY(shape_plan(n, name, args, err));
+    n->fills = stk_args_has(args, "null");
+    if (n->fills && dtype == STK_I64)
+        n->whole = stk_args_i64(args, "null");
+    else if (n->fills)
+        n->real = (float)stk_args_f64(args, "null");
     if (spec->kind != STK_KIND_BYTES)
         return stk_fail(err, STK_EINVAL,
                         "%s reads a field's bytes: put it first, or after json(...)", name);
@@ -258,9 +278,18 @@ static int floats_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     return numbers_plan(state, "floats", STK_F32, args, spec, err);
 }
 
-static const stk_arg numbers_args[] = {
-    { "shape", STK_ARG_INTS, "",
-      "of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)", 1 },
+#define SHAPE "of a row, as (-1, 4): one side may be -1; lists may be nested then; absent: (-1)"
+#define NULLS "what stands for a null, of lists that are written as text; absent: it is refused"
+
+static const stk_arg ints_args[] = {
+    { "shape", STK_ARG_INTS, "", SHAPE, 1 },
+    { "null", STK_ARG_INT, "", NULLS, 1 },
+    { 0 },
+};
+
+static const stk_arg floats_args[] = {
+    { "shape", STK_ARG_INTS, "", SHAPE, 1 },
+    { "null", STK_ARG_FLOAT, "", NULLS, 1 },
     { 0 },
 };
 
@@ -269,7 +298,7 @@ const stk_codec stk_codec_ints = { .abi = STK_PLUGIN_ABI,
                                    .name = "ints",
                                    .help = "a list of integers, [1, 2] or 1 2, as i64",
                                    .can = STK_CODEC_NUMBERS,
-                                   .args = numbers_args,
+                                   .args = ints_args,
                                    .state_size = sizeof(struct numbers),
                                    .plan = ints_plan,
                                    .parse = ints_parse,
@@ -280,7 +309,7 @@ const stk_codec stk_codec_floats = { .abi = STK_PLUGIN_ABI,
                                      .name = "floats",
                                      .help = "a list of numbers, [0.5, 2] or 0.5 2, as f32",
                                      .can = STK_CODEC_NUMBERS,
-                                     .args = numbers_args,
+                                     .args = floats_args,
                                      .state_size = sizeof(struct numbers),
                                      .plan = floats_plan,
                                      .parse = floats_parse,

@@ -13,6 +13,7 @@
  * Stricter than Pillow in one place: a wrong checksum of pixel data is an error where it is met.
  * A reader of the last row meets them all. */
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #include <config.h>
 
@@ -302,7 +303,7 @@ static int decode_area(png_ctx *c, const stk_decode_request *ask, stk_scratch *s
     const stk_rect *need = &ask->need;
     int index = ask->index;
     size_t bits = (size_t)c->ihdr.bit_depth * channels_of(&c->ihdr);
-    size_t row_bytes = (c->ihdr.width * bits + 7) / 8, kept;
+    size_t row_bytes = (c->ihdr.width * bits + 7) / 8, rows;
     uint8_t *raw, *keep;
     int rc;
 
@@ -311,17 +312,17 @@ static int decode_area(png_ctx *c, const stk_decode_request *ask, stk_scratch *s
     STK_TRY(read_palette(c, err));
     for (unsigned v = 0; index && v < 256 && c->ihdr.color_type == SPNG_COLOR_TYPE_INDEXED; v++)
         memset(c->palette[v], (int)v, 4);
-    kept = c->ihdr.interlace_method ? need->h : 0;
+    rows = c->ihdr.interlace_method ? need->h : 0;
     *out = (stk_pixels){ .area = *need,
                          .stride = ((size_t)need->w * 4 + ALIGN - 1) & ~(size_t)(ALIGN - 1),
                          .deep = ask->deep };
     out->data = stk_scratch_get(scratch, out->stride * need->h);
-    raw = out->data ? stk_scratch_get(scratch, row_bytes * (kept + 1)) : NULL;
+    raw = out->data ? stk_scratch_get(scratch, row_bytes * (rows + 1)) : NULL;
     if (!raw)
         return stk_fail(err, STK_ENOMEM, "no memory for %ux%u pixels", need->w, need->h);
-    keep = kept ? raw + row_bytes : NULL;
+    keep = rows ? raw + row_bytes : NULL;
     if (keep) /* bits of a byte come in different passes */
-        memset(keep, 0, row_bytes * kept);
+        memset(keep, 0, row_bytes * rows);
     rc = spng_decode_image(c->spng, NULL, 0, SPNG_FMT_RAW, SPNG_DECODE_PROGRESSIVE);
     if (!rc)
         rc = read_rows(c, need, raw, keep, row_bytes, out);
@@ -347,12 +348,13 @@ static void png_close(void *p)
     stk_free(p);
 }
 
-static int png_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int png_header(void *p, stk_bytes in, const stk_media_points *points, stk_media_info *out,
+                      stk_error *err)
 {
     png_ctx *c = p;
     int rc;
 
-    (void)hint;
+    (void)points;
     c->in = in;
     rc = in.len < HEADER_BYTES
              ? stk_fail(err, STK_ECORRUPT, "PNG is truncated: its %zu bytes end in the header",
@@ -362,11 +364,11 @@ static int png_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out
         c->in = (stk_bytes){ 0 };
         return rc;
     }
-    *out = (stk_image_info){ c->ihdr.width, c->ihdr.height };
+    *out = stk_picture_info(c->ihdr.width, c->ihdr.height);
     return 0;
 }
 
-static int png_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
+static int png_pixels(void *p, const stk_decode_request *ask, stk_scratch *scratch, stk_pixels *out,
                       stk_error *err)
 {
     const stk_rect *need = &ask->need;
@@ -397,13 +399,14 @@ static int png_open(void **out, stk_error *err)
                     "this build has no PNG: install libspng's headers and build again");
 }
 
-static int png_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int png_header(void *ctx, stk_bytes in, const stk_media_points *points, stk_media_info *out,
+                      stk_error *err)
 {
-    (void)ctx, (void)in, (void)hint, (void)out;
+    (void)ctx, (void)in, (void)points, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no PNG");
 }
 
-static int png_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+static int png_pixels(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
                       stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
@@ -416,6 +419,11 @@ static void png_close(void *ctx)
 }
 
 #endif
+
+static int png_decode(void *ctx, const stk_media_job *job, stk_error *err)
+{
+    return stk_pixels_give(png_pixels, ctx, job, err);
+}
 
 const stk_decoder stk_decoder_png = {
     .abi = STK_PLUGIN_ABI,

@@ -15,6 +15,7 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #define SEED 20250302u
 #define MAX_FILE 60000
@@ -128,16 +129,17 @@ static int decode(void *ctx, const struct file *f, const stk_rect *need, stk_scr
                   stk_pixels *px)
 {
     stk_bytes in = { f->data, f->len };
-    stk_image_info info;
+    stk_media_info info;
     stk_rect all;
     stk_error err;
-    int rc = stk_decoder_png.header(ctx, in, (stk_bytes){ 0 }, &info, &err);
+    int rc = stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx },
+                                in, &info, &err);
 
     if (rc == 0) {
         all = (stk_rect){ 0, 0, info.width, info.height };
-        rc = stk_decoder_png.decode(
-            ctx, &(stk_decode_request){ .need = need ? *need : all, .high_byte = 1 }, scratch, px,
-            &err);
+        rc = stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx }, in,
+                               &(stk_decode_request){ .need = need ? *need : all, .high_byte = 1 },
+                               scratch, px, &err);
     }
     if (rc < 0)
         assert_true(err.code == rc && err.message[0] && !strchr(err.message, '\n'));
@@ -197,7 +199,7 @@ static void known_pixels(void **state)
     uint8_t raw16[] = { 0, 0, 0, 0, 200, 1, 0, 0x80, 7 };
     const uint32_t values[] = { 0, 200, 256, 0x8007 };
     stk_decode_request ask = { .need = { 0, 0, 4, 1 } };
-    stk_image_info info;
+    stk_media_info info;
     stk_error err;
     stk_scratch s = { 0 };
     stk_pixels px;
@@ -221,12 +223,19 @@ static void known_pixels(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(px.data[4 * i + 2], want16[i]);
     assert_int_equal(
-        stk_decoder_png.header(ctx, (stk_bytes){ f->data, f->len }, (stk_bytes){ 0 }, &info, NULL),
+        stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx },
+                           (stk_bytes){ f->data, f->len }, &info, NULL),
         0);
-    assert_int_equal(stk_decoder_png.decode(ctx, &ask, &s, &px, &err), STK_ECORRUPT);
+    assert_int_equal(
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx },
+                          (stk_bytes){ f->data, f->len }, &ask, &s, &px, &err),
+        STK_ECORRUPT);
     assert_non_null(strstr(err.message, "image(mode=gray16)"));
     ask.deep = 1;
-    assert_int_equal(stk_decoder_png.decode(ctx, &ask, &s, &px, NULL), 0);
+    assert_int_equal(
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx },
+                          (stk_bytes){ f->data, f->len }, &ask, &s, &px, NULL),
+        0);
     assert_true(px.deep && !memcmp(px.data, values, sizeof values));
     stk_decoder_png.close(ctx);
     stk_scratch_fini(&s);
@@ -296,7 +305,8 @@ static void misuse(void **state)
     stk_rng_init(&rng, SEED, 0, 0, 0, 0);
     assert_int_equal(stk_decoder_png.open(&ctx, NULL), 0);
     assert_int_equal(
-        stk_decoder_png.decode(ctx, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_png, .ctx = ctx },
+                          (stk_bytes){ 0 }, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
         STK_EINVAL);
     make(f, &kinds[5], 9, 9, 0, &rng);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

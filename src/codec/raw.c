@@ -32,7 +32,8 @@ static int raw_shape(const void *state, stk_bytes in, stk_spec *row, stk_error *
     return 0;
 }
 
-static int raw_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int raw_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                     stk_error *err)
 {
     stk_spec row;
 

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/numeral.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #define SIDE_MAX 65535
 #define PIXELS_MAX ((int64_t)1 << 28)
@@ -320,8 +321,9 @@ static int take_runs(plane *p, stk_bytes value, stk_error *err)
     STK_TRY(side_of(value, "size.0", &h, err));
     STK_TRY(side_of(value, "size.1", &w, err));
     if (w != p->w || h != p->h)
-        return stk_fail(err, STK_ECORRUPT, "masks: run lengths are of %ux%u pixels, the picture of "
-                                           "%ux%u",
+        return stk_fail(err, STK_ECORRUPT,
+                        "masks: run lengths are of %ux%u pixels, the picture of "
+                        "%ux%u",
                         w, h, p->w, p->h);
     STK_TRY(stk_json_find(value, "counts", &counts, err));
     return counts.data[0] == '"' ? take_packed(&r, counts, err)
@@ -358,9 +360,9 @@ static int masks_shape(const void *state, stk_bytes in, stk_spec *row, stk_error
     (void)state;
     STK_TRY(open_regions(&r, in, err));
     if ((int64_t)r.w * r.h * r.n > PIXELS_MAX)
-        return stk_fail(err, STK_ELIMIT, "masks: %u planes of %ux%u pixels are more than %" PRId64
-                                         " bytes",
-                        r.n, r.w, r.h, PIXELS_MAX);
+        return stk_fail(err, STK_ELIMIT,
+                        "masks: %u planes of %ux%u pixels are more than %" PRId64 " bytes", r.n,
+                        r.w, r.h, PIXELS_MAX);
     row->dtype = STK_U8;
     row->ndim = 3;
     row->shape[0] = r.n;
@@ -379,7 +381,8 @@ static int take_plane(void *cookie, stk_bytes key, stk_bytes value, stk_error *e
     return rc;
 }
 
-static int masks_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int masks_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                       stk_error *err)
 {
     plane p = { .pixel = dst };
     regions r;
@@ -414,8 +417,8 @@ static int map_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
                : stk_fail(err, STK_EINVAL, "class_map reads a field's bytes: put it first");
 }
 
-static int map_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                      stk_error *err)
+static int map_extract(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                       stk_error *err)
 {
     uint8_t *to = stk_scratch_get(scratch, in.len + 1);
 
@@ -435,7 +438,7 @@ const stk_codec stk_codec_class_map = { .abi = STK_PLUGIN_ABI,
                                                 "labels + 1, not numbers of objects",
                                         .args = no_args,
                                         .plan = map_plan,
-                                        .narrow = map_narrow };
+                                        .extract = map_extract };
 
 /* ---- the decoder: one picture ---- */
 
@@ -458,17 +461,17 @@ static int regions_open(void **out, stk_error *err)
     return *out ? 0 : stk_fail_nomem(err, sizeof(context));
 }
 
-static int regions_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out,
-                          stk_error *err)
+static int regions_header(void *p, stk_bytes in, const stk_media_points *points,
+                          stk_media_info *out, stk_error *err)
 {
     context *c = p;
 
-    (void)hint;
+    (void)points;
     c->by_label = in.len && in.data[0] == BY_LABEL;
     c->in = (stk_bytes){ in.data + c->by_label, in.len - (size_t)c->by_label };
     c->r.n = 0;
     STK_TRY(open_regions(&c->r, c->in, err));
-    *out = (stk_image_info){ c->r.w, c->r.h };
+    *out = stk_picture_info(c->r.w, c->r.h);
     return 0;
 }
 
@@ -517,7 +520,7 @@ static int take_region(void *cookie, stk_bytes key, stk_bytes value, stk_error *
     return 0;
 }
 
-static int regions_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+static int regions_pixels(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
                           stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
@@ -554,6 +557,11 @@ static int regions_decode(void *ctx, const stk_decode_request *ask, stk_scratch 
 static void regions_close(void *p)
 {
     stk_free(p);
+}
+
+static int regions_decode(void *ctx, const stk_media_job *job, stk_error *err)
+{
+    return stk_pixels_give(regions_pixels, ctx, job, err);
 }
 
 const stk_decoder stk_decoder_regions = { .abi = STK_PLUGIN_ABI,

@@ -59,7 +59,8 @@ static int misfit(const stk_stored *s, stk_bytes in, stk_error *err)
                     v, stk_dtype_name(s->to));
 }
 
-static int stored_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int stored_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                        stk_error *err)
 {
     const stk_stored *s = state;
     size_t size = stk_dtype_size(s->type.dtype);

@@ -5,7 +5,7 @@
  * name is a line without the white space around it; a label is looked up the same way.  Names
  * must differ: the number of a name that stands twice would depend on who looks. */
 #include "codec/codec.h"
-#include "codec/text.h"
+#include "base/json.h"
 
 #include <string.h>
 
@@ -134,7 +134,8 @@ static int vocab_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     return 0;
 }
 
-static int vocab_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int vocab_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                       stk_error *err)
 {
     const struct vocab *v = state;
     char shown[STK_SHOWN_MAX];

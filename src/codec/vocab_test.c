@@ -55,7 +55,7 @@ static int64_t number(const void *state, stk_bytes label)
     stk_error err;
     int64_t v = -77;
 
-    if (stk_codec_vocab.parse(state, label, &v, &err) < 0)
+    if (stk_codec_vocab.parse(state, NULL, label, &v, &err) < 0)
         fail_msg("%s", err.message);
     return v;
 }
@@ -73,10 +73,10 @@ static void labels(void **state)
     assert_int_equal(number(v, BYTES("golden retriever\n")), 1);
     assert_int_equal(number(v, BYTES("\td\xc3\xb6gg\xc3\xb6 ")), 2);
     assert_int_equal(number(v, BYTES("cats\r\n")), 3);
-    assert_int_equal(stk_codec_vocab.parse(v, BYTES("ca"), &out, &err), STK_ECORRUPT);
+    assert_int_equal(stk_codec_vocab.parse(v, NULL, BYTES("ca"), &out, &err), STK_ECORRUPT);
     assert_string_equal(err.message, "vocab: \"ca\" is none of the 4 names in mem://names");
-    assert_int_equal(stk_codec_vocab.parse(v, BYTES(" \n"), &out, &err), STK_ECORRUPT);
-    assert_int_equal(stk_codec_vocab.parse(v, (stk_bytes){ 0 }, &out, &err), STK_ECORRUPT);
+    assert_int_equal(stk_codec_vocab.parse(v, NULL, BYTES(" \n"), &out, &err), STK_ECORRUPT);
+    assert_int_equal(stk_codec_vocab.parse(v, NULL, (stk_bytes){ 0 }, &out, &err), STK_ECORRUPT);
     assert_int_equal(out, -77);
     let_go(v);
 }

@@ -11,6 +11,7 @@
  * libwebp's working memory is malloc()'s: it takes no allocator.  It is bounded by the size of the
  * picture, at most 16383 a side, and counted beforehand by what its header says. */
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #include <config.h>
 
@@ -84,10 +85,6 @@ static int read_header(webp_ctx *c, stk_error *err)
     if (!webp_probe(c->in))
         return stk_fail(err, STK_ECORRUPT, "WebP is truncated: its %zu bytes end in the header",
                         c->in.len);
-    if (riff_size(c->in) > c->in.len)
-        return stk_fail(err, STK_ECORRUPT,
-                        "WebP is truncated: %zu of its %" PRIu64 " bytes are there", c->in.len,
-                        riff_size(c->in));
     status = WebPGetFeatures(c->in.data, c->in.len, &f);
     if (status != VP8_STATUS_OK)
         return webp_fail(c, status, err);
@@ -100,17 +97,18 @@ static int read_header(webp_ctx *c, stk_error *err)
     return 0;
 }
 
-static int webp_header(void *p, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int webp_header(void *p, stk_bytes in, const stk_media_points *points, stk_media_info *out,
+                       stk_error *err)
 {
     webp_ctx *c = p;
     int rc;
 
-    (void)hint;
+    (void)points;
     *c = (webp_ctx){ .in = in };
     rc = read_header(c, err);
     if (rc < 0)
         c->in = (stk_bytes){ 0 };
-    *out = (stk_image_info){ c->width, c->height };
+    *out = stk_picture_info(c->width, c->height);
     return rc;
 }
 
@@ -155,7 +153,7 @@ static int decode_area(webp_ctx *c, const stk_rect *need, stk_scratch *scratch, 
     return status == VP8_STATUS_OK ? 0 : webp_fail(c, status, err);
 }
 
-static int webp_decode(void *p, const stk_decode_request *ask, stk_scratch *scratch,
+static int webp_pixels(void *p, const stk_decode_request *ask, stk_scratch *scratch,
                        stk_pixels *out, stk_error *err)
 {
     const stk_rect *need = &ask->need;
@@ -163,6 +161,10 @@ static int webp_decode(void *p, const stk_decode_request *ask, stk_scratch *scra
 
     if (!c->in.data)
         return stk_fail(err, STK_EINVAL, "decode() needs a header() that succeeded");
+    if (riff_size(c->in) > c->in.len)
+        return stk_fail(err, STK_ECORRUPT,
+                        "WebP is truncated: %zu of its %" PRIu64 " bytes are there", c->in.len,
+                        riff_size(c->in));
     if (ask->index)
         return stk_fail(err, STK_ECORRUPT,
                         "image(mode=index): a WebP has colors, not indices: store PNG");
@@ -182,13 +184,14 @@ static int webp_open(void **out, stk_error *err)
                     "this build has no WebP: install libwebp's headers and build again");
 }
 
-static int webp_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int webp_header(void *ctx, stk_bytes in, const stk_media_points *points, stk_media_info *out,
+                       stk_error *err)
 {
-    (void)ctx, (void)in, (void)hint, (void)out;
+    (void)ctx, (void)in, (void)points, (void)out;
     return stk_fail(err, STK_ENOTSUP, "this build has no WebP");
 }
 
-static int webp_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
+static int webp_pixels(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
                        stk_pixels *out, stk_error *err)
 {
     (void)ctx, (void)ask, (void)scratch, (void)out;
@@ -201,6 +204,11 @@ static void webp_close(void *ctx)
 }
 
 #endif
+
+static int webp_decode(void *ctx, const stk_media_job *job, stk_error *err)
+{
+    return stk_pixels_give(webp_pixels, ctx, job, err);
+}
 
 const stk_decoder stk_decoder_webp = {
     .abi = STK_PLUGIN_ABI,

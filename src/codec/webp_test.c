@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #define SEED 20250303u
 
@@ -38,15 +39,17 @@ static stk_bytes make(uint32_t w, uint32_t h, int lossless, int alpha, stk_rng *
 static int decode(void *ctx, stk_bytes in, const stk_rect *need, stk_scratch *scratch,
                   stk_pixels *px)
 {
-    stk_image_info info;
+    stk_media_info info;
     stk_rect all;
     stk_error err;
-    int rc = stk_decoder_webp.header(ctx, in, (stk_bytes){ 0 }, &info, &err);
+    int rc = stk_picture_header(&(stk_picture_source){ .decoder = &stk_decoder_webp, .ctx = ctx },
+                                in, &info, &err);
 
     if (rc == 0) {
         all = (stk_rect){ 0, 0, info.width, info.height };
-        rc = stk_decoder_webp.decode(ctx, &(stk_decode_request){ .need = need ? *need : all },
-                                     scratch, px, &err);
+        rc = stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_webp, .ctx = ctx },
+                               in, &(stk_decode_request){ .need = need ? *need : all }, scratch, px,
+                               &err);
     }
     if (rc < 0)
         assert_true(err.code == rc && err.message[0] && !strchr(err.message, '\n'));
@@ -140,7 +143,8 @@ static void refused(void **state)
     stk_rng_init(&rng, SEED, 0, 0, 0, 0);
     assert_int_equal(stk_decoder_webp.open(&ctx, NULL), 0);
     assert_int_equal(
-        stk_decoder_webp.decode(ctx, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
+        stk_picture_whole(&(stk_picture_source){ .decoder = &stk_decoder_webp, .ctx = ctx },
+                          (stk_bytes){ 0 }, &(stk_decode_request){ .need = bad[0] }, &s, &px, &err),
         STK_EINVAL);
     in = (stk_bytes){ moving, sizeof moving - 1 };
     assert_int_equal(decode(ctx, in, NULL, &s, &px), STK_ENOTSUP);

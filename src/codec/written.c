@@ -76,8 +76,8 @@ static int write_text(const stk_written *w, stk_bytes in, stk_scratch *scratch, 
     return 0;
 }
 
-static int written_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                          stk_error *err)
+static int written_extract(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                           stk_error *err)
 {
     const stk_written *w = state;
 
@@ -97,4 +97,4 @@ const stk_codec stk_codec_written = { .abi = STK_PLUGIN_ABI,
                                       .help = "a value that has a type, as a codec reads it",
                                       .state_size = sizeof(stk_written),
                                       .plan = written_plan,
-                                      .narrow = written_narrow };
+                                      .extract = written_extract };

@@ -22,7 +22,7 @@ typedef struct stk_written {
 int stk_written_plan(stk_written *w, const stk_field_type *type, const stk_codec *reads,
                      stk_error *err);
 
-/* Its narrow() takes a stk_written. */
+/* Its extract() takes a stk_written. */
 extern const stk_codec stk_codec_written;
 
 #endif

@@ -275,7 +275,7 @@ int pictures(int gpu, const stk_pic_launch *l, void *stream)
                                          : (cudaError_t)stk_pic_run(l, (cudaStream_t)stream));
 }
 
-int gather(int gpu, const stk_gather *g, void *stream)
+int gather(int gpu, const stk_gpu_gather *g, void *stream)
 {
     on_gpu here(gpu);
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cuda/gather.h"
+#include "cuda/gpu_gather.h"
 #include "cuda/slab.h"
 #include "kern/blend.h"
 
@@ -57,7 +57,7 @@ typedef struct stk_cuda {
      * (rc); it must make no CUDA calls. */
     int (*call)(int gpu, void *stream, void (*fn)(void *cookie, int rc), void *cookie);
     int (*pictures)(int gpu, const stk_pic_launch *l, void *stream);
-    int (*gather)(int gpu, const stk_gather *g, void *stream);
+    int (*gather)(int gpu, const stk_gpu_gather *g, void *stream);
     int (*blend)(int gpu, const stk_blend *m, void *stream);
     void (*range_push)(const char *name); /* NVTX, of the calling thread */
     void (*range_pop)(void);

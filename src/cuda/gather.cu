@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather.cu - rows out of arrays that are on the GPU (cuda/gather.h): a row of blocks an output
+/* gather.cu - rows out of arrays that are on the GPU (cuda/gpu_gather.h): a row of blocks an output
  * row, a thread an element. */
 #include "cuda/gather_run.h"
 
 #define THREADS 256
 #define MOST_BLOCKS 64 /* of a row */
 
-static __global__ void __launch_bounds__(THREADS) gather_kernel(const stk_gather g)
+static __global__ void __launch_bounds__(THREADS) gather_kernel(const stk_gpu_gather g)
 {
     uint32_t row = blockIdx.y;
     uint64_t at = g.at[row];
@@ -18,7 +18,7 @@ static __global__ void __launch_bounds__(THREADS) gather_kernel(const stk_gather
         stk_gather_one(&g, at, row, i);
 }
 
-extern "C" int stk_gather_run(const stk_gather *g, cudaStream_t stream)
+extern "C" int stk_gather_run(const stk_gpu_gather *g, cudaStream_t stream)
 {
     uint64_t wide = (g->count + THREADS - 1) / THREADS;
 

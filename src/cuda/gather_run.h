@@ -5,12 +5,12 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/gather.h"
+#include "cuda/gpu_gather.h"
 
 #ifdef __cplusplus
 extern "C"
 #endif
     int
-    stk_gather_run(const stk_gather *g, cudaStream_t stream);
+    stk_gather_run(const stk_gpu_gather *g, cudaStream_t stream);
 
 #endif

@@ -65,7 +65,8 @@ static __global__ void __launch_bounds__(THREADS) taps_kernel(const stk_pic_laun
                     stk_pic_taps_one(to, &head.y, &r->y, k - head.x.n);
             stk_pic_keep(&l, j, threadIdx.x, THREADS);
         }
-        for (uint32_t k = threadIdx.x; head.ok && k < r->n_slots * STK_PIC_FIGURES; k += THREADS)
+        for (uint32_t k = threadIdx.x; head.ok && k < r->prog.n_slots * STK_PIC_FIGURES;
+             k += THREADS)
             ((uint32_t *)(l.scratch + j->tile))[k] = 0;
         __syncthreads();
     }
@@ -169,14 +170,14 @@ static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic
 /* ---- across ---- */
 
 /* n pixels of row y of the picture from x (a multiple of 4) on: of planes, or where they are. */
-template <bool FAR>
+template <bool ON_GPU>
 static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
                                              uint32_t x, uint32_t n, uint32_t *line)
 {
     const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps;
 
-    if (FAR) {
-        stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->row, y);
+    if (ON_GPU) {
+        stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->source, y);
 
         for (uint32_t i = lane * 4; i < n; i += 128)
             *(stk_pic_v4 *)(line + i) = stk_pic_reach4(&reach, x + i);
@@ -192,7 +193,7 @@ static __device__ __forceinline__ void stage(const stk_pic_launch &l, const pict
 }
 
 /* Two rows by one warp: staged in shared memory as pixels, then filtered. */
-template <bool FAR>
+template <bool ON_GPU>
 static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, const picture &p,
                                                    uint32_t row, uint32_t *to,
                                                    uint32_t line[2][STK_PIC_LINE])
@@ -216,7 +217,7 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
         x = p.rec->need[0] + lo;
         base = x & 3;
         for (uint32_t y = 0; y < 1 + two; y++)
-            stage<FAR>(l, p, p.rec->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
+            stage<ON_GPU>(l, p, p.rec->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
         __syncwarp();
         for (uint32_t i = k + lane; i < k + n; i += 32) {
             stk_pic_v2 v = stk_pic_across2(taps, &s, i, line[0] + base, STK_PIC_LINE, lo);
@@ -229,7 +230,7 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
     }
 }
 
-template <bool FAR>
+template <bool ON_GPU>
 static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic_launch l)
 {
     __shared__ alignas(16) uint32_t line[WARPS][2][STK_PIC_LINE];
@@ -241,7 +242,7 @@ static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic
         uint32_t row = work.first + 2 * warp;
 
         if (p.taps && p.rec->need[2] && row < p.rec->need[3])
-            across_rows<FAR>(l, p, row, (uint32_t *)(l.scratch + p.job->rows), line[warp]);
+            across_rows<ON_GPU>(l, p, row, (uint32_t *)(l.scratch + p.job->rows), line[warp]);
     }
 }
 
@@ -253,11 +254,11 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
                                                   uint32_t y, uint32_t rows)
 {
     const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
-    uint8_t *out = stk_pic_out(&l, p.job);
+    uint8_t *out = p.job->out;
     uint32_t w = p.rec->x.n, h = p.rec->y.n;
 
     if (p.rec->kind == STK_PIC_READY) {
-        uint64_t from = l.row_bytes * y / h, to = l.row_bytes * (y + rows) / h;
+        uint64_t from = p.job->out_bytes * y / h, to = p.job->out_bytes * (y + rows) / h;
 
         for (uint64_t i = from + threadIdx.x; i < to; i += THREADS)
             out[i] = data[i];
@@ -302,7 +303,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
         if (!p.taps || work.first >= p.rec->y.n)
             continue;
         rows = min(p.rec->y.n - work.first, STK_PIC_DOWN_ROWS);
-        if (p.rec->n_steps) {
+        if (p.rec->prog.n_steps) {
             tile_rows(l, p, work.first, rows);
             continue;
         }
@@ -313,7 +314,7 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
         stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->fill);
 
         groups = stk_pic_row_pixels(p.rec->x.n) / 4;
-        out = stk_pic_out(&l, p.job);
+        out = p.job->out;
         for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS) {
             uint32_t y = work.first + i / groups;
             stk_pic_dst d = stk_pic_dst_of(out, p.rec->x.n, p.rec->y.n, y, l.packed, DTYPE);

@@ -179,17 +179,21 @@ STK_PIC_FN void stk_pic_tables_begin(stk_pic_tables *to, const stk_pic *r, uint3
 
     for (uint32_t i = t; i < 2u * STK_PIC_TABLES * 256; i += threads) {
         uint32_t kind = i / (STK_PIC_TABLES * 256), k = i / 256 % STK_PIC_TABLES;
-        const stk_pic_huff *h = (const stk_pic_huff *)(const void *)(base + (kind ? r->acs_at
-                                                                                  : r->dcs_at));
+        const stk_pic_huff *h = (const stk_pic_huff *)(const void *)(base +
+                                                                     (kind ? r->tables.acs_at
+                                                                           : r->tables.dcs_at));
 
-        to->vals[kind][k][i % 256] = k < (kind ? r->n_ac : r->n_dc) ? h[k].vals[i % 256] : 0;
+        to->vals[kind][k][i % 256] = k < (kind ? r->tables.n_ac : r->tables.n_dc)
+                                         ? h[k].vals[i % 256]
+                                         : 0;
     }
     for (uint32_t i = t; i < 3 * 64; i += threads) {
-        const uint16_t *q = (const uint16_t *)(const void *)(base + r->quants_at) + i / 64 * 64;
+        const uint16_t *q = (const uint16_t *)(const void *)(base + r->tables.quants_at) +
+                            i / 64 * 64;
         uint32_t at = natural[i % 64];
 
         to->place[i / 64][i % 64] = (at % 8 * 8 + at / 8) * 2 |
-                                    (i / 64 < r->n_quant ? (uint32_t)q[at] << 16 : 0);
+                                    (i / 64 < r->tables.n_quant ? (uint32_t)q[at] << 16 : 0);
     }
 }
 
@@ -197,14 +201,14 @@ STK_PIC_FN void stk_pic_tables_begin(stk_pic_tables *to, const stk_pic *r, uint3
 STK_PIC_FN int stk_pic_tables_codes(stk_pic_tables *to, const stk_pic *r, uint32_t t)
 {
     uint32_t kind = t / STK_PIC_TABLES, k = t % STK_PIC_TABLES;
-    const uint8_t *base = (const uint8_t *)r + (kind ? r->acs_at : r->dcs_at);
+    const uint8_t *base = (const uint8_t *)r + (kind ? r->tables.acs_at : r->tables.dcs_at);
     const stk_pic_huff *h = (const stk_pic_huff *)(const void *)base + k;
     const uint32_t *word = (const uint32_t *)(const void *)h;
     stk_jpeg_long *more = &to->more[kind][k];
     int32_t code = 0, at = 0;
     uint32_t bits[4];
 
-    if (k >= (kind ? r->n_ac : r->n_dc))
+    if (k >= (kind ? r->tables.n_ac : r->tables.n_dc))
         return 0;
     for (int i = 0; i < 4; i++) /* all at once: one wait for memory */
         bits[i] = word[i];
@@ -229,13 +233,13 @@ STK_PIC_FN int stk_pic_tables_codes(stk_pic_tables *to, const stk_pic *r, uint32
 STK_PIC_FN void stk_pic_tables_fill(stk_pic_tables *to, const stk_pic *r, uint32_t t,
                                     uint32_t threads)
 {
-    for (uint32_t i = t; i < (uint32_t)r->n_ac << STK_PIC_AC_BITS; i += threads) {
+    for (uint32_t i = t; i < (uint32_t)r->tables.n_ac << STK_PIC_AC_BITS; i += threads) {
         uint32_t k = i >> STK_PIC_AC_BITS;
 
         to->ac[k][i & ((1 << STK_PIC_AC_BITS) - 1)] = stk_pic_entry(
             &to->more[1][k], to->vals[1][k], STK_PIC_AC_BITS, i & ((1 << STK_PIC_AC_BITS) - 1), 0);
     }
-    for (uint32_t i = t; i < (uint32_t)r->n_dc << STK_PIC_DC_BITS; i += threads) {
+    for (uint32_t i = t; i < (uint32_t)r->tables.n_dc << STK_PIC_DC_BITS; i += threads) {
         uint32_t k = i >> STK_PIC_DC_BITS;
 
         to->dc[k][i & ((1 << STK_PIC_DC_BITS) - 1)] = stk_pic_entry(

@@ -95,7 +95,7 @@ STK_PIC_FN int stk_pic_has_planes(const stk_pic *r)
 /* Its pixels go through the filters. */
 STK_PIC_FN int stk_pic_is_viewed(const stk_pic *r)
 {
-    return stk_pic_has_planes(r) || r->kind == STK_PIC_FAR;
+    return stk_pic_has_planes(r) || r->kind == STK_PIC_ON_GPU;
 }
 
 STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
@@ -297,14 +297,15 @@ STK_PIC_FN int stk_pic_comps_sound(const stk_pic *r)
 {
     uint32_t max_h = 0, max_v = 0, blocks = 0;
 
-    if (r->n_quant > 3 || r->n_dc > STK_PIC_TABLES || r->n_ac > STK_PIC_TABLES)
+    if (r->tables.n_quant > 3 || r->tables.n_dc > STK_PIC_TABLES || r->tables.n_ac > STK_PIC_TABLES)
         return 0;
     for (unsigned c = 0; c < r->n_comps; c++) {
         if (r->h[c] < 1 || r->h[c] > 4 || r->v[c] < 1 || r->v[c] > 4 || r->max_h % r->h[c] ||
             r->max_v % r->v[c])
             return 0;
         if (r->kind != STK_PIC_SHARED &&
-            (r->quant[c] >= r->n_quant || r->dc[c] >= r->n_dc || r->ac[c] >= r->n_ac))
+            (r->tables.quant[c] >= r->tables.n_quant || r->tables.dc[c] >= r->tables.n_dc ||
+             r->tables.ac[c] >= r->tables.n_ac))
             return 0;
         max_h = r->h[c] > max_h ? r->h[c] : max_h;
         max_v = r->v[c] > max_v ? r->v[c] : max_v;
@@ -358,9 +359,9 @@ STK_PIC_FN int stk_pic_jpeg_sound(const stk_pic *r)
         return 0;
     return r->cols == stk_pic_ceil(r->width, 8u * r->max_h) &&
            r->rows == stk_pic_ceil(r->height, 8u * r->max_v) && stk_pic_frame_sound(r) &&
-           stk_pic_part(r, r->quants_at, r->n_quant * 128u) &&
-           stk_pic_part(r, r->dcs_at, r->n_dc * sizeof(stk_pic_huff)) &&
-           stk_pic_part(r, r->acs_at, r->n_ac * sizeof(stk_pic_huff)) &&
+           stk_pic_part(r, r->tables.quants_at, r->tables.n_quant * 128u) &&
+           stk_pic_part(r, r->tables.dcs_at, r->tables.n_dc * sizeof(stk_pic_huff)) &&
+           stk_pic_part(r, r->tables.acs_at, r->tables.n_ac * sizeof(stk_pic_huff)) &&
            stk_pic_part(r, r->units_at, (uint64_t)r->n_units * sizeof(stk_pic_unit));
 }
 
@@ -379,33 +380,27 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
         return r->x.n <= STK_PIC_MAX_OUT && r->y.n <= STK_PIC_MAX_OUT &&
                (uint64_t)r->x.n * r->y.n * 3 <= r->data_len;
     if (r->kind == STK_PIC_READY)
-        return r->y.n <= STK_PIC_MAX_OUT && !r->n_steps;
-    if (r->kind == STK_PIC_FAR)
+        return r->y.n <= STK_PIC_MAX_OUT && !r->prog.n_steps;
+    if (r->kind == STK_PIC_ON_GPU)
         return r->n_comps == 3 && stk_pic_seen_sound(r);
     return stk_pic_has_planes(r) && stk_pic_jpeg_sound(r);
 }
 
-/* Is the output, and for a FAR picture its source, what the record says? */
+/* Is the output, and for a ON_GPU picture its source, what the record says? */
 STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const stk_pic *r)
 {
     uint64_t elem = l->dtype == STK_PIC_AS_F32 ? 4 : l->dtype == STK_PIC_AS_U8 ? 1 : 2;
     uint64_t bytes = (uint64_t)stk_pic_out_w(r) * stk_pic_out_h(r) * 3 * elem;
 
     if (l->source) {
-        const stk_pic_source *s = l->source + j->row;
+        const stk_pic_source *s = l->source + j->source;
 
-        return r->kind == STK_PIC_FAR && j->row < l->n_sources && s->width == r->width &&
-               s->height == r->height && s->out_bytes == bytes;
+        return r->kind == STK_PIC_ON_GPU && j->source < l->n_sources && s->width == r->width &&
+               s->height == r->height && j->out_bytes == bytes;
     }
-    if (r->kind == STK_PIC_FAR)
+    if (r->kind == STK_PIC_ON_GPU)
         return 0;
-    return (r->kind == STK_PIC_READY ? r->data_len : bytes) == l->row_bytes;
-}
-
-/* Where a job's picture goes. */
-STK_PIC_FN uint8_t *stk_pic_out(const stk_pic_launch *l, const stk_pic_job *j)
-{
-    return l->source ? l->source[j->row].out : l->out[j->batch] + (uint64_t)j->row * l->row_bytes;
+    return (r->kind == STK_PIC_READY ? r->data_len : bytes) == j->out_bytes;
 }
 
 /* ---- the arena ---- */

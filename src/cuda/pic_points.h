@@ -64,14 +64,14 @@ STK_HD static inline void stk_sync_mark_all(const stk_sync *s, uint32_t chunk, u
 {
     stk_pic_point *points = (stk_pic_point *)(void *)(to + sizeof(stk_pic_found));
 
-    for (uint32_t i = t; i < s->kept; i += STK_SYNC_THREADS)
+    for (uint32_t i = t; i < s->seen; i += STK_SYNC_THREADS)
         stk_sync_mark(s, &s->unit[i], chunk, points);
 }
 
 /* Units that the view does not see are not needed any more. */
 STK_HD static inline void stk_sync_thin(stk_sync *s, uint32_t t)
 {
-    for (uint32_t i = t; i < s->kept; i += STK_SYNC_THREADS)
+    for (uint32_t i = t; i < s->seen; i += STK_SYNC_THREADS)
         if (!stk_sync_seen(s, s->unit[i].mcu, s->unit[i].count))
             s->unit[i].count = 0;
 }

@@ -26,17 +26,17 @@
 
 STK_PROG_FN const stk_pic_step *stk_pic_steps(const stk_pic *r)
 {
-    return (const stk_pic_step *)(const void *)((const uint8_t *)r + r->prog_at);
+    return (const stk_pic_step *)(const void *)((const uint8_t *)r + r->prog.at);
 }
 
 STK_PROG_FN const stk_action *stk_pic_acts(const stk_pic *r)
 {
-    return (const stk_action *)(const void *)(stk_pic_steps(r) + r->n_steps);
+    return (const stk_action *)(const void *)(stk_pic_steps(r) + r->prog.n_steps);
 }
 
 STK_PROG_FN const uint8_t *stk_pic_tables_of(const stk_pic *r)
 {
-    return (const uint8_t *)(const void *)(stk_pic_acts(r) + r->n_acts);
+    return (const uint8_t *)(const void *)(stk_pic_acts(r) + r->prog.n_acts);
 }
 
 /* A blur's action: u[3] says where.  Of JPEG: the quantizers. */
@@ -47,14 +47,15 @@ STK_PROG_FN const uint16_t *stk_pic_weights(const stk_pic *r, const stk_action *
 
 STK_PROG_FN uint64_t stk_pic_prog_bytes(const stk_pic *r)
 {
-    return (uint64_t)r->n_steps * sizeof(stk_pic_step) + (uint64_t)r->n_acts * sizeof(stk_action) +
-           r->table_bytes;
+    return (uint64_t)r->prog.n_steps * sizeof(stk_pic_step) +
+           (uint64_t)r->prog.n_acts * sizeof(stk_action) + r->prog.table_bytes;
 }
 
 STK_PROG_FN uint32_t stk_pic_sort_of(const stk_pic_step *s, const stk_action *act)
 {
     if (s->half == STK_PIC_HALF_ACROSS)
-        return s->head && act[s->head - 1].code == STK_ACT_JPEG ? STK_PIC_LOSS : STK_PIC_FAR_ACROSS;
+        return s->head && act[s->head - 1].code == STK_ACT_JPEG ? STK_PIC_LOSS
+                                                                : STK_PIC_WIDE_ACROSS;
     if (!s->head)
         return STK_PIC_PLAIN;
     return s->half == STK_PIC_HALF_WHOLE && act[s->head - 1].code == STK_ACT_BLUR ? STK_PIC_NEAR
@@ -64,19 +65,20 @@ STK_PROG_FN uint32_t stk_pic_sort_of(const stk_pic_step *s, const stk_action *ac
 /* The output's size. */
 STK_PROG_FN uint32_t stk_pic_out_w(const stk_pic *r)
 {
-    return r->n_steps ? stk_pic_steps(r)[r->n_steps - 1].w : r->x.n;
+    return r->prog.n_steps ? stk_pic_steps(r)[r->prog.n_steps - 1].w : r->x.n;
 }
 
 STK_PROG_FN uint32_t stk_pic_out_h(const stk_pic *r)
 {
-    return r->n_steps ? stk_pic_steps(r)[r->n_steps - 1].h : r->y.n;
+    return r->prog.n_steps ? stk_pic_steps(r)[r->prog.n_steps - 1].h : r->y.n;
 }
 
 STK_PROG_FN uint64_t stk_pic_tile_bytes(const stk_pic *r)
 {
-    if (!r->n_steps)
+    if (!r->prog.n_steps)
         return 0;
-    return (uint64_t)r->n_slots * STK_PIC_FIGURES * 4 + (uint64_t)r->area * 4 * r->areas;
+    return (uint64_t)r->prog.n_slots * STK_PIC_FIGURES * 4 +
+           (uint64_t)r->prog.area * 4 * r->prog.areas;
 }
 
 /* ---- the check ---- */
@@ -92,7 +94,7 @@ STK_PROG_FN int stk_pic_act_sound(const stk_action *a)
 
 STK_PROG_FN int stk_pic_table_sound(const stk_pic *r, uint32_t at, uint64_t bytes)
 {
-    return at % 4 == 0 && at <= r->table_bytes && bytes <= r->table_bytes - at;
+    return at % 4 == 0 && at <= r->prog.table_bytes && bytes <= r->prog.table_bytes - at;
 }
 
 STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, const stk_action *a)
@@ -103,8 +105,8 @@ STK_PROG_FN int stk_pic_blur_sound(const stk_pic *r, const stk_pic_step *s, cons
         !stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t)))
         return 0;
     switch (s->half) { /* sums of half a blur are in two areas */
-    case STK_PIC_HALF_ACROSS: return to + 1 < r->areas;
-    case STK_PIC_HALF_DOWN: return from + 1 < r->areas;
+    case STK_PIC_HALF_ACROSS: return to + 1 < r->prog.areas;
+    case STK_PIC_HALF_DOWN: return from + 1 < r->prog.areas;
     default:
         return s->half == STK_PIC_HALF_WHOLE && a->v.u[0] <= STK_PIC_BLUR_NEAR &&
                a->v.u[1] <= STK_PIC_BLUR_NEAR && from != to;
@@ -140,19 +142,20 @@ STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
                stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t));
     return s->half == STK_PIC_HALF_WHOLE &&
            (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
+            (a->code == STK_ACT_PIL_BOX && a->v.u[0] <= STK_PIL_BOX_MAX) ||
             stk_act_moves(a->code));
 }
 
 STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)
 {
     const stk_pic_step *s = stk_pic_steps(r) + k;
-    uint32_t from = s->from_to & 255, to = s->from_to >> 8, acts = r->n_acts - r->n_row;
+    uint32_t from = s->from_to & 255, to = s->from_to >> 8, acts = r->prog.n_acts - r->prog.n_row;
 
     if (s->in_w != (k ? s[-1].w : r->x.n) || s->in_h != (k ? s[-1].h : r->y.n) ||
-        from >= r->areas || to >= r->areas || s->head > acts || s->first > acts ||
-        s->n > acts - s->first || s->slot > r->n_slots || (s->slot && !s->n) ||
-        (s->wants && s->into >= r->n_slots) || (uint64_t)s->w * s->h > r->area ||
-        (s->half == STK_PIC_HALF_ACROSS && (s->n || s->wants || k + 1 == r->n_steps)))
+        from >= r->prog.areas || to >= r->prog.areas || s->head > acts || s->first > acts ||
+        s->n > acts - s->first || s->slot > r->prog.n_slots || (s->slot && !s->n) ||
+        (s->wants && s->into >= r->prog.n_slots) || (uint64_t)s->w * s->h > r->prog.area ||
+        (s->half == STK_PIC_HALF_ACROSS && (s->n || s->wants || k + 1 == r->prog.n_steps)))
         return 0;
     for (uint32_t i = 0; i < s->n; i++) {
         const stk_action *a = stk_pic_acts(r) + s->first + i;
@@ -167,15 +170,15 @@ STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)
 /* The record's size is known to be right. */
 STK_PROG_FN int stk_pic_prog_sound(const stk_pic *r)
 {
-    if (!r->n_steps)
-        return !r->n_slots;
-    if (r->prog_at % 16 || r->prog_at < sizeof(stk_pic) || r->prog_at > r->size ||
-        r->n_steps > STK_PIC_MAX_STEPS || stk_pic_prog_bytes(r) > r->size - r->prog_at ||
-        r->n_row > r->n_acts || r->areas < 1 || r->areas > STK_PIC_AREAS ||
-        r->n_slots > STK_PIC_MAX_STEPS || r->x.n > STK_PIC_MAX_TILE || r->y.n > STK_PIC_MAX_TILE ||
-        r->area % 4 || (uint64_t)r->x.n * r->y.n > r->area)
+    if (!r->prog.n_steps)
+        return !r->prog.n_slots;
+    if (r->prog.at % 16 || r->prog.at < sizeof(stk_pic) || r->prog.at > r->size ||
+        r->prog.n_steps > STK_PIC_MAX_STEPS || stk_pic_prog_bytes(r) > r->size - r->prog.at ||
+        r->prog.n_row > r->prog.n_acts || r->prog.areas < 1 || r->prog.areas > STK_PIC_AREAS ||
+        r->prog.n_slots > STK_PIC_MAX_STEPS || r->x.n > STK_PIC_MAX_TILE ||
+        r->y.n > STK_PIC_MAX_TILE || r->prog.area % 4 || (uint64_t)r->x.n * r->y.n > r->prog.area)
         return 0;
-    for (uint32_t k = 0; k < r->n_steps; k++)
+    for (uint32_t k = 0; k < r->prog.n_steps; k++)
         if (!stk_pic_step_sound(r, k))
             return 0;
     return 1;

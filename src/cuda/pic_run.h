@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_run.h - one call launches all kernels of a batch of pictures (device/slab.h). */
+/* pic_run.h - one call launches all kernels of a batch of pictures (cuda/slab.h). */
 #ifndef STOKER_PIC_RUN_H
 #define STOKER_PIC_RUN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_sync.cuh - units of pictures without seek points, a block of threads a picture; what it does
- * is in device/pic_sync.h. */
+ * is in cuda/pic_sync.h. */
 #ifndef STOKER_PIC_SYNC_CUH
 #define STOKER_PIC_SYNC_CUH
 

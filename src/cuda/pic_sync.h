@@ -94,7 +94,7 @@ typedef struct stk_sync { /* shared memory of a block of threads */
     uint32_t view[4], last;    /* x0, y0, x1, y1; the MCU after the last row of it */
     stk_sync_sum carry;        /* of the tiles before */
     stk_pic_unit *unit;
-    uint32_t n_units, kept; /* room for them; that there are */
+    uint32_t n_units, seen; /* room for them; that there are */
     uint16_t list[STK_SYNC_TILE];
     stk_sync_cell cell[STK_SYNC_TILE + 1]; /* [0] only has `out`: where the tile begins */
     stk_sync_sum part[STK_SYNC_THREADS], group[STK_SYNC_THREADS / STK_SYNC_GROUP];
@@ -131,13 +131,13 @@ STK_HD static inline int stk_sync_record_fits(const stk_pic *p, uint64_t room)
         (uint64_t)p->cols * p->rows >= UINT32_MAX)
         return 0;
     for (uint32_t c = 0; c < p->n_comps; c++) {
-        if (p->h[c] < 1 || p->h[c] > 4 || p->v[c] < 1 || p->v[c] > 4 || p->dc[c] >= p->n_dc ||
-            p->ac[c] >= p->n_ac)
+        if (p->h[c] < 1 || p->h[c] > 4 || p->v[c] < 1 || p->v[c] > 4 ||
+            p->tables.dc[c] >= p->tables.n_dc || p->tables.ac[c] >= p->tables.n_ac)
             return 0;
         blocks += (uint32_t)p->h[c] * p->v[c];
     }
-    if (blocks > STK_WALK_BLOCKS || !stk_sync_huffs_fit(p, p->dcs_at, p->n_dc) ||
-        !stk_sync_huffs_fit(p, p->acs_at, p->n_ac))
+    if (blocks > STK_WALK_BLOCKS || !stk_sync_huffs_fit(p, p->tables.dcs_at, p->tables.n_dc) ||
+        !stk_sync_huffs_fit(p, p->tables.acs_at, p->tables.n_ac))
         return 0;
     return p->data_at % 4 == 0 && p->data_at <= p->size && p->data_len <= p->size - p->data_at &&
            p->data_len <= STK_WALK_MAX && (uint64_t)p->data_at + p->data_len + 16 <= room;
@@ -145,7 +145,7 @@ STK_HD static inline int stk_sync_record_fits(const stk_pic *p, uint64_t room)
 
 STK_HD static inline const stk_jpeg_huff *stk_sync_huff(const stk_pic *p, int is_ac, uint32_t i)
 {
-    const uint8_t *at = (const uint8_t *)p + (is_ac ? p->acs_at : p->dcs_at);
+    const uint8_t *at = (const uint8_t *)p + (is_ac ? p->tables.acs_at : p->tables.dcs_at);
 
     return (const stk_jpeg_huff *)(const void *)(at + i * sizeof(stk_pic_huff));
 }
@@ -155,7 +155,8 @@ STK_HD static inline void stk_sync_set_ops(stk_walk_tables *t, const stk_pic *p)
     t->blocks = 0;
     for (uint32_t c = 0; c < p->n_comps; c++)
         for (uint32_t i = 0; i < (uint32_t)p->h[c] * p->v[c]; i++)
-            t->op[t->blocks++] = (uint8_t)(c | (uint32_t)p->dc[c] << 2 | (uint32_t)p->ac[c] << 4);
+            t->op[t->blocks++] = (uint8_t)(c | (uint32_t)p->tables.dc[c] << 2 |
+                                           (uint32_t)p->tables.ac[c] << 4);
 }
 
 /* The MCUs whose units are wanted. */
@@ -176,7 +177,7 @@ STK_HD static inline void stk_sync_open(stk_sync *s, const stk_sync_task *k, uin
 
     if (t)
         return;
-    s->status = s->rounds = s->walked = s->base = s->cells = s->kept = 0;
+    s->status = s->rounds = s->walked = s->base = s->cells = s->seen = 0;
     s->unit = (stk_pic_unit *)(void *)(k->scratch + k->job->units);
     s->n_units = k->job->n_units;
     s->carry.mcus = s->carry.ends = 0;
@@ -231,7 +232,7 @@ STK_HD static inline void stk_sync_codes(stk_sync *s, const stk_pic *p, uint32_t
     uint32_t i = t % STK_WALK_TABLES;
     const stk_jpeg_huff *h;
 
-    if (t >= 2 * STK_WALK_TABLES || i >= (is_ac ? p->n_ac : p->n_dc))
+    if (t >= 2 * STK_WALK_TABLES || i >= (is_ac ? p->tables.n_ac : p->tables.n_dc))
         return;
     h = stk_sync_huff(p, is_ac, i);
     s->t.vals[is_ac][i] = h->vals;
@@ -241,17 +242,17 @@ STK_HD static inline void stk_sync_codes(stk_sync *s, const stk_pic *p, uint32_t
 
 STK_HD static inline void stk_sync_tables(stk_sync *s, const stk_pic *p, uint32_t t)
 {
-    for (uint32_t w = 0; w < p->n_dc; w++)
+    for (uint32_t w = 0; w < p->tables.n_dc; w++)
         for (uint32_t i = t; i < 1u << STK_WALK_DC_BITS; i += STK_SYNC_THREADS)
             s->t.dc[w][i] = stk_walk_dc_entry(&s->t.more[0][w], s->t.vals[0][w], i);
-    for (uint32_t w = 0; w < p->n_ac; w++)
+    for (uint32_t w = 0; w < p->tables.n_ac; w++)
         for (uint32_t i = t; i < 1u << STK_WALK_AC_BITS; i += STK_SYNC_THREADS)
             s->t.ac[w][i].half.one = stk_walk_one_entry(&s->t.more[1][w], s->t.vals[1][w], i);
 }
 
 STK_HD static inline void stk_sync_many(stk_sync *s, const stk_pic *p, uint32_t t)
 {
-    for (uint32_t w = 0; w < p->n_ac; w++)
+    for (uint32_t w = 0; w < p->tables.n_ac; w++)
         for (uint32_t i = t; i < 1u << STK_WALK_AC_BITS; i += STK_SYNC_THREADS)
             s->t.ac[w][i].half.many = stk_walk_many_entry(s->t.ac[w], i);
 }
@@ -514,7 +515,7 @@ STK_HD static inline void stk_sync_sum_keeps(stk_sync *s, uint32_t t)
 STK_HD static inline void stk_sync_put_units(stk_sync *s, uint32_t t)
 {
     stk_sync_sum at = stk_sync_before(s, t), v;
-    uint32_t from = 1 + t * s->run, to = s->kept, group = t / STK_SYNC_GROUP;
+    uint32_t from = 1 + t * s->run, to = s->seen, group = t / STK_SYNC_GROUP;
 
     for (uint32_t k = 0; k < group; k++)
         to += s->keeps[k];
@@ -544,7 +545,7 @@ STK_HD static inline void stk_sync_end_tile(stk_sync *s, uint32_t t)
     if (t)
         return;
     for (uint32_t k = 0; k < STK_SYNC_THREADS / STK_SYNC_GROUP; k++)
-        stk_sync_sum_add(&s->carry, &s->group[k]), s->kept += s->keeps[k];
+        stk_sync_sum_add(&s->carry, &s->group[k]), s->seen += s->keeps[k];
     s->cell[0].out = s->cell[s->count].out;
     s->base += s->count;
 }
@@ -571,7 +572,7 @@ STK_HD static inline void stk_sync_finish(stk_sync *s, const stk_sync_task *k, u
 {
     stk_pic_unit none = { 0, 0, 0, 0, { 0, 0, 0 }, 0 };
 
-    for (uint32_t i = (s->status ? 0 : s->kept) + t; i < s->n_units; i += STK_SYNC_THREADS)
+    for (uint32_t i = (s->status ? 0 : s->seen) + t; i < s->n_units; i += STK_SYNC_THREADS)
         s->unit[i] = none;
     if (!t && s->status)
         STK_SYNC_OR(k->status, s->status);

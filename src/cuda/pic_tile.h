@@ -44,15 +44,15 @@ STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic
     t.rec = (const stk_pic *)(const void *)(l->slab + j->rec);
     t.s = stk_pic_steps(t.rec)[k];
     t.act = stk_pic_acts(t.rec);
-    areas = slots + (uint64_t)t.rec->n_slots * STK_PIC_FIGURES;
-    area = t.rec->area;
+    areas = slots + (uint64_t)t.rec->prog.n_slots * STK_PIC_FIGURES;
+    area = t.rec->prog.area;
     t.from = areas + (t.s.from_to & 255) * area;
     t.to = areas + (t.s.from_to >> 8) * area;
     t.figures = slots + (uint64_t)(t.s.slot ? t.s.slot - 1u : 0) * STK_PIC_FIGURES;
     t.into = slots + (uint64_t)t.s.into * STK_PIC_FIGURES;
-    t.last = k + 1 == t.rec->n_steps;
-    t.out = stk_pic_out(l, j);
-    t.n_row = t.rec->n_row;
+    t.last = k + 1 == t.rec->prog.n_steps;
+    t.out = j->out;
+    t.n_row = t.rec->prog.n_row;
     return t;
 }
 
@@ -60,7 +60,7 @@ STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic
 STK_PIC_FN uint32_t *stk_pic_tile_at(const stk_pic_launch *l, const stk_pic_job *j,
                                      const stk_pic *r)
 {
-    return (uint32_t *)(void *)(l->scratch + j->tile) + (uint64_t)r->n_slots * STK_PIC_FIGURES;
+    return (uint32_t *)(void *)(l->scratch + j->tile) + (uint64_t)r->prog.n_slots * STK_PIC_FIGURES;
 }
 
 /* ---- figures ---- */
@@ -398,6 +398,7 @@ STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *
     case STK_ACT_WARP: return stk_pic_warped(g, &k->warp, i);
     case STK_ACT_PIL_WARP:
         return stk_pil_pixel(&k->map, g->from, g->s.w, g->s.h, i % g->s.w, i / g->s.w);
+    case STK_ACT_PIL_BOX: return stk_pil_box(a, g->from, g->s.w, g->s.h, i);
     case STK_ACT_JPEG: return stk_pic_colored(g, i);
     case STK_PIC_ACT_VIEW: return stk_pic_viewed(g, a, i);
     default: return stk_pic_sharpened(g, a, i);
@@ -460,7 +461,7 @@ STK_PIC_FN uint32_t stk_pic_erased_as(uint32_t dtype, float v)
 STK_PIC_FN int stk_pic_row_acts(const stk_pic_stage *g, uint32_t i, float v[3])
 {
     for (uint32_t n = 0; n < g->n_row; n++) { /* the last that has it counts */
-        const stk_action *a = g->act + g->rec->n_acts - 1 - n;
+        const stk_action *a = g->act + g->rec->prog.n_acts - 1 - n;
         uint32_t at = a->code == STK_ACT_ERASE_ROW ? stk_pic_inside(a, g->s.w, i) : UINT32_MAX;
 
         if (at == UINT32_MAX)

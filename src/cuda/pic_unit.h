@@ -53,9 +53,9 @@ STK_PIC_FN void stk_pic_shape_init(stk_pic_shape *s, const stk_pic *r, const stk
             for (uint32_t x = 0; x < r->h[c]; x++) {
                 stk_pic_place *k = &s->block[n++];
 
-                k->quant = r->quant[c];
-                k->dc = r->dc[c];
-                k->ac = r->ac[c];
+                k->quant = r->tables.quant[c];
+                k->dc = r->tables.dc[c];
+                k->ac = r->tables.ac[c];
                 k->stride = p[c].pw;
                 k->at = p[c].at + (uint64_t)y * 8 * k->stride + x * 8;
                 k->right = 8u * r->h[c];

@@ -25,7 +25,7 @@
  * the bytes and decodes what any of them sees, the others have geometry alone and read its planes.
  *
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
- * launch of such pictures says where their pixels and outputs are (stk_pic_source).
+ * launch of such pictures says where their pixels are (stk_pic_source).
  *
  * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
  * Everything here is read by device code too: fixed widths, no pointers in records, offsets from
@@ -50,7 +50,7 @@ typedef enum stk_pic_kind {
     STK_PIC_WHOLE,    /* the scan from its begin: units must be found first */
     STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
     STK_PIC_READY,    /* the output's row as it must be */
-    STK_PIC_FAR,      /* pixels that the GPU has: the launch says where */
+    STK_PIC_ON_GPU,   /* pixels that the GPU has: the launch says where */
     STK_PIC_SHARED    /* samples that another record of the same picture decodes */
 } stk_pic_kind;
 
@@ -97,11 +97,11 @@ enum { STK_PIC_HALF_WHOLE, STK_PIC_HALF_ACROSS, STK_PIC_HALF_DOWN };
 
 /* Sorts of steps: each is a kernel of its own, launched for a step where some picture has one. */
 enum {
-    STK_PIC_PLAIN,      /* single pixels */
-    STK_PIC_HEADED,     /* ... after an action that sees others */
-    STK_PIC_NEAR,       /* ... after a blur of few taps (pic_blur.h) */
-    STK_PIC_FAR_ACROSS, /* the first half of another blur */
-    STK_PIC_LOSS,       /* the first half of what saving as JPEG does (pic_loss.h) */
+    STK_PIC_PLAIN,       /* single pixels */
+    STK_PIC_HEADED,      /* ... after an action that sees others */
+    STK_PIC_NEAR,        /* ... after a blur of few taps (pic_blur.h) */
+    STK_PIC_WIDE_ACROSS, /* the first half of another blur */
+    STK_PIC_LOSS,        /* the first half of what saving as JPEG does (pic_loss.h) */
     STK_PIC_SORTS
 };
 
@@ -114,6 +114,24 @@ enum {
  * that is made. */
 #define STK_PIC_ACT_VIEW 128
 
+typedef struct stk_pic_coding {     /* a JPEG's tables: those of the record, and who uses which */
+    uint8_t quant[3], dc[3], ac[3]; /* of each component: which of the record's tables, 0..2 */
+    uint8_t n_quant, n_dc, n_ac;    /* tables in the record; components may share them */
+    uint32_t quants_at;             /* uint16_t[64] each, natural order */
+    uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
+} stk_pic_coding;
+
+/* Steps, then actions (stk_action), then tables that they name. */
+typedef struct stk_pic_prog {
+    uint32_t at; /* in the record */
+    uint32_t table_bytes;
+    uint16_t n_steps, n_acts; /* n_steps 0: there is no program */
+    uint16_t n_row;           /* of the actions, the last: in the output, after color */
+    uint16_t n_slots;         /* figures */
+    uint16_t areas;           /* of the tile's memory: 1, or 3 where some step has a head */
+    uint32_t area; /* pixels of each: as many as the largest step has, rounded up to four */
+} stk_pic_prog;
+
 typedef struct stk_pic {
     uint32_t size; /* of the record, a multiple of STK_PIC_ALIGN */
     uint16_t kind;
@@ -122,31 +140,21 @@ typedef struct stk_pic {
     stk_pic_axis x, y; /* of the clip; y.flip mirrors top to bottom */
     uint32_t clip_x, clip_y;
     uint32_t need[4]; /* x, y, w, h: pixels of the picture that are sampled; w 0: all is black */
-    /* JPEG; FAR: only its size */
+    /* JPEG; ON_GPU: only its size */
     uint32_t width, height;
     uint32_t cols, rows; /* MCUs of the picture */
     /* MCUs that are seen, by any record that shares them: what planes cover */
     uint32_t x0, y0, x1, y1;
     uint8_t max_h, max_v;
-    uint8_t h[3], v[3];             /* sampling factors */
-    uint8_t quant[3], dc[3], ac[3]; /* which of the record's tables, 0..2 */
-    uint8_t n_quant, n_dc, n_ac;    /* tables in the record; components may share them */
-    uint32_t quants_at;             /* uint16_t[64] each, natural order */
-    uint32_t dcs_at, acs_at;        /* stk_pic_huff each */
-    uint32_t units_at, n_units;     /* stk_pic_unit each; WHOLE: none */
+    uint8_t h[3], v[3]; /* sampling factors */
+    stk_pic_coding tables;
+    uint32_t units_at, n_units; /* stk_pic_unit each; WHOLE: none */
     /* bytes of the scan, stuffing as it is stored; 16 more may be read */
     uint32_t data_at, data_len;
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
     uint32_t scan;     /* 1: the data is the scan from its begin, and may be kept */
     uint32_t fill;     /* a pixel outside of the picture */
-    /* the program: steps, then actions (stk_action), then tables that they name; n_steps 0: none */
-    uint32_t prog_at;
-    uint32_t table_bytes;
-    uint16_t n_steps, n_acts;
-    uint16_t n_row;   /* of the actions, the last: in the output, after color */
-    uint16_t n_slots; /* figures */
-    uint16_t areas;   /* of the tile's memory: 1, or 3 where some step has a head */
-    uint32_t area;    /* pixels of each: as many as the largest step has, rounded up to four */
+    stk_pic_prog prog;
 } stk_pic;
 
 /* One picture of a launch: offsets into the slab and the scratch memory. */
@@ -154,16 +162,18 @@ typedef struct stk_pic_job {
     uint64_t rec;        /* of its record in the slab */
     uint64_t planes;     /* in scratch: a component's plane after the other (stk_pic_plane) */
     uint64_t planes_end; /* of them; SHARED: both are those of the record that decodes */
-    uint64_t rows;       /* in scratch: need.h rows of x.n pixels, 4 bytes each */
+    uint64_t rows;       /* in scratch: need[3] rows of x.n pixels, 4 bytes each */
     uint64_t taps;       /* in scratch: stk_pic_taps, both axes */
     uint64_t units;      /* in scratch, WHOLE: units that sync finds */
     uint64_t tile;       /* in scratch, with a program: figures, then areas */
     uint64_t end;        /* of it */
     uint64_t keep;       /* in the arena: where the data is to be kept; 0: it is not */
+    uint8_t *out;        /* where the picture goes, aligned to its elements ... */
+    uint64_t out_bytes;  /* ... and exactly what it takes there */
     uint32_t n_units;    /* of the record; WHOLE: how many there may be */
-    uint32_t row;        /* of the output */
     uint32_t kind;       /* of the record when scratch was laid out */
-    uint32_t batch;      /* whose output: below STK_PIC_BATCHES */
+    uint32_t source;     /* ON_GPU: which of the launch's */
+    uint32_t zero;
 } stk_pic_job;
 
 typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
@@ -177,20 +187,18 @@ typedef enum stk_pic_dtype {
     STK_PIC_AS_F32
 } stk_pic_dtype;
 
-/* A picture of u8 pixels that is on the GPU, and where it goes. */
+/* A picture of u8 pixels that is on the GPU. */
 typedef struct stk_pic_source {
     const uint8_t *data;            /* pixel (0, 0), red */
     int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel */
     uint32_t width, height;
-    uint8_t *out;       /* aligned to its elements */
-    uint64_t out_bytes; /* exactly what the view takes */
 } stk_pic_source;
 
 typedef struct stk_pic_launch { /* all pointers are the device's */
     const uint8_t *slab;
     uint64_t slab_len;
     uint8_t *scratch;
-    uint8_t *arena; /* data of pictures that are kept (keep.h) */
+    uint8_t *arena; /* data of pictures that are kept (picture_cache.h) */
     uint64_t arena_len;
     const stk_pic_job *job;
     const stk_pic_work *sync, *decode, *across, *down; /* WHOLE; units; source rows; output rows */
@@ -202,9 +210,7 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint8_t round_sort[STK_PIC_MAX_ROUNDS]; /* ... and their sort */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
-    uint8_t *out[STK_PIC_BATCHES]; /* batches that share a launch */
-    uint64_t row_bytes;
-    const stk_pic_source *source; /* of FAR pictures, by a job's row: all are; NULL: none is */
+    const stk_pic_source *source; /* all pictures are ON_GPU, and are these; NULL: none is */
     uint32_t n_sources;
     uint32_t dtype;  /* stk_pic_dtype */
     uint32_t packed; /* 0: planes, 1: interleaved */

@@ -134,7 +134,7 @@ static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic
     uint32_t k = work.first % STK_PIC_TILE_PIXELS, all;
 
     *first = work.first - k;
-    if (!((const stk_pic_taps *)(l.scratch + job->taps))->ok || k >= rec->n_steps)
+    if (!((const stk_pic_taps *)(l.scratch + job->taps))->ok || k >= rec->prog.n_steps)
         return 0;
     *g = stk_pic_stage_of(&l, job, k);
     all = (uint32_t)g->s.w * g->s.h;
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_la
         stk_pic_stage g;
         uint32_t first, to = find(l, of.work[w], &g, &first);
 
-        if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_FAR_ACROSS)
+        if (!to || stk_pic_sort_of(&g.s, g.act) != STK_PIC_WIDE_ACROSS)
             continue;
         for (uint32_t i = first + threadIdx.x; i < to; i += THREADS)
             ((stk_pic_v2 *)(void *)g.to)[i] = stk_pic_blur_across(&g, g.act + g.s.head - 1, i);
@@ -274,7 +274,7 @@ static void run_round(const stk_pic_launch *l, uint32_t sort, list of, cudaStrea
     case STK_PIC_PLAIN: step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, of); break;
     case STK_PIC_HEADED: step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, of); break;
     case STK_PIC_NEAR: near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, of); break;
-    case STK_PIC_FAR_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, of); break;
+    case STK_PIC_WIDE_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, of); break;
     default: loss_kernel<<<grid, THREADS, 0, stream>>>(*l, of);
     }
 }

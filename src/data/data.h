@@ -2,7 +2,7 @@
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
  *
  * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with
- * a stk_data_ops, and one line of dataset/kinds.c that says which names it opens.  No code
+ * a stk_data_ops and a stk_data_kind, and one line of registry.def.  No code
  * asks which kind a data set is: what differs is a function, or a flag of `can`.
  *
  * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
@@ -27,13 +27,16 @@
 #include <stdio.h>
 
 #include <stoker/dataset.h>
+#include <stoker/plugin_data.h>
 
+#include "base/guarded.h"
 #include "index/index.h"
 #include "index/seekfile.h"
 
 struct stk_array;   /* array/arrays.h */
 struct stk_cache;   /* fetch/cache.h */
 struct stk_request; /* fetch/request.h */
+struct stk_mediafile; /* index/mediafile.h */
 
 enum { /* stk_dataset.can */
        /* array() and read() in place of requests; nothing has to be waited for */
@@ -79,6 +82,44 @@ typedef struct stk_gather_ask { /* columns that are taken together as one field 
     const char *fill_text;
     double fill; /* the same as a number */
 } stk_gather_ask;
+
+/* Immediate kinds: rows of arrays. */
+typedef struct stk_immediate_ops {
+    const struct stk_array *(*array)(const stk_dataset *d, const char *name); /* NULL: none */
+    /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
+    int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
+} stk_immediate_ops;
+
+/* Columns: one value per sample, a chunk per shard.  NULL: fields are read for them. */
+typedef struct stk_column_ops {
+    /* The columns that are available: 0, 1, ...; NULL past the last. */
+    const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
+    /* STK_ENOTFOUND: it has no such column. */
+    int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
+                 stk_error *err);
+} stk_column_ops;
+
+/* Are the files what they were? */
+typedef struct stk_trust_ops {
+    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it
+     * has not; STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
+    int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
+    /* When an epoch begins: STK_ESTALE where a file that is open was written to or replaced since,
+     * with its name.  NULL: no file stays open. */
+    int (*unchanged)(const stk_dataset *d, stk_error *err);
+} stk_trust_ops;
+
+/* Kinds whose files come by other threads, as streams. */
+typedef struct stk_wait_ops {
+    /* As acquire(), but STK_PENDING after about STK_HALT_MS: call it again.  For one thread.  NULL:
+     * acquire() does not wait for other threads. */
+    int (*poll)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
+    /* A loader begins again at this sample: failures that are kept are forgotten.  NULL: none
+     * are. */
+    void (*retry)(const stk_dataset *d, uint64_t sample);
+    /* The file that acquire() of this shard waits for; NULL: not known.  NULL: the shard itself. */
+    const char *(*awaited)(const stk_dataset *d, uint64_t shard);
+} stk_wait_ops;
 
 typedef struct stk_data_ops {
     const char *name;   /* "shards", "arrays", "parquet" */
@@ -127,11 +168,7 @@ typedef struct stk_data_ops {
     /* Every acquire has its release. */
     int (*acquire)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
     void (*release)(const stk_dataset *d, uint64_t shard);
-    /* A loader begins again at this sample: failures that are kept are forgotten.  NULL: none
-     * are. */
-    void (*retry)(const stk_dataset *d, uint64_t sample);
-    /* The file that acquire() of this shard waits for; NULL: not known.  NULL: the shard itself. */
-    const char *(*awaited)(const stk_dataset *d, uint64_t shard);
+    stk_wait_ops wait;
     /* For places with `unpacked`, in a block or not. */
     int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
     /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as
@@ -148,24 +185,9 @@ typedef struct stk_data_ops {
     /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
     stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
 
-    /* ---- immediate kinds ---- */
-    const struct stk_array *(*array)(const stk_dataset *d, const char *name); /* NULL: none */
-    /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
-    int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
-
-    /* ---- columns: one value per sample, a chunk per shard; NULL: fields are read for them ---- */
-    /* The columns that are available: 0, 1, ...; NULL past the last. */
-    const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
-    /* STK_ENOTFOUND: it has no such column. */
-    int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
-                 stk_error *err);
-
-    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it
-     * has not; STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
-    int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
-    /* When an epoch begins: STK_ESTALE where a file that is open was written to or replaced since,
-     * with its name.  NULL: no file stays open. */
-    int (*unchanged)(const stk_dataset *d, stk_error *err);
+    stk_immediate_ops immediate;
+    stk_column_ops columns;
+    stk_trust_ops trust;
     const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
     void (*close)(stk_dataset *d);                               /* frees it; no one holds it */
 } stk_data_ops;
@@ -176,6 +198,7 @@ struct stk_dataset { /* the first member of each kind */
     _Atomic uint32_t refs;
     _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
     _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
+    _Atomic(struct stk_mediafile *) media; /* sizes of its media; NULL: not asked for yet */
     stk_store *store;                   /* held; NULL: the process's own settings */
     stk_log log;
     char index_path[1280]; /* "": there is none, or it is in memory */
@@ -189,6 +212,23 @@ static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, ui
     ds->ops = ops;
     ds->can = can;
     atomic_init(&ds->refs, 1);
+}
+
+#define STK_DATA(name) extern const stk_data_kind stk_data_##name;
+#include "registry.def"
+
+/* kinds.c: the first kind that some names mean; NULL: indexed shards.  A format in the options is
+ * one of shards. */
+const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n,
+                                    const stk_dataset_options *o);
+
+/* After bytes of its maps were read: `tears` is stk_guarded_tears() of before.  STK_ESTALE: some
+ * may be zeros that a file has not. */
+static inline int stk_dataset_whole(const stk_dataset *ds, uint64_t tears, stk_error *err)
+{
+    if (tears == stk_guarded_tears() || !ds->ops->trust.unchanged)
+        return 0;
+    return ds->ops->trust.unchanged(ds, err);
 }
 
 /* Its key; of data without keys its number in its file, in `text`. */

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "data/data.h"
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #define PATH_BYTES 4096
 #define TEXT_BYTES (6 * PATH_BYTES) /* of a name that is written with escapes */

@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/lock.h"
 #include "base/mem.h"
-#include "codec/unpack.h"
+#include "compress/unpack.h"
 #include "data/shard_data.h"
 
 #define TABLE_MAGIC 0x184D2A5Eu
@@ -23,17 +23,17 @@
 #define HEAD 8u
 #define FRAME_MAX ((uint64_t)64 << 20) /* bytes that one frame may unpack to */
 #define FRAMES_MAX ((uint64_t)1 << 27)
-#define KEPT 4u
+#define CACHED 4u
 
 typedef struct frame { /* where it begins */
     uint64_t at, packed;
 } frame;
 
-typedef struct kept {
+typedef struct cached {
     uint64_t number, len;
     stk_buffer *bytes; /* NULL: none */
     stk_account *of;   /* that len is taken of; NULL: of none */
-} kept;
+} cached;
 
 typedef struct seekable {
     stk_file base;
@@ -43,7 +43,7 @@ typedef struct seekable {
     frame *frame;          /* n + 1 */
     stk_frames alone, *in; /* the data set's, or its own */
     struct seekable *next; /* in->lock */
-    kept kept[KEPT];       /* in->lock: the newest first */
+    cached cached[CACHED]; /* in->lock: the newest first */
 } seekable;
 
 static uint32_t word(const uint8_t *p)
@@ -104,24 +104,24 @@ static int find_table(seekable *f, uint64_t size, stk_error *err)
 /* ---- frames ---- */
 
 /* The frame if it is kept, with one more holder; it is the newest then. */
-static stk_buffer *kept_frame(seekable *f, uint64_t number)
+static stk_buffer *cached_frame(seekable *f, uint64_t number)
 {
-    kept k = { 0 };
+    cached k = { 0 };
 
     stk_mutex_lock(&f->in->lock);
-    for (unsigned i = 0; i < KEPT && !k.bytes; i++) {
-        if (!f->kept[i].bytes || f->kept[i].number != number)
+    for (unsigned i = 0; i < CACHED && !k.bytes; i++) {
+        if (!f->cached[i].bytes || f->cached[i].number != number)
             continue;
-        k = f->kept[i];
-        memmove(&f->kept[1], &f->kept[0], i * sizeof k);
-        f->kept[0] = k;
+        k = f->cached[i];
+        memmove(&f->cached[1], &f->cached[0], i * sizeof k);
+        f->cached[0] = k;
         stk_buffer_ref(k.bytes);
     }
     stk_mutex_unlock(&f->in->lock);
     return k.bytes;
 }
 
-static void let_go(const kept *k)
+static void let_go(const cached *k)
 {
     if (!k->bytes)
         return;
@@ -133,16 +133,16 @@ static void let_go(const kept *k)
 static void keep(seekable *f, uint64_t number, stk_buffer *b)
 {
     uint64_t len = f->frame[number + 1].at - f->frame[number].at;
-    unsigned most = f->in == &f->alone ? 1 : KEPT;
-    kept oldest = { 0 };
+    unsigned most = f->in == &f->alone ? 1 : CACHED;
+    cached oldest = { 0 };
     stk_account *of;
 
     stk_mutex_lock(&f->in->lock);
     of = f->in->account;
     if ((!of || !stk_account_waited_for(of)) && stk_account_take(of, len)) {
-        oldest = f->kept[most - 1];
-        memmove(&f->kept[1], &f->kept[0], (most - 1) * sizeof oldest);
-        f->kept[0] = (kept){ .number = number, .len = len, .bytes = b, .of = of };
+        oldest = f->cached[most - 1];
+        memmove(&f->cached[1], &f->cached[0], (most - 1) * sizeof oldest);
+        f->cached[0] = (cached){ .number = number, .len = len, .bytes = b, .of = of };
         stk_buffer_ref(b);
     }
     stk_mutex_unlock(&f->in->lock);
@@ -152,16 +152,16 @@ static void keep(seekable *f, uint64_t number, stk_buffer *b)
 /* ---- of a data set ---- */
 
 /* Of one file of s, those that are charged to `of`; NULL: all.  How many. */
-static unsigned take_kept_locked(const stk_frames *s, seekable *f, const stk_account *of,
-                                 kept out[KEPT]) STK_REQUIRES(s->lock)
+static unsigned take_cached_locked(const stk_frames *s, seekable *f, const stk_account *of,
+                                   cached out[CACHED]) STK_REQUIRES(s->lock)
 {
     unsigned n = 0;
 
     assert(f->in == s);
-    for (unsigned i = 0; i < KEPT; i++)
-        if (f->kept[i].bytes && (!of || f->kept[i].of == of)) {
-            out[n++] = f->kept[i];
-            f->kept[i] = (kept){ 0 };
+    for (unsigned i = 0; i < CACHED; i++)
+        if (f->cached[i].bytes && (!of || f->cached[i].of == of)) {
+            out[n++] = f->cached[i];
+            f->cached[i] = (cached){ 0 };
         }
     return n;
 }
@@ -172,12 +172,12 @@ static int drop_all(stk_frames *s, const stk_account *of)
     int any = 0;
 
     while (n) {
-        kept gone[KEPT];
+        cached gone[CACHED];
 
         n = 0;
         stk_mutex_lock(&s->lock);
         for (seekable *f = s->first; f && !n; f = f->next)
-            n = take_kept_locked(s, f, of, gone);
+            n = take_cached_locked(s, f, of, gone);
         stk_mutex_unlock(&s->lock);
         for (unsigned i = 0; i < n; i++)
             let_go(&gone[i]);
@@ -265,7 +265,7 @@ static int copy(seekable *f, stk_io *io, int wait)
     while (at < end) {
         uint64_t number = frame_of(f, at), past = f->frame[number + 1].at;
         size_t n = (size_t)((past < end ? past : end) - at);
-        stk_buffer *b = kept_frame(f, number);
+        stk_buffer *b = cached_frame(f, number);
 
         if (!b && !wait)
             return STK_PENDING;
@@ -312,8 +312,8 @@ static void seekable_close(stk_file *file)
     if (*at)
         *at = f->next;
     stk_mutex_unlock(&f->in->lock);
-    for (unsigned i = 0; i < KEPT; i++)
-        let_go(&f->kept[i]);
+    for (unsigned i = 0; i < CACHED; i++)
+        let_go(&f->cached[i]);
     stk_file_close(&f->from);
     stk_mutex_destroy(&f->alone.lock);
     stk_free(f->frame);

@@ -288,12 +288,12 @@ static const stk_data_ops ops = {
     .locate = data_locate,
     .acquire = stk_shard_data_acquire,
     .release = stk_shard_data_release,
-    .unchanged = stk_shard_data_unchanged,
+    .trust.unchanged = stk_shard_data_unchanged,
     .unpack = data_unpack,
     .pick = data_pick,
     .hint = data_hint,
-    .column = data_column,
-    .chunk = data_chunk,
+    .columns.column = data_column,
+    .columns.chunk = data_chunk,
     .class_name = data_class,
     .close = data_close,
 };
@@ -336,11 +336,21 @@ void stk_shard_data_seek(stk_shard_data *s)
     s->base.can = s->seek ? s->base.can | STK_DATA_HINTS : s->base.can & ~(uint32_t)STK_DATA_HINTS;
 }
 
-void stk_seek_path(const char *index_path, char *out, size_t size)
+static void path_beside(const char *index_path, const char *end, char *out, size_t size)
 {
     size_t len = strlen(index_path);
 
     out[0] = 0;
     if (len > 4 && !strcmp(index_path + len - 4, ".idx"))
-        snprintf(out, size, "%.*s.seek", (int)(len - 4), index_path);
+        snprintf(out, size, "%.*s%s", (int)(len - 4), index_path, end);
+}
+
+void stk_seek_path(const char *index_path, char *out, size_t size)
+{
+    path_beside(index_path, ".seek", out, size);
+}
+
+void stk_media_path(const char *index_path, char *out, size_t size)
+{
+    path_beside(index_path, ".media", out, size);
 }

@@ -82,6 +82,8 @@ static inline stk_shard_data *stk_shard_data_of(const stk_dataset *ds)
 
 /* Where the seek points of the data set with this index are stored; "" for an index in memory. */
 void stk_seek_path(const char *index_path, char *out, size_t size);
+/* The same of the sizes of media. */
+void stk_media_path(const char *index_path, char *out, size_t size);
 
 /* unpacked.c: shards that are packed as a whole (.tar.gz, .jsonl.zst, .tfrecord.gz), through the
  * host cache. */

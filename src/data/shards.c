@@ -16,7 +16,7 @@
 #include "base/lock.h"
 #include "base/registry.h"
 #include "data/shard_data.h"
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #define MAX_OPEN 4096u
 #define NONE UINT32_MAX

@@ -51,6 +51,12 @@ typedef struct stk_stream_mark {
     stk_stream_place *place; /* pass UINT64_MAX: not known */
 } stk_stream_mark;
 
+typedef struct stk_stream_wait { /* a row that waits for its sample */
+    uint64_t number, stuck;      /* stuck: of the run, when it began to wait */
+    int on;                      /* 0: none waits */
+    int asked, back;             /* it has lanes that are stuck try again; lanes went back for it */
+} stk_stream_wait;
+
 typedef struct stk_stream_run stk_stream_run;
 
 typedef struct stk_stream_lane { /* Thread: its own. */
@@ -101,6 +107,7 @@ struct stk_stream_run { /* Thread: any.  One per process: a forked child makes i
     /* The store failed: rows that wait get this error, the lane tries again when a row asks. */
     stk_error stuck;
     uint64_t n_stuck, asked; /* how often; rows that began to wait */
+    stk_stream_wait polled;  /* the row that waits in slices */
     stk_stream_lane lane[];
 };
 
@@ -115,8 +122,9 @@ static inline uint64_t stk_stream_shards_of(const stk_stream *s, uint32_t lane)
 stk_stream_run *stk_stream_run_of(stk_stream *s, stk_error *err); /* of this process */
 void stk_stream_close(stk_stream *s);
 void stk_stream_leave(stk_stream_lane *l); /* a lane's last act */
-/* Sample `number` of this rank, waiting; its block stays until release. */
-int stk_stream_acquire(stk_stream *s, uint64_t number, stk_error *err);
+/* Sample `number` of this rank, waiting; its block stays until release.  `poll`: STK_PENDING after
+ * about STK_HALT_MS, and the next call with this number goes on waiting. */
+int stk_stream_acquire(stk_stream *s, uint64_t number, int poll, stk_error *err);
 void stk_stream_release(stk_stream *s, uint64_t number);
 /* Lanes begin again before this sample of all ranks; what failed is forgotten. */
 void stk_stream_retry(stk_stream *s, uint64_t sample);

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "data/stream.h"
+#include "store/remote.h"
 
 #define UNKNOWN UINT64_MAX
 
@@ -372,53 +374,75 @@ static void want_locked(stk_stream_run *r, uint64_t number) STK_REQUIRES(r->lock
     }
 }
 
-/* Lanes go back for one row at a time: two that want far places would never be served. */
-static int wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out)
+static void wait_end_locked(stk_stream_run *r, stk_stream_wait *w) STK_REQUIRES(r->lock)
+{
+    if (w->back) {
+        r->went_back--;
+        pthread_cond_broadcast(&r->came);
+    }
+    *w = (stk_stream_wait){ 0 };
+}
+
+static void wait_begin_locked(stk_stream_run *r, stk_stream_wait *w, uint64_t number)
     STK_REQUIRES(r->lock)
 {
-    const stk_stream *s = r->s;
-    uint64_t block = number / s->block, stuck = r->n_stuck;
-    stk_stream_block *b;
-    int back = 0, rc = 0;
+    if (w->on && w->number == number)
+        return; /* it waited before */
+    wait_end_locked(r, w);
+    *w = (stk_stream_wait){ .number = number, .stuck = r->n_stuck, .on = 1 };
+}
 
-    for (int first = 1;; first = 0) {
+/* Lanes go back for one row at a time: two that want far places would never be served.
+ * STK_PENDING: it is `until`, not 0. */
+static int wait_locked(stk_stream_run *r, stk_stream_wait *w, uint64_t until,
+                       stk_stream_block **out) STK_REQUIRES(r->lock)
+{
+    const stk_stream *s = r->s;
+    uint64_t number = w->number, block = number / s->block;
+    stk_stream_block *b;
+    int rc = 0;
+
+    for (;; w->asked = 1) {
         if (block < r->low && !r->went_back && !find_locked(r, block)) {
-            back = 1;
+            w->back = 1;
             r->went_back++;
             go_to_locked(r, number);
         }
-        if (back || !r->went_back)
+        if (w->back || !r->went_back)
             want_locked(r, number);
         b = find_locked(r, block); /* now: blocks may just have been dropped */
         rc = r->failed.code;
         if (rc < 0 || (b && sample_of(s, b, number)->state != STK_STREAM_NOTHING))
             break;
-        rc = stk_halt_is(stk_halt_mine()) ? STK_ECLOSED : r->n_stuck != stuck ? r->stuck.code : 0;
+        rc = stk_halt_is(stk_halt_mine()) ? STK_ECLOSED
+             : r->n_stuck != w->stuck     ? r->stuck.code
+                                          : 0;
         if (rc < 0)
             break;
-        if (first && r->n_stuck) { /* lanes that are stuck try again */
+        if (!w->asked && r->n_stuck) { /* lanes that are stuck try again */
             r->asked++;
             pthread_cond_broadcast(&r->room);
         }
+        if (until && stk_now_ns() >= until)
+            return STK_PENDING;
         stk_halt_cond_wait(&r->came, &r->lock);
     }
-    if (back) {
-        r->went_back--;
-        pthread_cond_broadcast(&r->came);
-    }
+    wait_end_locked(r, w);
     *out = b;
     return rc;
 }
 
-static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_block **out,
+static int find_or_wait_locked(stk_stream_run *r, uint64_t number, int poll, stk_stream_block **out,
                                stk_error *err) STK_REQUIRES(r->lock)
 {
+    stk_stream_wait own = { 0 }, *w = poll ? &r->polled : &own;
     int rc;
 
     if (!r->started)
         go_to_locked(r, number);
     STK_TRY(start_locked(r, err));
-    rc = wait_locked(r, number, out);
+    wait_begin_locked(r, w, number);
+    rc = wait_locked(r, w, poll ? stk_now_ns() + STK_HALT_MS * 1000000u : 0, out);
     if (r->failed.code)
         *err = r->failed;
     else if (rc < 0 && rc == r->stuck.code)
@@ -428,7 +452,7 @@ static int find_or_wait_locked(stk_stream_run *r, uint64_t number, stk_stream_bl
     return rc;
 }
 
-int stk_stream_acquire(stk_stream *s, uint64_t number, stk_error *err)
+int stk_stream_acquire(stk_stream *s, uint64_t number, int poll, stk_error *err)
 {
     stk_stream_run *r = stk_stream_run_of(s, err);
     stk_stream_block *b = NULL;
@@ -437,7 +461,7 @@ int stk_stream_acquire(stk_stream *s, uint64_t number, stk_error *err)
 
     STK_TRY(rc);
     stk_mutex_lock(&r->lock);
-    rc = find_or_wait_locked(r, number, &b, &failed);
+    rc = find_or_wait_locked(r, number, poll, &b, &failed);
     if (rc == 0) {
         stk_stream_sample *x = sample_of(s, b, number);
 

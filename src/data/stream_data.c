@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/opts.h"
 #include "data/stream.h"
-#include "source/store.h"
+#include "store/store.h"
 
 #define SAMPLES ((uint64_t)1 << 47) /* for the arithmetic of the order: it never ends */
 #define LANES_MAX 256u
@@ -155,15 +155,27 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     return 0;
 }
 
-static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
+static int take(const stk_dataset *d, uint64_t shard, int poll, stk_file **out, stk_error *err)
 {
     stk_stream *s = of(d);
+    int rc;
 
     if (shard < s->names.n)
         return stk_fail(err, STK_ENOTSUP, "shards of a stream are read in order, by a loader");
-    STK_TRY(stk_stream_acquire(s, shard - s->names.n, err));
-    *out = &stk_no_file;
-    return 0;
+    rc = stk_stream_acquire(s, shard - s->names.n, poll, err);
+    if (rc == 0)
+        *out = &stk_no_file;
+    return rc;
+}
+
+static int data_acquire(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
+{
+    return take(d, shard, 0, out, err);
+}
+
+static int data_poll(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err)
+{
+    return take(d, shard, 1, out, err);
 }
 
 static void data_release(const stk_dataset *d, uint64_t shard)
@@ -214,9 +226,10 @@ static const stk_data_ops stream_ops = {
     .field = data_field,
     .locate = data_locate,
     .acquire = data_acquire,
+    .wait.poll = data_poll,
     .release = data_release,
-    .retry = data_retry,
-    .awaited = data_awaited,
+    .wait.retry = data_retry,
+    .wait.awaited = data_awaited,
     .close = data_close,
 };
 

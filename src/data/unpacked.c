@@ -16,10 +16,10 @@
 #include "base/halt.h"
 #include "base/hash.h"
 #include "base/registry.h"
-#include "codec/unpack.h"
+#include "compress/unpack.h"
 #include "data/shard_data.h"
-#include "source/store.h"
-#include "source/store_cache.h"
+#include "store/store.h"
+#include "store/store_cache.h"
 
 typedef struct unpacked {
     stk_file base;

@@ -6,7 +6,8 @@
  * its class and a polygon.  A picture without a file, or with an empty one, has no objects.  Fields
  * are image, width, height, boxes (x0, y0, x1, y1 in pixels), labels, and masks where any line is a
  * polygon.  Pixels need the pictures' sizes, so their headers are read once, when the folder is
- * indexed.  Classes are the lines of classes.txt, of the labels' folder or the one above. */
+ * indexed.  Classes are the lines of classes.txt, of the labels' folder or up to two above, or the
+ * names of data.yaml. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,9 @@
 #include "codec/decoders.h"
 #include "data/data.h"
 #include "format/annotated.h"
-#include "source/folder.h"
-#include "source/pairs.h"
+#include "source/folder_files.h"
+#include "source/pair_folders.h"
+#include "source/yaml.h"
 
 #define HEAD_BYTES ((uint64_t)256 << 10)
 #define FILE_MAX ((uint64_t)1 << 30)
@@ -26,7 +28,7 @@
 typedef struct yolo {
     stk_record record;
     stk_decoders decoders;
-    const char *images;
+    const char *images, *names; /* names: data.yaml, where the address says it; or NULL */
     stk_text labels, file, path, head, boxes, numbers, regions, masks;
     uint8_t *bytes;
     uint64_t cap;
@@ -67,24 +69,22 @@ static int read_some(yolo *y, uint64_t most, uint64_t *len, uint64_t *size, stk_
     return rc;
 }
 
-static int read_header(yolo *y, uint64_t most, stk_image_info *out, uint64_t *size, stk_error *err)
+static int read_header(yolo *y, uint64_t most, stk_media_info *out, uint64_t *size, stk_error *err)
 {
-    const stk_decoder *decoder = NULL;
-    void *ctx = NULL;
+    stk_picture_source from = { 0 };
     uint64_t len;
     int rc;
 
     STK_TRY(read_some(y, most, &len, size, err));
-    rc = stk_decoders_find(&y->decoders, (stk_bytes){ y->bytes, (size_t)len }, &decoder, &ctx, err);
+    rc = stk_decoders_find(&y->decoders, (stk_bytes){ y->bytes, (size_t)len }, &from.decoder,
+                           &from.ctx, err);
     if (rc == STK_END)
         return stk_fail(err, STK_ECORRUPT, "the file is not a picture that is known");
-    return rc < 0 ? rc
-                  : decoder->header(ctx, (stk_bytes){ y->bytes, (size_t)len }, (stk_bytes){ 0 },
-                                    out, err);
+    return rc < 0 ? rc : stk_picture_header(&from, (stk_bytes){ y->bytes, (size_t)len }, out, err);
 }
 
 /* Headers are short, as a rule. */
-static int picture_size(yolo *y, stk_image_info *out, uint64_t *size, stk_error *err)
+static int picture_size(yolo *y, stk_media_info *out, uint64_t *size, stk_error *err)
 {
     int rc = read_header(y, HEAD_BYTES, out, size, err);
 
@@ -107,11 +107,11 @@ static int numbers_of(yolo *y, stk_bytes line, size_t *n, stk_error *err)
 
         while (i < line.len && line.data[i] > ' ')
             i++;
-        if (i > from &&
-            (*n == NUMBERS_MAX ||
-             stk_number_f64((stk_bytes){ line.data + from, i - from }, &y->v[*n]) != 1))
-            return stk_fail(err, STK_ECORRUPT, "a line has a word that is not a number, or more "
-                                               "than %d numbers",
+        if (i > from && (*n == NUMBERS_MAX ||
+                         stk_number_f64((stk_bytes){ line.data + from, i - from }, &y->v[*n]) != 1))
+            return stk_fail(err, STK_ECORRUPT,
+                            "a line has a word that is not a number, or more "
+                            "than %d numbers",
                             NUMBERS_MAX);
         *n += i > from;
         while (i < line.len && line.data[i] <= ' ')
@@ -120,7 +120,7 @@ static int numbers_of(yolo *y, stk_bytes line, size_t *n, stk_error *err)
     return 0;
 }
 
-static int put_polygon(yolo *y, size_t n, const stk_image_info *p, double box[4], stk_error *err)
+static int put_polygon(yolo *y, size_t n, const stk_media_info *p, double box[4], stk_error *err)
 {
     STK_TRY(stk_text_put(&y->regions, "[[", 2, err));
     for (size_t i = 1; i < n; i++) {
@@ -136,12 +136,11 @@ static int put_polygon(yolo *y, size_t n, const stk_image_info *p, double box[4]
     return stk_text_put(&y->regions, "]]", 2, err);
 }
 
-static int put_object(yolo *y, size_t n, const stk_image_info *p, stk_error *err)
+static int put_object(yolo *y, size_t n, const stk_media_info *p, stk_error *err)
 {
     double box[4] = { 0 }, w = p->width, h = p->height, *v = y->v;
 
-    if (v[0] < 0 || v[0] > 1e6 || v[0] != (double)(int)v[0] ||
-        (n != 5 && (n < 7 || n % 2 == 0)))
+    if (v[0] < 0 || v[0] > 1e6 || v[0] != (double)(int)v[0] || (n != 5 && (n < 7 || n % 2 == 0)))
         return stk_fail(err, STK_ECORRUPT,
                         "a line has %zu numbers: a class and a box (5), or a class and a polygon",
                         n);
@@ -167,7 +166,7 @@ static int put_object(yolo *y, size_t n, const stk_image_info *p, stk_error *err
     return stk_text_put(&y->boxes, "]", 1, err);
 }
 
-static int take_lines(yolo *y, stk_bytes text, const stk_image_info *p, stk_error *err)
+static int take_lines(yolo *y, stk_bytes text, const stk_media_info *p, stk_error *err)
 {
     uint64_t line = 1;
 
@@ -194,7 +193,7 @@ static int put_text(yolo *y, const char *name, const stk_text *t, stk_error *err
     return stk_record_text(&y->record, name, (stk_bytes){ (uint8_t *)t->s, t->len }, err);
 }
 
-static int put_masks(yolo *y, const stk_image_info *p, stk_error *err)
+static int put_masks(yolo *y, const stk_media_info *p, stk_error *err)
 {
     char head[64];
     int n = snprintf(head, sizeof head, "{\"size\":[%u,%u],\"labels\":", p->height, p->width);
@@ -208,7 +207,7 @@ static int put_masks(yolo *y, const stk_image_info *p, stk_error *err)
     return put_text(y, "masks", &y->masks, err);
 }
 
-static int read_labels(yolo *y, stk_bytes stem, const stk_image_info *p, stk_error *err)
+static int read_labels(yolo *y, stk_bytes stem, const stk_media_info *p, stk_error *err)
 {
     uint64_t len = 0, size;
     struct stat st;
@@ -229,7 +228,7 @@ static int report(yolo *y, const char *name, int masks, stk_error *err)
 {
     stk_bytes whole = { (const uint8_t *)name, strlen(name) }, stem = stk_picture_stem(whole);
     stk_bytes head = { (uint8_t *)y->head.s, y->samples ? 0 : y->head.len };
-    stk_image_info info = { 0 };
+    stk_media_info info = { 0 };
     char side[16];
     uint64_t size = 0;
     int n;
@@ -294,21 +293,47 @@ static int list_pictures(const char *images, stk_names *out, stk_error *err)
     return rc;
 }
 
-/* classes.txt, a name a line, in the labels' folder or in the one above. */
+static int put_names(yolo *y, const char *yaml, stk_error *err)
+{
+    stk_text text = { 0 };
+    stk_names names = { 0 };
+    int rc = stk_yaml_read(yaml, &text, err);
+
+    if (rc == 0)
+        rc = stk_yaml_values((stk_bytes){ (const uint8_t *)text.s, text.len }, "names", &names,
+                             err);
+    for (size_t i = 0; rc == 0 && i < names.n; i++)
+        rc = names.name[i][0]
+                 ? stk_text_put(&y->head, names.name[i], strlen(names.name[i]) + 1, err)
+                 : stk_fail(err, STK_ECORRUPT, "class %zu of \"names:\" has no name", i);
+    if (rc < 0)
+        stk_error_at(err, yaml, STK_NO_OFFSET, (stk_bytes){ 0 });
+    stk_names_fini(&names);
+    stk_free(text.s);
+    return rc < 0 ? rc : 0;
+}
+
+/* classes.txt, a name a line, or data.yaml, in the labels' folder or up to two above. */
 static int put_classes(yolo *y, stk_error *err)
 {
-    static const char *const places[] = { "classes.txt", "../classes.txt", "../../classes.txt" };
+    static const char *const places[] = { "classes.txt", "../classes.txt",  "../../classes.txt",
+                                          "data.yaml",   "../data.yaml",    "../../data.yaml" };
     uint64_t len = 0, size;
+    const size_t all = sizeof places / sizeof *places;
+    size_t i = 0;
     struct stat st;
 
     STK_TRY(stk_text_put(&y->head, y->images, strlen(y->images) + 1, err));
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (y->names)
+        return put_names(y, y->names, err);
+    for (; i < all; i++) {
         STK_TRY(path_of(y, y->labels.s, places[i], err));
-        if (stat(y->path.s, &st))
-            continue;
-        STK_TRY(read_some(y, (uint64_t)1 << 20, &len, &size, err));
-        break;
+        if (stat(y->path.s, &st) == 0)
+            break;
     }
+    if (i >= all / 2)
+        return i < all ? put_names(y, y->path.s, err) : 0;
+    STK_TRY(read_some(y, (uint64_t)1 << 20, &len, &size, err));
     for (size_t at = 0; at < len;) {
         const uint8_t *nl = memchr(y->bytes + at, '\n', (size_t)len - at);
         size_t n = nl ? (size_t)(nl - y->bytes) - at : (size_t)len - at;
@@ -355,6 +380,7 @@ static int yolo_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err
     if (rc == 0) {
         y->record.scan = scan;
         y->images = what.folder.name[0];
+        y->names = what.folder.n > 1 ? what.folder.name[1] : NULL;
         rc = index_folder(y, scan->name, err);
     }
     if (rc == 0 && scan->progress && scan->progress(scan, y->total))

@@ -15,10 +15,10 @@
 
 #include "base/opts.h"
 #include "fetch/request.h"
-#include "dataset/indexer.h"
-#include "dataset/kinds.h"
+#include "indexer/indexer.h"
 #include "dataset/read_some.h"
-#include "dataset/seek_build.h"
+#include "column/media_sizes.h"
+#include "indexer/seek_build.h"
 
 /* ---- open ---- */
 
@@ -62,6 +62,17 @@ static int seek_make(stk_shard_data *ds, const stk_dataset_options *o, stk_error
     if (rc < 0 && err)
         *err = why;
     return rc;
+}
+
+/* For stk_dataset_options.columns that are sizes of pictures. */
+static int sizes_make(stk_shard_data *ds, const stk_dataset_options *o, stk_error *err)
+{
+    const stk_media_making how = { .workers = o->num_workers,
+                                   .progress = o->progress,
+                                   .progress_cookie = o->progress_cookie };
+    const stk_mediafile *m;
+
+    return stk_media_sizes(&ds->base, &how, &m, err);
 }
 
 static int take_indexed(stk_shard_data *ds, stk_indexer *x, const stk_dataset_options *o,
@@ -108,6 +119,8 @@ static int take_shards(stk_dataset **out, stk_indexer *x, const stk_dataset_opti
     rc = take_indexed(ds, x, o, err);
     if (rc == 0 && o->jpeg == STK_YES)
         rc = seek_make(ds, o, err);
+    if (rc == 0 && x->media)
+        rc = sizes_make(ds, o, err);
     if (rc < 0)
         stk_dataset_unref(out);
     return rc;
@@ -148,7 +161,7 @@ int stk_dataset_open(stk_dataset **out, const char *const *urls, size_t n,
     *out = NULL;
     stk_options_take(&o, sizeof o, opt);
     kind = stk_kind_meant(urls, n, &o);
-    rc = (kind ? kind->open : open_shards)(out, urls, n, &o, err);
+    rc = kind ? kind->open(out, kind, urls, n, &o, err) : open_shards(out, urls, n, &o, err);
     if (rc == 0)
         (*out)->store = stk_store_ref(o.store);
     return rc;
@@ -163,12 +176,15 @@ stk_dataset *stk_dataset_ref(stk_dataset *ds)
 void stk_dataset_unref(stk_dataset **ds)
 {
     stk_dataset *d = *ds;
+    stk_mediafile *media;
     stk_store *store;
 
     *ds = NULL;
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
     store = d->store;
+    media = atomic_load_explicit(&d->media, memory_order_acquire);
+    stk_mediafile_close(&media);
     stk_dataset_rest(d);
     d->ops->close(d);
     stk_store_unref(&store); /* its files are closed */
@@ -243,7 +259,7 @@ typedef struct sample_field {
 struct stk_sample {
     stk_dataset *ds; /* held: key and names are in its index */
     stk_entry entry;
-    uint8_t *picked; /* fields that are in blocks */
+    uint8_t *picked; /* fields that are in blocks, or in maps of files */
     sample_field f[];
 };
 
@@ -275,13 +291,22 @@ static int sample_new(stk_dataset *ds, const stk_entry *e, uint64_t room, stk_sa
     return 0;
 }
 
-/* Blocks come and go: the sample has its fields of them to itself. */
+/* In memory that does not stay as it is: a block, or the map of a file. */
+static int is_elsewhere(const stk_wanted *w)
+{
+    return w->bytes.data && (w->block || (!w->file && stk_guarded_has(w->bytes.data)));
+}
+
+/* Blocks come and go, and files that are mapped can be cut short: the sample has its fields of them
+ * to itself. */
 static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
 {
     size_t at = 0;
 
     for (uint32_t k = 0; k < r->n; k++)
-        at += r->want[k].block ? r->want[k].bytes.len : 0;
+        at += is_elsewhere(&r->want[k]) ? r->want[k].bytes.len : 0;
+    if (!at)
+        return 0;
     s->picked = stk_alloc(at);
     if (!s->picked)
         return stk_fail_nomem(err, at);
@@ -289,7 +314,7 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
     for (uint32_t k = 0; k < r->n; k++) {
         stk_bytes *b = &s->f[r->want[k].number].bytes;
 
-        if (!r->want[k].block || !b->data) /* null stays null */
+        if (!is_elsewhere(&r->want[k])) /* null stays null */
             continue;
         memcpy(s->picked + at, b->data, b->len);
         b->data = s->picked + at;
@@ -302,6 +327,7 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
 static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample **out,
                        stk_error *err)
 {
+    uint64_t tears = stk_guarded_tears();
     uint8_t *bytes = NULL;
     stk_sample *s;
 
@@ -313,7 +339,8 @@ static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample *
         s->f[k] = (sample_field){ field_name(ds, &r->entry, k), { 0 } };
     for (uint32_t k = 0; k < n; k++)
         s->f[r->want[k].number] = (sample_field){ r->want[k].field.name, r->want[k].bytes };
-    return r->blocks ? keep_picked(s, r, err) : 0;
+    STK_TRY(keep_picked(s, r, err));
+    return stk_dataset_whole(ds, tears, err);
 }
 
 static uint32_t choose_fields(const stk_dataset *ds, stk_request *r, const stk_field_choice *choice)
@@ -353,7 +380,7 @@ static int read_now(stk_dataset *ds, uint64_t i, stk_sample **out, stk_error *er
     STK_TRY(sample_new(ds, &e, total, out, &at, err));
     for (uint32_t k = 0; rc == 0 && ds->ops->type(ds, k, &t); k++) {
         (*out)->f[k] = (sample_field){ t.name, { at, row_bytes(&t) } };
-        rc = ds->ops->read(ds, i, k, at, err);
+        rc = ds->ops->immediate.read(ds, i, k, at, err);
         at += row_bytes(&t);
     }
     if (rc < 0)
@@ -487,7 +514,8 @@ void stk_sample_close(stk_sample **s)
 
 /* ---- stk_index_build ---- */
 
-static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
+/* What is beside the index: seek points, where they are asked for, and sizes of media. */
+static int index_beside(stk_seek_build *b, const char *const *urls, size_t n,
                        const stk_index_options *o, stk_error *err)
 {
     stk_dataset_options d = { .size = sizeof d,
@@ -496,6 +524,8 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
                               .store = o->store,
                               .log = o->log,
                               .log_cookie = o->log_cookie };
+    const stk_media_making how = { .workers = o->num_workers, .force = o->force == STK_YES };
+    const stk_mediafile *media;
     stk_dataset *ds = NULL;
     int rc = stk_dataset_open(&ds, urls, n, &d, err);
 
@@ -505,8 +535,10 @@ static int index_jpegs(stk_seek_build *b, const char *const *urls, size_t n,
     b->progress_cookie = o->progress_cookie;
     if (rc == 0)
         rc = stk_needs_index(ds, "jpeg", err);
-    if (rc == 0)
+    if (rc == 0 && o->jpeg == STK_YES)
         rc = stk_seek_build_run(b, stk_shard_data_of(ds), err);
+    if (rc == 0) /* by the points, where there are some */
+        rc = stk_media_sizes(ds, &how, &media, err);
     stk_dataset_unref(&ds);
     return rc;
 }
@@ -585,12 +617,12 @@ static int index_table(const stk_data_kind *kind, const char *const *urls, size_
                               .progress = o->progress,
                               .progress_cookie = o->progress_cookie };
     stk_dataset *ds = NULL;
-    int rc = kind->open(&ds, urls, n, &d, err);
+    int rc = kind->open(&ds, kind, urls, n, &d, err);
 
     if (rc == 0 && o->force == STK_YES && ds->index_path[0] && !ds->index_built) {
         unlink(ds->index_path);
         stk_dataset_unref(&ds);
-        rc = kind->open(&ds, urls, n, &d, err);
+        rc = kind->open(&ds, kind, urls, n, &d, err);
     }
     if (rc == 0 && out)
         rc = report_take(out, ds, err);
@@ -630,8 +662,8 @@ int stk_index_build(const char *const *urls, size_t n, const stk_index_options *
                 ? "parts are numbered from 0 to how many there are, less 1"
                 : "seek points are made of the whole: give jpeg to the merge, not to a part");
     rc = stk_indexer_repair(&x, urls, n, err);
-    if (rc == 0 && o.jpeg == STK_YES)
-        rc = index_jpegs(&jpegs, urls, n, &o, err);
+    if (rc == 0 && (o.jpeg == STK_YES || x.media))
+        rc = index_beside(&jpegs, urls, n, &o, err);
     if (rc == 0 && o.merge == STK_YES)
         stk_indexer_drop_parts(&x);
     if (rc == 0 && !o.parts)

@@ -4,8 +4,9 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "dataset/dataset_model.h"
+#include "index/dataset_model.h"
 #include "fetch/cache.h"
+#include "tests/support/sanitized.h"
 
 /* ---- a format whose fields are no ranges: blocks of 16 bytes, every byte one too high ---- */
 
@@ -173,7 +174,7 @@ static void blocks_in_children(void **state)
     fflush(NULL);
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&t[i], NULL, rot_thread, ds), 0);
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 40 * TEST_FORKS_BESIDE_THREADS; i++) {
         int status = -1;
         pid_t pid = fork();
 

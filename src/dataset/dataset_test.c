@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "dataset/dataset_model.h"
+#include "index/dataset_model.h"
 
 static void open_and_read(void **state)
 {

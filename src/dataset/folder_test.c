@@ -6,8 +6,8 @@
 
 #include <stoker/stoker.h>
 
-#include "dataset/dataset_model.h"
-#include "source/folder.h"
+#include "index/dataset_model.h"
+#include "source/folder_files.h"
 
 static void put(const char *root, const char *name, const char *text)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* read_some.h - stk_dataset_read() of some fields of a sample. */
+/* read_some.h - stk_dataset_read() for some fields of a sample: the others are not read. `stoker
+ * pack` calls it. */
 #ifndef STOKER_READ_SOME_H
 #define STOKER_READ_SOME_H
 

@@ -8,6 +8,7 @@
  * forgotten, so that a later epoch may try again. */
 #include "fetch/cache.h"
 
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,6 +100,7 @@ uint64_t stk_cache_held(const stk_cache *c)
 
 static void give(stk_cache *c, uint64_t bytes)
 {
+    assert(stk_cache_held(c) >= bytes); /* what is given was taken */
     atomic_fetch_sub_explicit(&c->held, bytes, memory_order_relaxed);
     stk_account_give(c->account, bytes);
 }
@@ -195,6 +197,7 @@ static int block_new(stk_block **out, stk_cache *c, const stk_dataset *data, uin
 
 static void unlist_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
+    assert(c->idle_bytes >= block_bytes(b)); /* a block that no one uses does not change */
     *(b->older ? &b->older->newer : &c->oldest) = b->newer;
     *(b->newer ? &b->newer->older : &c->newest) = b->older;
     b->older = b->newer = NULL;
@@ -203,6 +206,7 @@ static void unlist_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 
 static void list_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
+    assert(!b->users && !b->older && !b->newer && c->newest != b);
     b->older = c->newest;
     *(c->newest ? &c->newest->newer : &c->oldest) = b;
     c->newest = b;
@@ -252,8 +256,11 @@ static void forget_locked(stk_cache *c, stk_block *b) STK_REQUIRES(c->lock)
 {
     stk_block **p = slot_of(c, b->data, b->shard, b->place.block);
 
-    while (*p != b)
+    assert(!b->users);
+    while (*p != b) {
+        assert(*p); /* it is in its bucket */
         p = &(*p)->chain;
+    }
     *p = b->chain;
     block_free(b);
 }
@@ -265,6 +272,7 @@ static int shrink_locked(stk_cache *c, uint64_t bound) STK_REQUIRES(c->lock)
     for (; c->idle_bytes > bound; any = 1) {
         stk_block *old = c->oldest;
 
+        assert(old && !old->users); /* what is counted as idle is in the list */
         unlist_locked(c, old);
         forget_locked(c, old);
     }
@@ -284,6 +292,7 @@ int stk_cache_trim(stk_cache *c)
 void stk_block_put(stk_cache *c, stk_block *b)
 {
     stk_mutex_lock(&c->lock);
+    assert(b->users > 0); /* a block is put as often as it was taken */
     if (--b->users == 0) { /* no one else can touch its state now */
         if (b->state == FAILED || b->state == NEW)
             forget_locked(c, b);

@@ -3,6 +3,7 @@
  * record cut off a block: the length of each field (NONE: it is not there), then their bytes. */
 #include "fetch/field_cache.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -114,6 +115,7 @@ static uint8_t *cut_locked(stk_field_cache *s, size_t size) STK_REQUIRES(s->lock
         b->next = s->blocks;
         s->blocks = b;
     }
+    assert(size <= BLOCK - sizeof *b - b->used); /* a record is much smaller than a block */
     b->used += size;
     return b->bytes + b->used - size;
 }
@@ -124,6 +126,7 @@ static _Atomic(uint8_t *) *place_locked(stk_field_cache *s, uint64_t sample) STK
     _Atomic(uint8_t *) *group = atomic_load_explicit(&s->group[sample / GROUP],
                                                      memory_order_relaxed);
 
+    assert(sample < s->samples);
     if (!group) {
         group = take_locked(s, GROUP * sizeof *group);
         atomic_store_explicit(&s->group[sample / GROUP], group, memory_order_release);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - plan the reads of one sample, do them now or later, check them.
- *
- * Fields that are close together are read in one go: in a tar shard a sample's fields are
- * neighbours, and a header between them costs less than a second call. */
-#include "fetch/request.h"
+/* request.c - locate the fields of one sample, do their reads now or later, check them. */
+#include "fetch/reads.h"
 
 #include <assert.h>
 #include <string.h>
@@ -11,17 +8,16 @@
 #include "base/cpu.h"
 #include "base/lock.h"
 
-#define MAX_MOVES 64 /* places that a field moves up: bad indexes cost no square of their fields */
-#define ALIGN 64u           /* of what ranges unpack to */
-#define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
-#define LARGE (64 * 1024)   /* bytes next to which a look at the file is nothing */
+#define LARGE (64 * 1024) /* bytes next to which a look at the file is nothing */
 #define LOOK_EVERY 16u
 
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
                      stk_error *err)
 {
-    size_t each = sizeof(stk_wanted) + sizeof(stk_seek_room) + sizeof(stk_io) + sizeof(stk_bytes) +
-                  sizeof(uint32_t) + sizeof(uint8_t);
+    uint32_t pieces = fields * STK_MEDIA_RANGES;
+    size_t each = sizeof(stk_wanted) + sizeof(stk_ranged) + sizeof(stk_seek_room) +
+                  sizeof(stk_bytes) +
+                  STK_MEDIA_RANGES * (sizeof(stk_io) + sizeof(uint32_t) + sizeof(uint8_t));
     stk_request *r = stk_zalloc(1, sizeof *r + fields * each);
 
     *out = r;
@@ -32,11 +28,12 @@ int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_a
     r->most = account ? 0 : stk_memory_total() / 4;
     r->cap_want = fields;
     r->want = (stk_wanted *)(r + 1);
-    r->hint_room = (stk_seek_room *)(r->want + fields);
+    r->ranged = (stk_ranged *)(r->want + fields);
+    r->hint_room = (stk_seek_room *)(r->ranged + fields);
     r->io = (stk_io *)(r->hint_room + fields);
-    r->scratch = (stk_bytes *)(r->io + fields);
+    r->scratch = (stk_bytes *)(r->io + pieces);
     r->order = (uint32_t *)(r->scratch + fields);
-    r->missing = (uint8_t *)(r->order + fields);
+    r->missing = (uint8_t *)(r->order + pieces);
     return 0;
 }
 
@@ -182,7 +179,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     w->block = NULL;
     w->file = r->file;
     w->own = 0;
-    if (w->kept || w->cached_bytes.data) {
+    if (w->gpu_cached || w->cached_bytes.data) {
         w->file = NULL;
         w->place = (stk_place){ .offset = w->field.offset, .here = w->cached_bytes };
         return 0;
@@ -215,73 +212,6 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
-/* Has a read of its own or shares one: it is in no block and is not available already. */
-static int is_read(const stk_wanted *w)
-{
-    return !w->block && w->file;
-}
-
-static int comes_after(const stk_wanted *a, const stk_wanted *b)
-{
-    return a->file == b->file ? a->place.offset > b->place.offset
-                              : (uintptr_t)a->file > (uintptr_t)b->file;
-}
-
-static void add_total(stk_request *r, uint64_t bytes)
-{
-    r->total = bytes > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2 : r->total + bytes;
-}
-
-static void plan_unpacking(stk_request *r)
-{
-    for (uint32_t i = 0; i < r->n; i++) {
-        stk_wanted *w = &r->want[i];
-
-        if (!is_read(w) || !w->place.unpacked)
-            continue;
-        add_total(r, -r->total & (ALIGN - 1));
-        w->room = r->total;
-        w->made = UINT64_MAX;
-        add_total(r, w->place.unpacked);
-    }
-}
-
-/* Ranges in order of file and offset -> as few reads as is sensible; after them room for what they
- * unpack to. */
-static void plan_reads(stk_request *r)
-{
-    uint32_t *order = r->order, n = 0, i, j;
-
-    for (i = 0; i < r->n; i++) {
-        if (!is_read(&r->want[i]))
-            continue;
-        for (j = n++; j && n - j <= MAX_MOVES && comes_after(&r->want[order[j - 1]], &r->want[i]);
-             j--)
-            order[j] = order[j - 1];
-        order[j] = i;
-    }
-    r->n_io = 0;
-    for (i = 0; i < n; i++) {
-        stk_wanted *w = &r->want[order[i]];
-        stk_io *io = r->n_io ? &r->io[r->n_io - 1] : NULL;
-        uint64_t end = w->place.offset + w->place.len;
-
-        if (!io || io->file != w->file || w->place.offset < io->offset ||
-            w->place.offset > io->offset + io->len + MAX_GAP) {
-            io = &r->io[r->n_io++];
-            *io = (stk_io){ .offset = w->place.offset, .cookie = r, .file = w->file };
-        }
-        if (end > io->offset + io->len)
-            io->len = (size_t)(end - io->offset);
-        w->io = r->n_io - 1;
-    }
-    r->total = 0;
-    for (i = 0; i < r->n_io; i++)
-        add_total(r, r->io[i].len);
-    if (r->unpacks)
-        plan_unpacking(r);
-}
-
 static void place_reads(stk_request *r, uint8_t *dst)
 {
     r->bytes = dst;
@@ -293,7 +223,8 @@ static void place_reads(stk_request *r, uint8_t *dst)
 static int reads_any(const stk_request *r, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (r->want[i].number == UINT16_MAX || (!r->want[i].kept && !r->want[i].cached_bytes.data))
+        if (r->want[i].number == UINT16_MAX ||
+            (!r->want[i].gpu_cached && !r->want[i].cached_bytes.data))
             return 1;
     return !n;
 }
@@ -318,7 +249,22 @@ static int size_check(stk_request *r, int rc, stk_error *err)
                              need, most);
 }
 
-int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
+static int give_up(stk_request *r, int rc, stk_error *err)
+{
+    rc = rc == STK_ELIMIT ? size_check(r, rc, err) : rc;
+    stk_request_end(r);
+    return rc;
+}
+
+static int acquire(stk_request *r, stk_error *err)
+{
+    const stk_data_ops *ops = r->data->ops;
+
+    return r->polls && ops->wait.poll ? ops->wait.poll(r->data, r->entry.shard, &r->file, err)
+                                      : ops->acquire(r->data, r->entry.shard, &r->file, err);
+}
+
+int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
 {
     stk_shard_info shard;
     int rc = 0;
@@ -337,32 +283,44 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
         r->shard_size = shard.size;
     }
     if (reads_any(r, n))
-        rc = r->data->ops->acquire(r->data, r->entry.shard, &r->file, err);
+        rc = acquire(r, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], err);
+        r->ranged[i].n = 0;
         r->n += rc == 0;
     }
-    if (rc == 0)
-        plan_reads(r);
-    if (rc == 0 && r->account) {
+    return rc < 0 ? give_up(r, rc, err) : rc;
+}
+
+int stk_request_plan(stk_request *r, stk_error *err)
+{
+    int rc;
+
+    stk_reads_plan(r);
+    if (r->account) {
         rc = reserve(r, r->total, err);
         place_reads(r, r->buf);
-    } else if (rc == 0) {
-        rc = size_check(r, rc, err);
+    } else {
+        rc = size_check(r, 0, err);
     }
-    if (rc < 0) {
-        rc = rc == STK_ELIMIT ? size_check(r, rc, err) : rc;
-        stk_request_end(r);
-    }
-    return rc;
+    return rc < 0 ? give_up(r, rc, err) : 0;
+}
+
+int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
+{
+    int rc = stk_request_locate(r, n, err);
+
+    return rc ? rc : stk_request_plan(r, err);
 }
 
 stk_io *stk_request_own_io(stk_request *r, uint32_t i)
 {
     for (uint32_t k = 0; k < r->n; k++)
-        if (k != i && is_read(&r->want[k]) && r->want[k].io == r->want[i].io)
+        if (r->ranged[k].n ||
+            (k != i && stk_wanted_is_read(&r->want[k]) && r->want[k].io == r->want[i].io))
             return NULL;
-    return is_read(&r->want[i]) && !r->want[i].place.unpacked ? &r->io[r->want[i].io] : NULL;
+    return stk_wanted_is_read(&r->want[i]) && !r->want[i].place.unpacked ? &r->io[r->want[i].io]
+                                                                         : NULL;
 }
 
 void stk_request_end(stk_request *r)
@@ -372,6 +330,7 @@ void stk_request_end(stk_request *r)
             stk_block_put(r->cache, r->want[i].block);
         if (r->want[i].own)
             stk_file_close(&r->want[i].file);
+        r->ranged[i].n = 0;
     }
     r->n = 0;
     if (r->file)
@@ -437,7 +396,7 @@ static void in_flight(stk_request *r)
         a->wake(a);
 }
 
-static void landed(stk_request *r)
+static void read_ended(stk_request *r)
 {
     if (r->async)
         atomic_fetch_sub_explicit(&r->async->in_flight, 1, memory_order_acq_rel);
@@ -466,7 +425,7 @@ static int submit(stk_request *r, stk_io *io)
         rc = io->file->source->submit(io->file, io);
         if (rc == STK_PENDING)
             return rc; /* it may be over by now: hands off */
-        landed(r);
+        read_ended(r);
         if (rc < 0)
             io->rc = rc;
         failed = may_retry(io) ? try_again(r) : 0;
@@ -483,7 +442,7 @@ static int through(stk_request *r, stk_io *io)
 
     if (!io->file->source->submit)
         return 1;
-    landed(r);
+    read_ended(r);
     failed = may_retry(io) ? try_again(r) : 0;
     if (!failed)
         return 1;
@@ -546,7 +505,7 @@ static void begin_together(stk_io **io, uint32_t n)
     if (n > 1 && io[0]->file->source->submit_all(io[0]->file, io[0]) == STK_PENDING)
         return; /* they may have finished: their memory is not ours any more */
     for (uint32_t i = 0; i < n; i++) {
-        landed(owner_of(io[i]));
+        read_ended(owner_of(io[i]));
         stk_io_again(io[i]);
     }
 }
@@ -640,9 +599,8 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
     return count_down(r) ? 0 : STK_PENDING;
 }
 
-static int check_io(const stk_io *io, const stk_wanted *w, stk_error *err)
+static int check_io(const stk_io *io, const stk_wanted *w, uint64_t end, stk_error *err)
 {
-    uint64_t end = w->place.offset + w->place.len;
     char text[STK_REASON_MAX];
 
     if (io->rc < 0)
@@ -694,6 +652,33 @@ static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
     return 0;
 }
 
+static int take_parts(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    stk_ranged *g = &r->ranged[w - r->want];
+
+    w->bytes = (stk_bytes){ 0 };
+    for (uint32_t k = 0; k < g->n; k++) {
+        const stk_io *io = &r->io[g->io[k]];
+        uint64_t at = w->place.offset + g->range[k].offset;
+
+        STK_TRY(check_io(io, w, at + g->range[k].len, err));
+        g->part[k] = (stk_media_part){ g->range[k].offset,
+                                       { (const uint8_t *)io->dst + (at - io->offset),
+                                         (size_t)g->range[k].len } };
+    }
+    return 0;
+}
+
+static int take_whole(stk_request *r, stk_wanted *w, stk_error *err)
+{
+    const stk_io *io = &r->io[w->io];
+
+    STK_TRY(check_io(io, w, w->place.offset + w->place.len, err));
+    w->bytes.data = (const uint8_t *)io->dst + (w->place.offset - io->offset);
+    w->bytes.len = (size_t)w->place.len;
+    return r->unpacks && w->place.unpacked ? unpack(r, w, err) : 0;
+}
+
 /* Is the file that was read still the one that was opened?  Of small rows each 16th asks: a look at
  * the clock for every one is 4 % of what a row costs. */
 static int look(stk_request *r, stk_error *err)
@@ -715,12 +700,7 @@ int stk_request_finish(stk_request *r, stk_error *err)
             rc = 0;
             w->bytes = w->place.here;
         } else {
-            rc = check_io(&r->io[w->io], w, err);
-            w->bytes.data = (const uint8_t *)r->io[w->io].dst +
-                            (w->place.offset - r->io[w->io].offset);
-            w->bytes.len = (size_t)w->place.len;
-            if (rc == 0 && r->unpacks && w->place.unpacked)
-                rc = unpack(r, w, err);
+            rc = r->ranged[i].n ? take_parts(r, w, err) : take_whole(r, w, err);
         }
         if (rc < 0) {
             stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });

@@ -25,7 +25,8 @@ typedef struct stk_wanted { /* one field */
     uint64_t room;
     uint64_t made;   /* ... and how many bytes that made; UINT64_MAX: not yet */
     stk_bytes bytes; /* the answer */
-    uint64_t kept;   /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
+    /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
+    uint64_t gpu_cached;
     stk_bytes
         /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
         cached_bytes;
@@ -37,6 +38,13 @@ typedef struct stk_wanted { /* one field */
     const stk_codec *unpack;  /* the engine's: what it goes through before its chain; or NULL ... */
     const void *unpack_state; /* ... and its state */
 } stk_wanted;
+
+typedef struct stk_ranged {                  /* a field of which only some bytes are read */
+    uint32_t n;                              /* 0: it is read whole */
+    stk_media_range range[STK_MEDIA_RANGES]; /* bytes of the field, ascending; set before plan() */
+    uint32_t io[STK_MEDIA_RANGES];           /* which read has each */
+    stk_media_part part[STK_MEDIA_RANGES];   /* the answer */
+} stk_ranged;
 
 #define STK_PLUG_MAX 128
 /* reads that are begun together, so that neighbours become one.  Thread: worker. */
@@ -56,7 +64,9 @@ struct stk_request {
     uint64_t ticket; /* the engine's: whose row this is */
     uint64_t position;
     uint32_t attempt;  /* substitutes tried */
+    int whole;         /* the engine's: parts of its fields were not enough; all of them is read */
     int late;          /* its bytes had to be waited for: rows come in any order */
+    int polls;         /* the engine's: begin() may answer STK_PENDING, nothing is begun then */
     const void *table; /* the engine's: how its row is made */
     int index_failed;  /* the index is bad, not the sample: nothing to skip */
     stk_where where;
@@ -70,12 +80,13 @@ struct stk_request {
     stk_account *account; /* NULL: for stk_request_wait() */
     stk_entry entry;
     uint32_t cap_want, n;
-    stk_wanted *want;         /* cap_want of each of these */
+    stk_wanted *want; /* cap_want of each of these */
+    stk_ranged *ranged;
     stk_seek_room *hint_room; /* what hints were read into */
-    stk_io *io;
-    uint32_t *order;    /* fields by file and offset, while reads are planned */
-    uint8_t *missing;   /* by read: try() left it */
-    stk_bytes *scratch; /* the engine's, by field */
+    stk_io *io;               /* STK_MEDIA_RANGES times cap_want of each of these */
+    uint32_t *order;          /* pieces of fields by file and offset, while reads are planned */
+    uint8_t *missing;         /* by read: try() left it */
+    stk_bytes *scratch;       /* the engine's, by field */
     uint32_t n_io;
     uint64_t total;      /* bytes of all reads, and of what ranges unpack to */
     uint64_t shard_size; /* without an account */
@@ -95,7 +106,7 @@ struct stk_request {
     stk_request *next;
     _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
     stk_request *all;         /* the engine's: the request made before */
-    uint64_t flight;          /* the engine's: bytes of it that are counted as in flight */
+    uint64_t in_flight;       /* the engine's: bytes of it that are counted as in flight */
     stk_plug *plug;           /* the engine's: where submit() may leave reads; NULL: nowhere */
 };
 
@@ -114,6 +125,16 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
  * and plan the reads.  STK_ELIMIT: memory_limit is reached, with r->lacks for now (begin again when
  * others have let go), else by this sample alone, which is a bad one. */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
+/* The same in two steps.  Between them r->ranged[i] may say which bytes of field i are wanted,
+ * where stk_request_has_range() allows it.  plan() ends the request where it fails. */
+int stk_request_locate(stk_request *r, uint32_t n, stk_error *err);
+int stk_request_plan(stk_request *r, stk_error *err);
+/* 1: field i is a plain range of a file, of which parts can be read. */
+int stk_request_has_range(const stk_request *r, uint32_t i);
+/* 1: only parts of some field were read. */
+int stk_request_in_parts(const stk_request *r);
+/* Bytes of such fields that were not asked for. */
+uint64_t stk_request_unread(const stk_request *r);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares
  * one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
@@ -123,8 +144,8 @@ int stk_request_try(stk_request *r, stk_error *err);
  * STK_PENDING. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
                        stk_error *err);
-/* Check what came and point want[i].bytes at it.  STK_PENDING: another one unpacks a block of it,
- * so that r->arrived() comes, then finish() again; only with r->blocks. */
+/* Check what came and point want[i].bytes at it, or ranged[i].part.  STK_PENDING: another one
+ * unpacks a block of it, so that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
 /* For one sample outside an engine, after begin(): read to dst[0..r->total), waiting, then finish.
  * The request has no account: nothing is charged, and begin() checks ranges against the shard's

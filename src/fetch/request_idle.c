@@ -4,7 +4,7 @@
 #include "fetch/request.h"
 
 #define BLOCKS_MAX ((uint64_t)64 << 20) /* bytes of unused blocks that a data set keeps */
-#define KEPT_FIELDS 256                /* of a request that a data set keeps */
+#define IDLE_FIELDS 256                 /* of a request that a data set keeps */
 
 int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err)
 {
@@ -36,7 +36,7 @@ void stk_dataset_request_done(stk_dataset *ds, stk_request **rp)
     if (!r)
         return;
     stk_request_end(r);
-    if (r->cap_want <= KEPT_FIELDS)
+    if (r->cap_want <= IDLE_FIELDS)
         r = atomic_exchange_explicit(&ds->idle, r, memory_order_acq_rel);
     stk_request_close(&r);
 }

@@ -11,6 +11,7 @@
  * same ring.  The rings are not mapped in a forked child, and nothing there calls us. */
 #include "fetch/uring.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <liburing.h>
 #include <stdatomic.h>
@@ -213,6 +214,7 @@ static void read_on(stk_uring *u, uint32_t i)
     size_t left = io->len - io->got;
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
+    assert(sqe && io->got <= io->len);
     io_uring_prep_read(sqe, stk_file_fd(io->file), (char *)io->dst + io->got,
                        left < MAX_READ ? (unsigned)left : MAX_READ, io->offset + io->got);
     io_uring_sqe_set_data64(sqe, mark_read(i)); /* after prep, which may clear it */
@@ -231,6 +233,7 @@ static void let_go(stk_uring *u, uint32_t i)
 {
     stk_io *io = u->place[i].io;
 
+    assert(u->busy > 0 && io);
     u->place[i].next = u->free;
     u->free = i;
     u->busy--;
@@ -272,6 +275,7 @@ static void read_came(stk_uring *u, uint32_t i, int res)
 
 static void complete(stk_uring *u, uint64_t mark, int res)
 {
+    assert(mark == MARK_WAKE || mark / 2 < u->depth);
     if (mark == MARK_WAKE)
         u->waking = 0;
     else if (mark & 1)
@@ -284,6 +288,7 @@ static void begin(stk_uring *u, stk_io *io)
 {
     uint32_t i = u->free;
 
+    assert(i != NO_PLACE); /* take() counts the room */
     u->free = u->place[i].next;
     u->busy++;
     u->place[i].io = io;

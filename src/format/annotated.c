@@ -9,12 +9,9 @@
 #include <sys/stat.h>
 
 #include "base/decimal.h"
-#include "source/pairs.h"
+#include "source/pair_folders.h"
 
-typedef struct state {
-    stk_names folders; /* by shard */
-    stk_names classes;
-} state;
+typedef stk_annotated state;
 
 /* ---- texts ---- */
 
@@ -182,8 +179,9 @@ int stk_annotated_open(const stk_format_data *in, void **out, stk_error *err)
 
     *out = NULL;
     if (rc == 0 && in->classes)
-        rc = stk_fail(err, STK_ENOTSUP, "classes= is for folders of pictures: annotations have "
-                                        "their own");
+        rc = stk_fail(err, STK_ENOTSUP,
+                      "classes= is for folders of pictures: annotations have "
+                      "their own");
     for (uint64_t i = 0; rc == 0 && i < in->n_shards; i++)
         rc = take_shard(s, in, i, &path, err);
     stk_free(path.s);

@@ -12,6 +12,11 @@
 extern const stk_format stk_format_coco;
 extern const stk_format stk_format_voc;
 
+typedef struct stk_annotated { /* the state of these formats, and of pairs */
+    stk_names folders;         /* by shard */
+    stk_names classes;
+} stk_annotated;
+
 /* stk_format's open, close, class_name and locate. */
 int stk_annotated_open(const stk_format_data *in, void **out, stk_error *err);
 void stk_annotated_close(void *state);

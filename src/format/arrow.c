@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "format/column_names.h"
 #include "format/list_null.h"
+#include "format/text_list.h"
 #include "base/text.h"
 
 #define MAX_FIELDS 20000u
@@ -40,6 +41,8 @@ static const char *list_refused(const stk_arrow_field *of)
 {
     if (of->refused)
         return of->refused;
+    if (of->text)
+        return NULL;
     if (of->encoded)
         return "it is a list of values in a dictionary: cast it to lists of numbers";
     switch (of->type) {
@@ -50,7 +53,7 @@ static const char *list_refused(const stk_arrow_field *of)
     case STK_ARROW_FIXED_LIST: return "it is a list of lists; lists of one level are read";
     case STK_ARROW_NULL: return "it is a list of nulls, which has no type: cast it";
     case STK_ARROW_STRUCT: return "it is a list of structs without members";
-    default: return "it is a list of texts or bytes; lists of numbers are read";
+    default: return "it is a list of bytes; lists of numbers and texts are read";
     }
 }
 
@@ -60,8 +63,9 @@ static void settle_list(stk_arrow_leaf *l, const stk_arrow_field *f)
 
     l->list = 1;
     l->dtype = of->dtype;
-    l->fixed = f->type == STK_ARROW_FIXED_LIST ? (int64_t)f->width : -1;
+    l->fixed = f->type == STK_ARROW_FIXED_LIST && !of->text ? (int64_t)f->width : -1;
     l->refused = list_refused(of);
+    l->texts = of->text && !l->refused;
 }
 
 static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *name, stk_error *err)
@@ -283,7 +287,7 @@ static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t
 static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint64_t i,
                       stk_bytes *out)
 {
-    stk_bytes one, far;
+    stk_bytes one, buffer;
     int32_t head[4];
 
     if (range(c->a, c->n_a, i, 1, 16, &one) < 0)
@@ -295,10 +299,10 @@ static int view_value(const stk_arrow_batch *b, const stk_arrow_column *c, uint6
         *out = (stk_bytes){ one.data + 4, (size_t)head[0] };
         return 0;
     }
-    if (head[2] < 0 || head[3] < 0 || b->reach->view(c, (uint32_t)head[2], &far) < 0 ||
-        (uint64_t)head[3] > far.len || (uint64_t)head[0] > far.len - (uint64_t)head[3])
+    if (head[2] < 0 || head[3] < 0 || b->reach->view(c, (uint32_t)head[2], &buffer) < 0 ||
+        (uint64_t)head[3] > buffer.len || (uint64_t)head[0] > buffer.len - (uint64_t)head[3])
         return -1;
-    *out = (stk_bytes){ far.data + head[3], (size_t)head[0] };
+    *out = (stk_bytes){ buffer.data + head[3], (size_t)head[0] };
     return 0;
 }
 
@@ -355,9 +359,14 @@ static int is_item(const stk_arrow_column *c, uint32_t n, uint64_t k)
     return ok;
 }
 
+typedef struct list_place { /* values [from, from + n) of a column */
+    stk_arrow_column values;
+    uint64_t from, n;
+} list_place;
+
 /* The list at place i: its values, whether it has nulls.  What nothing stands for is an error. */
 static int list_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
-                   uint64_t i, stk_arrow_column *values, uint64_t at[2], stk_error *err)
+                   uint64_t i, list_place *out, stk_error *err)
 {
     const stk_arrow_field *f = l->path[l->depth - 1], *of = l->path[l->item - 1];
     stk_arrow_column up[STK_ARROW_DEPTH];
@@ -383,28 +392,35 @@ static int list_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_
             return stk_fail(err, STK_ECORRUPT, "a value of 2^63 or more is not an i64");
         nulls |= !ok;
     }
-    at[0] = from;
-    at[1] = to - from;
-    *values = up[0];
+    *out = (list_place){ up[0], from, to - from };
     return nulls;
 }
+
+static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
+                    uint64_t i, stk_text_list *t, stk_error *err);
 
 static int list_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
                       uint64_t i, stk_bytes *out, stk_error *err)
 {
     const stk_arrow_field *of = l->path[l->item - 1];
-    stk_arrow_column values;
-    uint64_t at[2];
-    int nulls = list_at(b, l, c, i, &values, at, err);
+    stk_text_list text = { 0 };
+    list_place at;
+    int nulls;
 
-    STK_TRY(nulls < 0 ? nulls : 0);
-    if (nulls || of->type != STK_ARROW_NUMBER) {
-        if (at[1] > PTRDIFF_MAX / 8)
-            return outside("values are", i, err);
-        *out = (stk_bytes){ (const uint8_t *)"", (size_t)(at[1] * stk_dtype_size(l->dtype)) };
+    if (l->texts) {
+        STK_TRY(texts_at(b, l, c, i, &text, err));
+        *out = (stk_bytes){ (const uint8_t *)"", (size_t)text.len };
         return STK_ARROW_MADE;
     }
-    if (range(values.a, values.n_a, at[0] + values.offset, at[1], of->width, out) < 0)
+    nulls = list_at(b, l, c, i, &at, err);
+    STK_TRY(nulls < 0 ? nulls : 0);
+    if (nulls || of->type != STK_ARROW_NUMBER) {
+        if (at.n > PTRDIFF_MAX / 8)
+            return outside("values are", i, err);
+        *out = (stk_bytes){ (const uint8_t *)"", (size_t)(at.n * stk_dtype_size(l->dtype)) };
+        return STK_ARROW_MADE;
+    }
+    if (range(at.values.a, at.values.n_a, at.from + at.values.offset, at.n, of->width, out) < 0)
         return outside("values are", i, err);
     return 0;
 }
@@ -484,10 +500,17 @@ int stk_arrow_list_make(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint6
     return 0;
 }
 
-/* The value of a field at place i of its buffers, which has one. */
-static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_field *f,
-                       const stk_arrow_column *c, uint64_t i, stk_bytes *out, stk_error *err)
+typedef struct valued { /* whose values are asked for: a leaf's, or those in its lists */
+    const stk_arrow_batch *b;
+    const stk_arrow_leaf *l;
+    const stk_arrow_field *f;
+} valued;
+
+/* The value at place i of the buffers of v->f, which has one. */
+static int plain_value(const valued *v, const stk_arrow_column *c, uint64_t i, stk_bytes *out,
+                       stk_error *err)
 {
+    const stk_arrow_field *f = v->f;
     static const uint8_t bits[2] = { 0, 1 };
     uint64_t from = 0, to = 0;
 
@@ -509,8 +532,8 @@ static int plain_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, const 
         if (offsets(f, c, i, &from, &to) < 0 || range(c->b, c->n_b, from, to - from, 1, out) < 0)
             return outside("offsets are", i, err);
         return 0;
-    case STK_ARROW_VIEW: return view_value(b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
-    default: return list_value(b, l, c, i, out, err);
+    case STK_ARROW_VIEW: return view_value(v->b, c, i, out) < 0 ? outside("a view is", i, err) : 0;
+    default: return list_value(v->b, v->l, c, i, out, err);
     }
 }
 
@@ -543,10 +566,10 @@ static int index_of(stk_dtype t, stk_bytes in, uint64_t *out)
     return v < 0 ? -1 : 0;
 }
 
-static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l,
-                         const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i,
-                         stk_bytes *out, stk_error *err)
+static int encoded_value(const valued *v, const stk_arrow_column *c, uint64_t i, stk_bytes *out,
+                         stk_error *err)
 {
+    const stk_arrow_field *f = v->f;
     stk_arrow_column values;
     stk_bytes number;
     uint64_t at;
@@ -555,14 +578,51 @@ static int encoded_value(const stk_arrow_batch *b, const stk_arrow_leaf *l,
     if (range(c->a, c->n_a, i, 1, stk_dtype_size(f->index), &number) < 0 ||
         index_of(f->index, number, &at) < 0)
         return outside("it is", i, err);
-    STK_TRY(b->reach->dictionary(b, l, f, &at, &values, err));
+    STK_TRY(v->b->reach->dictionary(v->b, v->l, f, &at, &values, err));
     if (at >= values.rows)
         return stk_fail(err, STK_ECORRUPT, "entry %" PRIu64 " of a dictionary of %" PRIu64, at,
                         values.rows);
     ok = is_valid(&values, at + values.offset);
     if (ok != 1)
         return ok ? outside("a null is", i, err) : STK_ENOTFOUND;
-    return plain_value(b, l, f, &values, at + values.offset, out, err);
+    return plain_value(v, &values, at + values.offset, out, err);
+}
+
+/* Texts of the list at place i, with the nulls among them. */
+static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
+                    uint64_t i, stk_text_list *t, stk_error *err)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1], *of = l->path[l->item - 1];
+    stk_arrow_column up[STK_ARROW_DEPTH];
+    uint64_t from = i * f->width, to = from + f->width, begin = t->len;
+    uint32_t n;
+
+    if (f->type == STK_ARROW_LIST && offsets(f, c, i, &from, &to) < 0)
+        return outside("offsets are", i, err);
+    STK_TRY(items_of(b, l, up, &n, err));
+    stk_text_list_begin(t);
+    for (uint64_t k = from; k < to; k++) {
+        int ok = is_item(up, n, k), rc = ok == 1 ? 0 : STK_ENOTFOUND;
+        uint64_t at = k + up[0].offset;
+        stk_bytes text;
+
+        if (ok < 0)
+            return outside("values are", i, err);
+        if (ok)
+            rc = (of->encoded ? encoded_value : plain_value)(&(valued){ b, l, of }, &up[0], at,
+                                                             &text, err);
+        if (rc == 0)
+            stk_text_list_put(t, text);
+        else if (rc == STK_ENOTFOUND)
+            stk_text_list_null(t);
+        else
+            return rc;
+        if (t->len - begin > STK_TEXT_LIST_MAX)
+            return stk_fail(err, STK_ELIMIT, "column %.60s: a list of texts of over %" PRIu64
+                            " bytes", l->name, STK_TEXT_LIST_MAX);
+    }
+    stk_text_list_end(t);
+    return 0;
 }
 
 /* The buffers of the column, and where the row is in them; STK_ENOTFOUND: null. */
@@ -598,23 +658,33 @@ int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t 
     uint64_t at = 0;
 
     STK_TRY(find(b, l, row, &c, &at, err));
-    return f->encoded ? encoded_value(b, l, f, &c, at, out, err)
-                      : plain_value(b, l, f, &c, at, out, err);
+    return (f->encoded ? encoded_value : plain_value)(&(valued){ b, l, f }, &c, at, out, err);
+}
+
+int stk_arrow_texts(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row,
+                    stk_text_list *t, stk_error *err)
+{
+    stk_arrow_column c;
+    uint64_t at = 0;
+
+    STK_TRY(find(b, l, row, &c, &at, err));
+    return texts_at(b, l, &c, at, t, err);
 }
 
 int stk_arrow_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, uint64_t *from,
                    uint64_t *n, stk_error *err)
 {
-    stk_arrow_column c, values;
-    uint64_t at = 0, list[2];
+    stk_arrow_column c;
+    list_place list;
+    uint64_t at = 0;
     int rc = find(b, l, row, &c, &at, err);
 
     if (rc == 0)
-        rc = list_at(b, l, &c, at, &values, list, err);
+        rc = list_at(b, l, &c, at, &list, err);
     if (rc < 0)
         return rc;
-    *from = list[0];
-    *n = list[1];
+    *from = list.from;
+    *n = list.n;
     return 0;
 }
 

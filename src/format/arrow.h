@@ -61,6 +61,7 @@ typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes
     const char *refused;
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
+    int texts;     /* lists of texts: stk_arrow_texts() makes JSON of them */
     int decimal;   /* not lists: whole numbers, of which stk_arrow_decimal() makes f64 */
     int64_t fixed; /* values of each list; -1: they differ */
     int fills;     /* lists of whole numbers: `fill` stands for a null in them */
@@ -78,6 +79,11 @@ typedef struct stk_arrow_schema {
 int stk_arrow_settle(stk_arrow_schema *s, stk_error *err);
 /* What stands for a null in lists of whole numbers.  STK_EINVAL: some have no such value. */
 int stk_arrow_fill_lists(stk_arrow_schema *s, int64_t value, stk_error *err);
+/* What has the values: the column itself, or what its lists have. */
+static inline const stk_arrow_field *stk_arrow_value_field(const stk_arrow_leaf *l)
+{
+    return l->path[(l->item ? l->item : l->depth) - 1];
+}
 /* STK_EINVAL, STK_ENOTSUP: a column is another one here than in the files before, or in one of them
  * only; arrow_types.c. */
 int stk_arrow_compare(const stk_arrow_schema *before, const stk_arrow_schema *here, stk_error *err);
@@ -129,11 +135,12 @@ typedef struct stk_arrow_batch {
 /* Of stk_arrow_batch.packed; BARE: as they are, but big-endian. */
 enum { STK_ARROW_LZ4 = 1, STK_ARROW_ZSTD, STK_ARROW_BARE };
 /* Exactly `len` bytes. */
-typedef int (*stk_arrow_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 /* Row `row` of the batch.  STK_ENOTFOUND: null.  Bytes are in the batch's memory, or constant.
- * STK_ARROW_MADE: a list that is nowhere as it is handed out, since it has nulls, booleans or
- * decimals; out->len bytes are to be made by stk_arrow_list_make(). */
+ * STK_ARROW_MADE: a list that is nowhere as it is handed out, since it has nulls, booleans,
+ * decimals or texts; out->len bytes are to be made by stk_arrow_list_make() or
+ * stk_arrow_texts(). */
 int stk_arrow_value(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row, stk_bytes *out,
                     stk_error *err);
 /* Values of rows from `row` on, one after another: of how many, at most n; it ends before a null.
@@ -162,6 +169,11 @@ int stk_arrow_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t r
 /* Values as they are handed out; room for n of l->dtype. */
 int stk_arrow_list_make(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t from,
                         uint64_t n, uint8_t *dst, stk_error *err);
+
+/* The list of texts of a row is added to *t (format/text_list.h).  STK_ENOTFOUND: null. */
+struct stk_text_list;
+int stk_arrow_texts(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row,
+                    struct stk_text_list *t, stk_error *err);
 
 /* ---- IPC: arrow_ipc.c ---- */
 
@@ -199,14 +211,14 @@ uint32_t stk_arrow_views(const stk_arrow_batch *b, const stk_arrow_field *f);
 int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t *out,
                           stk_error *err);
 /* Unpack them into as many bytes. */
-int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l,
-                            stk_arrow_unpack unpack, stk_bytes room, stk_error *err);
+int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
+                            stk_error *err);
 /* The batch as it is with that column's buffers unpacked. */
 void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
                            stk_arrow_batch *out);
 /* STK_ECORRUPT: the batch, packed or not, claims more rows than any column has bytes for. */
 int stk_arrow_rows_check(const stk_arrow_batch *b, const stk_arrow_schema *s, stk_error *err);
 /* All packed dictionaries of a file; their memory is the file's. */
-int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err);
+int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_error *err);
 
 #endif

@@ -17,6 +17,54 @@
 #define BLOCK 24u   /* bytes of a footer's entry */
 #define VERSION_5 4 /* as metadata count theirs, from 0 */
 
+/* Fields of the tables in Schema.fbs, Message.fbs and File.fbs of Arrow's format. */
+enum { INT_BITS, INT_SIGNED };
+enum { FLOAT_PRECISION };
+enum { DECIMAL_PRECISION, DECIMAL_SCALE, DECIMAL_BITS };
+enum { TIME_UNIT, TIME_BITS }; /* also of dates, timestamps and durations */
+enum { FIXED_SIZE };
+enum { UNION_MODE };
+enum { ENCODING_ID, ENCODING_INDEX };
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_KIND, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
+enum { SCHEMA_ENDIAN, SCHEMA_FIELDS };
+enum { PAIR_KEY, PAIR_VALUE };
+enum { COMPRESSION_CODEC, COMPRESSION_METHOD };
+enum { BATCH_ROWS, BATCH_NODES, BATCH_BUFFERS, BATCH_COMPRESSION, BATCH_VARIADIC };
+enum { DICTIONARY_ID, DICTIONARY_DATA, DICTIONARY_DELTA };
+enum { MESSAGE_VERSION, MESSAGE_KIND, MESSAGE_HEADER, MESSAGE_BODY, MESSAGE_METADATA };
+enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_DICTIONARIES, FOOTER_BATCHES };
+
+enum { HEADER_SCHEMA = 1, HEADER_DICTIONARY, HEADER_BATCH }; /* MESSAGE_KIND */
+
+enum { /* FIELD_KIND */
+       TYPE_NULL = 1,
+       TYPE_INT,
+       TYPE_FLOAT,
+       TYPE_BINARY,
+       TYPE_UTF8,
+       TYPE_BOOL,
+       TYPE_DECIMAL,
+       TYPE_DATE,
+       TYPE_TIME,
+       TYPE_TIMESTAMP,
+       TYPE_INTERVAL,
+       TYPE_LIST,
+       TYPE_STRUCT,
+       TYPE_UNION,
+       TYPE_FIXED_BINARY,
+       TYPE_FIXED_LIST,
+       TYPE_MAP,
+       TYPE_DURATION,
+       TYPE_LARGE_BINARY,
+       TYPE_LARGE_UTF8,
+       TYPE_LARGE_LIST,
+       TYPE_RUN_END,
+       TYPE_BINARY_VIEW,
+       TYPE_UTF8_VIEW,
+       TYPE_LIST_VIEW,
+       TYPE_LARGE_LIST_VIEW,
+};
+
 static int bad(stk_error *err)
 {
     return stk_fail(err, STK_ECORRUPT, "metadata of an Arrow message that point outside it");
@@ -56,8 +104,8 @@ static void refuse(stk_arrow_field *f, uint32_t n_buffers, const char *why)
 
 static void read_int(stk_arrow_field *f, const table *t)
 {
-    int is_signed = number_of(t, 1, 1, 0) != 0;
-    int64_t bits = number_of(t, 0, 4, 0);
+    int is_signed = number_of(t, INT_SIGNED, 1, 0) != 0;
+    int64_t bits = number_of(t, INT_BITS, 4, 0);
 
     if (!whole(bits, is_signed)) {
         refuse(f, 2, "integers of this width are not known");
@@ -84,14 +132,14 @@ static void set_bytes(stk_arrow_field *f, uint8_t type, int text)
 
 static void read_float(stk_arrow_field *f, const table *t)
 {
-    int64_t precision = number_of(t, 0, 2, 0);
+    int64_t precision = number_of(t, FLOAT_PRECISION, 2, 0);
 
     set_number(f, precision == 0 ? STK_F16 : precision == 1 ? STK_F32 : STK_F64);
 }
 
 static void read_fixed(stk_arrow_field *f, uint8_t type, const table *t)
 {
-    int64_t n = number_of(t, 0, 4, 0);
+    int64_t n = number_of(t, FIXED_SIZE, 4, 0);
 
     if (n < 0)
         refuse(f, type == STK_ARROW_FIXED ? 2 : 1, "its size is below zero");
@@ -102,7 +150,7 @@ static void read_fixed(stk_arrow_field *f, uint8_t type, const table *t)
 
 static void read_decimal(stk_arrow_field *f, const table *t)
 {
-    int64_t scale = number_of(t, 1, 4, 0), bits = number_of(t, 2, 4, 128);
+    int64_t scale = number_of(t, DECIMAL_SCALE, 4, 0), bits = number_of(t, DECIMAL_BITS, 4, 128);
 
     if ((bits != 32 && bits != 64 && bits != 128 && bits != 256) || scale < -300 || scale > 300) {
         refuse(f, 2, "decimals of this width are not known");
@@ -117,7 +165,7 @@ static void read_decimal(stk_arrow_field *f, const table *t)
 /* Up to version 4 of the metadata unions had bits of validity too. */
 static void read_union(stk_arrow_field *f, const table *t, int64_t version)
 {
-    int dense = number_of(t, 0, 2, 0) != 0;
+    int dense = number_of(t, UNION_MODE, 2, 0) != 0;
 
     refuse(f, (dense ? 2u : 1u) + (version < VERSION_5), "unions are not read");
 }
@@ -125,50 +173,52 @@ static void read_union(stk_arrow_field *f, const table *t, int64_t version)
 static void read_type(stk_arrow_field *f, int64_t kind, const table *t, int64_t version)
 {
     switch (kind) {
-    case 1: set(f, STK_ARROW_NULL, 0); break;
-    case 2: read_int(f, t); break;
-    case 3: read_float(f, t); break;
-    case 4:
-    case 5: set_bytes(f, STK_ARROW_BYTES, kind == 5); break;
-    case 6:
+    case TYPE_NULL: set(f, STK_ARROW_NULL, 0); break;
+    case TYPE_INT: read_int(f, t); break;
+    case TYPE_FLOAT: read_float(f, t); break;
+    case TYPE_BINARY:
+    case TYPE_UTF8: set_bytes(f, STK_ARROW_BYTES, kind == TYPE_UTF8); break;
+    case TYPE_BOOL:
         set(f, STK_ARROW_BOOL, 2);
         f->dtype = STK_U8;
         break;
-    case 7: read_decimal(f, t); break;
-    case 8:
-        set_time(f, number_of(t, 0, 2, 1) == 0 ? STK_I32 : STK_I64, 'd',
-                 number_of(t, 0, 2, 1) == 0 ? 'D' : 'm');
+    case TYPE_DECIMAL: read_decimal(f, t); break;
+    case TYPE_DATE:
+        set_time(f, number_of(t, TIME_UNIT, 2, 1) == 0 ? STK_I32 : STK_I64, 'd',
+                 number_of(t, TIME_UNIT, 2, 1) == 0 ? 'D' : 'm');
         break;
-    case 9:
-        set_time(f, number_of(t, 1, 4, 32) == 64 ? STK_I64 : STK_I32, 't',
-                 "smun"[number_of(t, 0, 2, 1) & 3]);
+    case TYPE_TIME:
+        set_time(f, number_of(t, TIME_BITS, 4, 32) == 64 ? STK_I64 : STK_I32, 't',
+                 "smun"[number_of(t, TIME_UNIT, 2, 1) & 3]);
         break;
-    case 10: set_time(f, STK_I64, 's', "smun"[number_of(t, 0, 2, 0) & 3]); break;
-    case 11: refuse(f, 2, "intervals are not read"); break;
-    case 18: set_time(f, STK_I64, 'D', "smun"[number_of(t, 0, 2, 1) & 3]); break;
-    case 12: set(f, STK_ARROW_LIST, 2); break;
-    case 13: set(f, STK_ARROW_STRUCT, 1); break;
-    case 14: read_union(f, t, version); break;
-    case 15: read_fixed(f, STK_ARROW_FIXED, t); break;
-    case 16: read_fixed(f, STK_ARROW_FIXED_LIST, t); break;
-    case 17:
+    case TYPE_TIMESTAMP:
+        set_time(f, STK_I64, 's', "smun"[number_of(t, TIME_UNIT, 2, 0) & 3]);
+        break;
+    case TYPE_INTERVAL: refuse(f, 2, "intervals are not read"); break;
+    case TYPE_DURATION: set_time(f, STK_I64, 'D', "smun"[number_of(t, TIME_UNIT, 2, 1) & 3]); break;
+    case TYPE_LIST: set(f, STK_ARROW_LIST, 2); break;
+    case TYPE_STRUCT: set(f, STK_ARROW_STRUCT, 1); break;
+    case TYPE_UNION: read_union(f, t, version); break;
+    case TYPE_FIXED_BINARY: read_fixed(f, STK_ARROW_FIXED, t); break;
+    case TYPE_FIXED_LIST: read_fixed(f, STK_ARROW_FIXED_LIST, t); break;
+    case TYPE_MAP:
         set(f, STK_ARROW_LIST, 2);
         f->map = 1;
         break;
-    case 19:
-    case 20:
-        set_bytes(f, STK_ARROW_BYTES, kind == 20);
+    case TYPE_LARGE_BINARY:
+    case TYPE_LARGE_UTF8:
+        set_bytes(f, STK_ARROW_BYTES, kind == TYPE_LARGE_UTF8);
         f->wide = 1;
         break;
-    case 21:
+    case TYPE_LARGE_LIST:
         set(f, STK_ARROW_LIST, 2);
         f->wide = 1;
         break;
-    case 22: refuse(f, 0, "run-end encoded columns are not read"); break;
-    case 23:
-    case 24: set_bytes(f, STK_ARROW_VIEW, kind == 24); break;
-    case 25:
-    case 26: refuse(f, 3, "list views are not read"); break;
+    case TYPE_RUN_END: refuse(f, 0, "run-end encoded columns are not read"); break;
+    case TYPE_BINARY_VIEW:
+    case TYPE_UTF8_VIEW: set_bytes(f, STK_ARROW_VIEW, kind == TYPE_UTF8_VIEW); break;
+    case TYPE_LIST_VIEW:
+    case TYPE_LARGE_LIST_VIEW: refuse(f, 3, "list views are not read"); break;
     default: refuse(f, 2, "its type is not known");
     }
 }
@@ -178,10 +228,11 @@ static int read_dictionary(stk_arrow_field *f, const table *t)
     table index;
 
     f->encoded = 1;
-    f->dictionary = number_of(t, 0, 8, 0);
-    if (table_in(t, 1, &index) < 0)
+    f->dictionary = number_of(t, ENCODING_ID, 8, 0);
+    if (table_in(t, ENCODING_INDEX, &index) < 0)
         return -1;
-    f->index = index.at ? whole(number_of(&index, 0, 4, 0), number_of(&index, 1, 1, 0) != 0)
+    f->index = index.at ? whole(number_of(&index, INT_BITS, 4, 0),
+                                number_of(&index, INT_SIGNED, 1, 0) != 0)
                         : STK_I32;
     if (!f->index)
         f->refused = "its dictionary is numbered by no known type";
@@ -209,17 +260,17 @@ static int read_field(stk_arrow_field *f, const table *t, uint32_t depth, readin
     if (depth >= STK_ARROW_DEPTH || ++r->total > MAX_CHILDREN)
         return stk_fail(err, STK_ELIMIT, "a schema of more than %u fields, or more than %d deep",
                         MAX_CHILDREN, STK_ARROW_DEPTH);
-    if (vector_in(t, 0, 1, &name, &len) < 0 || table_in(t, 3, &type) < 0 ||
-        table_in(t, 4, &dictionary) < 0)
+    if (vector_in(t, FIELD_NAME, 1, &name, &len) < 0 || table_in(t, FIELD_TYPE, &type) < 0 ||
+        table_in(t, FIELD_DICTIONARY, &dictionary) < 0)
         return bad(err);
     f->name = stk_strndup(name ? (const char *)name : "", name ? len : 0);
     if (!f->name)
         return stk_fail_nomem(err, len);
-    f->nullable = number_of(t, 1, 1, 0) != 0;
-    read_type(f, number_of(t, 2, 1, 0) & 0xFF, &type, r->version);
+    f->nullable = number_of(t, FIELD_NULLABLE, 1, 0) != 0;
+    read_type(f, number_of(t, FIELD_KIND, 1, 0) & 0xFF, &type, r->version);
     if (dictionary.at && read_dictionary(f, &dictionary) < 0)
         return bad(err);
-    return read_children(f, t, 5, depth, r, err);
+    return read_children(f, t, FIELD_CHILDREN, depth, r, err);
 }
 
 static int read_children(stk_arrow_field *f, const table *t, uint32_t i, uint32_t depth, reading *r,
@@ -254,11 +305,11 @@ static int read_schema(stk_arrow_ipc *x, const table *t, int64_t version, stk_er
 
     if (x->schema.n || x->schema.root.child)
         return stk_fail(err, STK_ECORRUPT, "a second schema");
-    x->big = number_of(t, 0, 2, 0) != 0;
+    x->big = number_of(t, SCHEMA_ENDIAN, 2, 0) != 0;
     x->schema.root.name = stk_strdup("");
     if (!x->schema.root.name)
         return stk_fail_nomem(err, 1);
-    STK_TRY(read_children(&x->schema.root, t, 1, 0, &r, err));
+    STK_TRY(read_children(&x->schema.root, t, SCHEMA_FIELDS, 0, &r, err));
     return stk_arrow_settle(&x->schema, err);
 }
 
@@ -383,10 +434,10 @@ static const stk_arrow_reach reach = { ipc_column, ipc_dictionary, ipc_view };
 
 static void read_packing(const table *t, stk_arrow_batch *out)
 {
-    int64_t codec = number_of(t, 0, 1, 0);
+    int64_t codec = number_of(t, COMPRESSION_CODEC, 1, 0);
 
     out->packed = codec == 0 ? STK_ARROW_LZ4 : codec == 1 ? STK_ARROW_ZSTD : 0;
-    if (!out->packed || number_of(t, 1, 1, 0) != 0)
+    if (!out->packed || number_of(t, COMPRESSION_METHOD, 1, 0) != 0)
         out->refused = PACKED_SOMEHOW;
 }
 
@@ -401,15 +452,15 @@ static int read_old_packing(const table *message, stk_arrow_batch *out)
     const uint8_t *list, *key, *value;
     uint32_t n, n_key, n_value;
 
-    if (vector_in(message, 4, 4, &list, &n) < 0)
+    if (vector_in(message, MESSAGE_METADATA, 4, &list, &n) < 0)
         return -1;
     for (uint32_t k = 0; k < n; k++) {
         size_t at = (size_t)(list - message->all.data) + 4 * (size_t)k;
         table pair;
 
         if (table_at(message->all, at + (size_t)little(message->all.data + at, 4), &pair) < 0 ||
-            vector_in(&pair, 0, 1, &key, &n_key) < 0 ||
-            vector_in(&pair, 1, 1, &value, &n_value) < 0)
+            vector_in(&pair, PAIR_KEY, 1, &key, &n_key) < 0 ||
+            vector_in(&pair, PAIR_VALUE, 1, &value, &n_value) < 0)
             return -1;
         if (!is_text(key, n_key, "ARROW:experimental_compression") ||
             is_text(value, n_value, "uncompressed"))
@@ -464,10 +515,12 @@ static int read_batch(const stk_arrow_ipc *x, const table *t, const message *m,
                               .from = x,
                               .big = x->big,
                               .order = m->order };
-    out->rows = (uint64_t)number_of(t, 0, 8, 0);
-    if (out->rows > (uint64_t)1 << 62 || vector_in(t, 1, 16, &out->node, &out->n_nodes) < 0 ||
-        vector_in(t, 2, 16, &out->buffer, &out->n_buffers) < 0 || table_in(t, 3, &packed) < 0 ||
-        vector_in(t, 4, 8, &out->variadic, &out->n_variadic) < 0)
+    out->rows = (uint64_t)number_of(t, BATCH_ROWS, 8, 0);
+    if (out->rows > (uint64_t)1 << 62 ||
+        vector_in(t, BATCH_NODES, 16, &out->node, &out->n_nodes) < 0 ||
+        vector_in(t, BATCH_BUFFERS, 16, &out->buffer, &out->n_buffers) < 0 ||
+        table_in(t, BATCH_COMPRESSION, &packed) < 0 ||
+        vector_in(t, BATCH_VARIADIC, 8, &out->variadic, &out->n_variadic) < 0)
         return bad(err);
     if (packed.at)
         read_packing(&packed, out);
@@ -506,7 +559,7 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, const message *m, st
     stk_arrow_dictionary *d;
     table data;
 
-    if (table_in(t, 1, &data) < 0 || !data.at)
+    if (table_in(t, DICTIONARY_DATA, &data) < 0 || !data.at)
         return bad(err);
     if (x->n_dictionaries == x->cap_dictionaries) {
         uint64_t cap = x->cap_dictionaries ? 2 * x->cap_dictionaries : 4;
@@ -519,7 +572,8 @@ static int add_dictionary(stk_arrow_ipc *x, const table *t, const message *m, st
         x->cap_dictionaries = cap;
     }
     d = &x->dictionary[x->n_dictionaries++];
-    *d = (stk_arrow_dictionary){ .id = number_of(t, 0, 8, 0), .more = number_of(t, 2, 1, 0) != 0 };
+    *d = (stk_arrow_dictionary){ .id = number_of(t, DICTIONARY_ID, 8, 0),
+                                 .more = number_of(t, DICTIONARY_DELTA, 1, 0) != 0 };
     return read_batch(x, &data, m, &d->batch, err);
 }
 
@@ -561,9 +615,9 @@ static int message_at(stk_bytes in, size_t *at, message *m, stk_error *err)
     p += head;
     if (meta.len < 4 || table_at(meta, (size_t)little(meta.data, 4), &m->head) < 0)
         return bad(err);
-    m->version = number_of(&m->head, 0, 2, 0);
+    m->version = number_of(&m->head, MESSAGE_VERSION, 2, 0);
     STK_TRY(version_check(m->version, err));
-    body = (uint64_t)number_of(&m->head, 3, 8, 0);
+    body = (uint64_t)number_of(&m->head, MESSAGE_BODY, 8, 0);
     if (body > in.len - p)
         return stk_fail(err, STK_ECORRUPT, "an Arrow message of %" PRIu64 " bytes is cut off",
                         body);
@@ -581,12 +635,12 @@ static int next(stk_arrow_ipc *x, stk_bytes in, size_t *at, uint32_t order, stk_
 
     if (rc <= 0)
         return rc;
-    if (table_in(&m.head, 2, &header) < 0)
+    if (table_in(&m.head, MESSAGE_HEADER, &header) < 0)
         return bad(err);
-    switch (number_of(&m.head, 1, 1, 0)) {
-    case 1: STK_TRY(read_schema(x, &header, m.version, err)); break;
-    case 2: STK_TRY(add_dictionary(x, &header, &m, err)); break;
-    case 3: STK_TRY(add_batch(x, &header, &m, err)); break;
+    switch (number_of(&m.head, MESSAGE_KIND, 1, 0)) {
+    case HEADER_SCHEMA: STK_TRY(read_schema(x, &header, m.version, err)); break;
+    case HEADER_DICTIONARY: STK_TRY(add_dictionary(x, &header, &m, err)); break;
+    case HEADER_BATCH: STK_TRY(add_batch(x, &header, &m, err)); break;
     default: return stk_fail(err, STK_ENOTSUP, "an Arrow message that is not a table");
     }
     return 1;
@@ -633,7 +687,7 @@ static int footer_of(stk_bytes file, table *out)
     return table_at(all, (size_t)little(all.data, 4), out) == 0;
 }
 
-/* The messages of list i of the footer. */
+/* The messages of a list of the footer. */
 static int read_blocks(stk_arrow_ipc *x, stk_bytes file, const table *footer, uint32_t i,
                        uint32_t *order, stk_error *err)
 {
@@ -665,7 +719,7 @@ static int64_t version_of(stk_bytes file, const table *footer)
     uint32_t n;
     size_t at;
 
-    if (vector_in(footer, 3, BLOCK, &block, &n) == 0 && n) {
+    if (vector_in(footer, FOOTER_BATCHES, BLOCK, &block, &n) == 0 && n) {
         at = (size_t)little(block, 8);
         if (at < file.len)
             (void)message_at(file, &at, &m, NULL);
@@ -680,11 +734,11 @@ static int read_footer(stk_arrow_ipc *x, stk_bytes file, const table *footer, st
     uint32_t order = 0;
     table schema;
 
-    if (table_in(footer, 1, &schema) < 0 || !schema.at)
+    if (table_in(footer, FOOTER_SCHEMA, &schema) < 0 || !schema.at)
         return bad(err);
     STK_TRY(read_schema(x, &schema, version_of(file, footer), err));
-    STK_TRY(read_blocks(x, file, footer, 2, &order, err));
-    return read_blocks(x, file, footer, 3, &order, err);
+    STK_TRY(read_blocks(x, file, footer, FOOTER_DICTIONARIES, &order, err));
+    return read_blocks(x, file, footer, FOOTER_BATCHES, &order, err);
 }
 
 int stk_arrow_ipc_open(stk_arrow_ipc **out, stk_bytes file, int fd, stk_error *err)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "compress/unpack.h"
 #include "format/arrow.h"
 
 #define ALIGN 64u
@@ -131,7 +132,7 @@ static uint64_t field_rows(const stk_arrow_batch *b, const stk_arrow_field *f)
     static const uint8_t lists[2] = { 4, 8 };
     uint64_t first = f->buffer + (uint64_t)stk_arrow_shift(b, f), rows = 0;
     packed valid = { 0 }, a = { 0 };
-    uint64_t each = f->encoded                                ? stk_dtype_size(f->index)
+    uint64_t each = f->encoded ? stk_dtype_size(f->index)
                     : f->type == STK_ARROW_BYTES || f->type == STK_ARROW_LIST ? lists[f->wide]
                     : f->type == STK_ARROW_VIEW                               ? 16
                     : f->type >= STK_ARROW_LIST                               ? 0
@@ -199,8 +200,13 @@ static int room_of(const stk_arrow_batch *b, const spans *s, uint64_t *out, stk_
     return 0;
 }
 
-static int unpack_one(const stk_arrow_batch *b, const packed *p, uint8_t *dst,
-                      stk_arrow_unpack unpack, stk_error *err)
+int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
+{
+    return codec == STK_ARROW_LZ4 ? stk_lz4_frame_page(in, dst, len, err)
+                                  : stk_unzstd_page(in, dst, len, err);
+}
+
+static int unpack_one(const stk_arrow_batch *b, const packed *p, uint8_t *dst, stk_error *err)
 {
     size_t n = (size_t)p->n;
     uint8_t *raw;
@@ -215,7 +221,7 @@ static int unpack_one(const stk_arrow_batch *b, const packed *p, uint8_t *dst,
         return stk_fail_nomem(err, n);
     rc = fetch(b, p->at, raw, n) < 0 ? corrupt(err) : 0;
     if (rc == 0)
-        rc = unpack(b->packed, (stk_bytes){ raw, n }, dst, (size_t)p->makes, err);
+        rc = stk_arrow_unpack_buffer(b->packed, (stk_bytes){ raw, n }, dst, (size_t)p->makes, err);
     stk_large_free(raw, n);
     return rc;
 }
@@ -260,8 +266,7 @@ static void turn_values(const span *s, uint8_t *p, uint64_t len)
     }
 }
 
-static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpack unpack,
-                        stk_bytes room, stk_error *err)
+static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_bytes room, stk_error *err)
 {
     uint8_t *to = (uint8_t *)(uintptr_t)room.data;
     uint64_t table = table_len(s), at = 0;
@@ -276,7 +281,7 @@ static int unpack_spans(const stk_arrow_batch *b, const spans *s, stk_arrow_unpa
                 return corrupt(err);
             memcpy(entry, &at, 8);
             memcpy(entry + 8, &p.makes, 8);
-            STK_TRY(unpack_one(b, &p, to + table + at, unpack, err));
+            STK_TRY(unpack_one(b, &p, to + table + at, err));
             if (b->big && i == s->at[k].first + 1)
                 turn_values(&s->at[k], to + table + at, p.makes);
             at += rounded(p.makes);
@@ -304,12 +309,12 @@ int stk_arrow_column_room(const stk_arrow_batch *b, const stk_arrow_leaf *l, uin
     return room_of(b, &s, out, err);
 }
 
-int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l,
-                            stk_arrow_unpack unpack, stk_bytes room, stk_error *err)
+int stk_arrow_column_unpack(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
+                            stk_error *err)
 {
     spans s = spans_of(b, l);
 
-    return unpack_spans(b, &s, unpack, room, err);
+    return unpack_spans(b, &s, room, err);
 }
 
 void stk_arrow_column_open(const stk_arrow_batch *b, const stk_arrow_leaf *l, stk_bytes room,
@@ -330,14 +335,12 @@ static const stk_arrow_field *field_with(const stk_arrow_field *f, int64_t id)
     return found;
 }
 
-int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk_error *err)
+int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_error *err)
 {
     for (uint64_t i = 0; i < x->n_dictionaries; i++) {
         stk_arrow_dictionary *d = &x->dictionary[i];
         const stk_arrow_field *f = field_with(&x->schema.root, d->id);
-        spans s = { .at = { { 0, d->batch.n_buffers, f, 0 } },
-                    .n = 1,
-                    .end = d->batch.n_buffers };
+        spans s = { .at = { { 0, d->batch.n_buffers, f, 0 } }, .n = 1, .end = d->batch.n_buffers };
         uint64_t room = 0;
 
         if (!f || !d->batch.packed || d->batch.refused)
@@ -349,7 +352,7 @@ int stk_arrow_dictionaries_unpack(stk_arrow_ipc *x, stk_arrow_unpack unpack, stk
         d->unpacked = stk_alloc((size_t)room + 1);
         if (!d->unpacked)
             return stk_fail_nomem(err, (size_t)room);
-        if (unpack_spans(&d->batch, &s, unpack, (stk_bytes){ d->unpacked, (size_t)room }, err) < 0)
+        if (unpack_spans(&d->batch, &s, (stk_bytes){ d->unpacked, (size_t)room }, err) < 0)
             continue;
         take_spans(&d->batch, &s, (stk_bytes){ d->unpacked, (size_t)room }, &d->batch);
         d->batch.refused = NULL;

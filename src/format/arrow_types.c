@@ -5,12 +5,6 @@
 
 #include "format/arrow.h"
 
-/* What a column's values are, also those in lists. */
-static const stk_arrow_field *value_of(const stk_arrow_leaf *l)
-{
-    return l->path[l->item ? l->item - 1 : l->depth - 1];
-}
-
 int stk_arrow_is_nothing(const stk_arrow_leaf *l)
 {
     return l->path[l->depth - 1]->type == STK_ARROW_NULL;
@@ -37,7 +31,7 @@ static void put_time(const char unit[4], char *buf, size_t len)
 /* The type, for people: "list of i64", "list of 3 f32", "text", "timestamp[us]". */
 static const char *type_name(const stk_arrow_leaf *l, char buf[64])
 {
-    const stk_arrow_field *f = value_of(l);
+    const stk_arrow_field *f = stk_arrow_value_field(l);
     char value[24];
 
     if (f->unit[0])
@@ -60,7 +54,8 @@ static int same_type(const stk_arrow_leaf *a, const stk_arrow_leaf *b)
 {
     return stk_arrow_is_nothing(a) || stk_arrow_is_nothing(b) ||
            (a->dtype == b->dtype && a->list == b->list && a->fixed == b->fixed &&
-            !a->refused == !b->refused && !strcmp(value_of(a)->unit, value_of(b)->unit));
+            !a->refused == !b->refused &&
+            !strcmp(stk_arrow_value_field(a)->unit, stk_arrow_value_field(b)->unit));
 }
 
 static const stk_arrow_leaf *find(const stk_arrow_schema *s, const stk_arrow_leaf *l, uint32_t at)

@@ -3,7 +3,7 @@
  *
  * Fields are image, image_id, width, height, and of its annotations, in the file's order: ids,
  * boxes (x0, y0, x1, y1 in pixels), labels (categories numbered from 0 by their ids), category_ids,
- * areas, crowd, masks (for the codecs of codec/regions.h), keypoints, captions, as far as the file
+ * areas, crowd, masks (for the codecs of codec/regions.c), keypoints, captions, as far as the file
  * has them.  A picture without annotations has empty lists.  Samples come by image id, as in
  * torchvision and pycocotools.
  *
@@ -19,7 +19,7 @@
 #include "base/numeral.h"
 #include "format/annotated.h"
 #include "format/json_stream.h"
-#include "source/pairs.h"
+#include "source/pair_folders.h"
 
 #define TELL_BYTES ((uint64_t)4 << 20)
 #define COUNT_MAX ((size_t)1 << 30)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* column_names.h - columns of one name get names of their own. */
+/* column_names.h - gives columns of the same name different names, so that each can be asked for.
+ * Parquet and Arrow files may have such columns. */
 #ifndef STOKER_COLUMN_NAMES_H
 #define STOKER_COLUMN_NAMES_H
 

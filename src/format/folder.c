@@ -8,7 +8,7 @@
  * its shard, so the number stands nowhere in the index and a class may be added without touching
  * the others.  The key is the path below the root, "cat/sub/a.jpg"; the file's name within its
  * shard is what follows the class. */
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -321,26 +321,27 @@ uint64_t stk_litdata_head(uint32_t samples, uint32_t frame_rows)
            FRAME_ENTRY * (uint64_t)frames_of(samples, frame_rows);
 }
 
-int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s,
-                         uint64_t size, uint32_t i, stk_litdata_frame *out, stk_error *err)
+int stk_litdata_frame_of(const stk_litdata_chunk *c, uint32_t i, stk_litdata_frame *out,
+                         stk_error *err)
 {
     static const uint8_t magic[12] = "LDFZ01\0\0\1\0";
-    uint32_t rows = x->frame_rows, number = i / rows, left = s->samples - number * rows;
-    const uint8_t *e = head.data + FRAMES_PREFIX + 4 * ((size_t)s->samples + 1) +
+    stk_bytes head = c->head;
+    uint32_t rows = c->frame_rows, number = i / rows, left = c->samples - number * rows;
+    const uint8_t *e = head.data + FRAMES_PREFIX + 4 * ((size_t)c->samples + 1) +
                        FRAME_ENTRY * (size_t)number;
 
-    if (head.len < stk_litdata_head(s->samples, rows) || memcmp(head.data, magic, 10) != 0)
+    if (head.len < stk_litdata_head(c->samples, rows) || memcmp(head.data, magic, 10) != 0)
         return stk_fail(err, STK_ECORRUPT, "the chunk is not packed in frames as index.json says");
-    if (word(head.data + 12) != s->samples || word(head.data + 16) != rows ||
-        word(head.data + 20) != frames_of(s->samples, rows))
+    if (word(head.data + 12) != c->samples || word(head.data + 16) != rows ||
+        word(head.data + 20) != frames_of(c->samples, rows))
         return stk_fail(err, STK_ECORRUPT,
                         "the chunk has not the %u samples in frames of %u that index.json says",
-                        s->samples, rows);
+                        c->samples, rows);
     *out = (stk_litdata_frame){ number, number * rows, left < rows ? left : rows,
                                 0,      word(e + 16),  word(e + 20) };
     memcpy(&out->offset, e + 8, 8);
     if (word(e) != out->first || word(e + 4) != out->n || out->offset < head.len ||
-        out->offset > size || out->len > size - out->offset ||
+        out->offset > c->size || out->len > c->size - out->offset ||
         place_at(head, out->first + out->n) - place_at(head, out->first) != out->unpacked)
         return stk_fail(err, STK_ECORRUPT, "frame %u of the chunk is damaged", number);
     return 0;

@@ -390,19 +390,19 @@ static uint32_t u32_at(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at,
-                  uint64_t *len, stk_error *err)
+int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, stk_mds_span *out,
+                  stk_error *err)
 {
     uint64_t end;
 
     if (head.len < stk_mds_head(samples) || u32_at(head.data) != samples)
         return stk_fail(err, STK_ECORRUPT, "the shard has not the %u samples that index.json says",
                         samples);
-    *at = u32_at(head.data + 4 + 4 * (size_t)i);
+    out->at = u32_at(head.data + 4 + 4 * (size_t)i);
     end = u32_at(head.data + 8 + 4 * (size_t)i);
-    if (*at < stk_mds_head(samples) || *at > end || end > size)
+    if (out->at < stk_mds_head(samples) || out->at > end || end > size)
         return stk_fail(err, STK_ECORRUPT, "sample %u of the shard is outside it", i);
-    *len = end - *at;
+    out->len = end - out->at;
     return 0;
 }
 

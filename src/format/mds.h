@@ -52,8 +52,11 @@ static inline uint64_t stk_mds_head(uint32_t samples)
     return 8 + 4 * (uint64_t)samples;
 }
 /* Where sample i is, by the table; checked against the shard's size. */
-int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, uint64_t *at,
-                  uint64_t *len, stk_error *err);
+typedef struct stk_mds_span {
+    uint64_t at, len; /* in the shard */
+} stk_mds_span;
+int stk_mds_place(stk_bytes head, uint32_t samples, uint64_t size, uint32_t i, stk_mds_span *out,
+                  stk_error *err);
 
 /* A frame of a chunk of LitData's: samples [first, first + n) packed together. */
 typedef struct stk_litdata_frame {
@@ -64,9 +67,14 @@ typedef struct stk_litdata_frame {
 
 /* Bytes of such a chunk's tables, from its beginning on. */
 uint64_t stk_litdata_head(uint32_t samples, uint32_t frame_rows);
+typedef struct stk_litdata_chunk {
+    stk_bytes head;               /* its tables */
+    uint32_t samples, frame_rows; /* as index.json says */
+    uint64_t size;                /* of the file */
+} stk_litdata_chunk;
 /* The frame with sample i, by the tables; checked against the file's size. */
-int stk_litdata_frame_of(stk_bytes head, const stk_mds_index *x, const stk_mds_shard *s,
-                         uint64_t size, uint32_t i, stk_litdata_frame *out, stk_error *err);
+int stk_litdata_frame_of(const stk_litdata_chunk *c, uint32_t i, stk_litdata_frame *out,
+                         stk_error *err);
 /* Where sample i is in its frame's bytes. */
 int stk_litdata_in_frame(stk_bytes head, const stk_litdata_frame *f, uint32_t i, uint64_t *at,
                          uint64_t *len, stk_error *err);

@@ -8,15 +8,15 @@
  * passed over, but for those that belong to pictures (txt, json, ...) where suffixes are fields.
  * The key is the path without its suffix; samples come in the order of keys.  A name that lacks a
  * file is an error that counts them, is left out, or kept as it is. */
-#include "source/pairs.h"
+#include "source/pair_folders.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "format/record.h"
-#include "source/folder.h"
+#include "format/annotated.h"
+#include "source/folder_files.h"
 
 typedef struct found {
     char *name; /* the path below its folder */
@@ -33,7 +33,7 @@ typedef struct listing {
     uint32_t folder; /* that is being listed */
     const char *sub;
     uint64_t names, lack[STK_PAIRS_MAX], dropped;
-    char first[100]; /* a name that lacks a file */
+    char first[100];                /* a name that lacks a file */
     char suffix[STK_PAIRS_MAX][16]; /* of pictures, one for each that occurs */
     uint32_t n_suffix;
     stk_text classes; /* each with a NUL */
@@ -80,8 +80,12 @@ static int take_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
         st.st_size = 0; /* a dangling symlink: reading it says what is wrong */
     dir = l->sub[0] ? strlen(l->sub) + 1 : 0;
     f = &l->file[l->n];
-    *f = (found){ stk_alloc(dir + len + 1), dir + (size_t)(dot - e->name), dir,
-                  (uint64_t)st.st_size, l->folder, stk_is_picture(e->name) };
+    *f = (found){ stk_alloc(dir + len + 1),
+                  dir + (size_t)(dot - e->name),
+                  dir,
+                  (uint64_t)st.st_size,
+                  l->folder,
+                  stk_is_picture(e->name) };
     if (!f->name)
         return stk_fail_nomem(err, dir + len + 1);
     if (dir) {
@@ -260,9 +264,9 @@ static int note_classes(listing *l, stk_error *err)
     return 0;
 }
 
-static const char *const field_words[] = { "bmp",  "caption", "cls",  "jpeg", "jpg",
-                                           "json", "npy",     "pgm",  "png",  "ppm",
-                                           "text", "tif",     "tiff", "txt",  "webp", "xml" };
+static const char *const field_words[] = { "bmp",  "caption", "cls",  "jpeg", "jpg",  "json",
+                                           "npy",  "pgm",     "png",  "ppm",  "text", "tif",
+                                           "tiff", "txt",     "webp", "xml" };
 
 static const char *field_of(const listing *l, const found *f)
 {
@@ -292,9 +296,9 @@ static int report(listing *l, size_t from, size_t to, uint32_t cls, stk_error *e
         const char *field = field_of(l, f);
 
         if (*field && !(l->n_classes && !strcmp(field, "cls")))
-            STK_TRY(stk_record_file(
-                r, field, (uint8_t)f->folder,
-                (stk_bytes){ (const uint8_t *)f->name, strlen(f->name) }, f->size, err));
+            STK_TRY(stk_record_file(r, field, (uint8_t)f->folder,
+                                    (stk_bytes){ (const uint8_t *)f->name, strlen(f->name) },
+                                    f->size, err));
     }
     if (l->n_classes)
         STK_TRY(stk_record_text(r, "cls", (stk_bytes){ (const uint8_t *)number, (size_t)n }, err));
@@ -418,20 +422,7 @@ static int pairs_probe(const char *name, stk_bytes head)
 
 /* ---- reading ---- */
 
-typedef struct state {
-    stk_names folders, classes; /* of the first shard */
-} state;
-
-static void pairs_close(void *p)
-{
-    state *s = p;
-
-    if (!s)
-        return;
-    stk_names_fini(&s->folders);
-    stk_names_fini(&s->classes);
-    stk_free(s);
-}
+typedef stk_annotated state; /* classes of the first shard */
 
 static int pairs_open(const stk_format_data *in, void **out, stk_error *err)
 {
@@ -462,7 +453,7 @@ static int pairs_open(const stk_format_data *in, void **out, stk_error *err)
     }
     stk_pairs_fini(&what);
     if (rc < 0)
-        pairs_close(s);
+        stk_annotated_close(s);
     else
         *out = s;
     return rc;
@@ -492,6 +483,6 @@ const stk_format stk_format_pairs = {
     .index = pairs_index,
     .locate = pairs_locate,
     .open = pairs_open,
-    .close = pairs_close,
+    .close = stk_annotated_close,
     .class_name = pairs_class_name,
 };

@@ -15,8 +15,9 @@
 
 #include "base/atomic_file.h"
 #include "base/registry.h"
-#include "format/tar.h"
 #include "base/text.h"
+#include "format/tar.h"
+#include "store/remote.h"
 
 #define BUFFER (1u << 20)
 #define WRITE_BACK (16u << 20)      /* bytes between hints to the kernel */
@@ -303,11 +304,13 @@ static int is_remote_there(const stk_source *s, const char *url, const stk_store
 static int open_remote(stk_tar_writer *w, const stk_store *store, stk_error *err)
 {
     const stk_source *s = stk_registry_source(w->path);
+    char names[100];
 
     if (!s || !s->put)
         return at_path(w,
                        stk_fail(err, STK_ENOTSUP,
-                                "nothing can be written there: write to a folder, s3:// or gs://"),
+                                "nothing can be written there: write to a folder, %s",
+                                stk_stores_that(STK_SOURCE_PUTS, names, sizeof names)),
                        err);
     if (!w->replace && is_remote_there(s, w->path, store))
         return is_there(w, err);

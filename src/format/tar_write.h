@@ -6,7 +6,7 @@
 #ifndef STOKER_FORMAT_TAR_WRITE_H
 #define STOKER_FORMAT_TAR_WRITE_H
 
-#include "format/frames.h"
+#include "compress/squeeze.h"
 #include "source/source.h"
 
 typedef struct stk_tar_writer stk_tar_writer; /* Thread: one. */

@@ -15,8 +15,8 @@
 
 #include "base/numeral.h"
 #include "format/annotated.h"
-#include "source/folder.h"
-#include "source/pairs.h"
+#include "source/folder_files.h"
+#include "source/pair_folders.h"
 
 #define FILE_MAX ((uint64_t)64 << 20)
 
@@ -67,30 +67,95 @@ static int read_file(const char *path, stk_text *out, stk_error *err)
 
 /* ---- XML ---- */
 
+/* Comments become blanks: what is in them is not there. */
+static void drop_comments(stk_text *t)
+{
+    char *a = t->s, *b;
+
+    while (t->len && (a = memmem(a, (size_t)(t->s + t->len - a), "<!--", 4))) {
+        b = memmem(a + 4, (size_t)(t->s + t->len - a) - 4, "-->", 3);
+        b = b ? b + 3 : t->s + t->len;
+        memset(a, ' ', (size_t)(b - a));
+        a = b;
+    }
+}
+
+/* After the first <tag> or <tag with="attributes">, where it ends; NULL: there is none. */
+static const uint8_t *after_tag(stk_bytes in, const char *tag)
+{
+    const uint8_t *a = in.data, *end = in.data + in.len;
+    size_t n = strlen(tag);
+
+    while (a && (a = memchr(a, '<', (size_t)(end - a))) && (size_t)(end - ++a) > n) {
+        const uint8_t *gt;
+
+        if (memcmp(a, tag, n) != 0 || !strchr("> \t\r\n", a[n]))
+            continue;
+        gt = memchr(a + n, '>', (size_t)(end - a) - n);
+        if (gt && gt[-1] != '/') /* <tag/> is empty */
+            return gt + 1;
+    }
+    return NULL;
+}
+
 /* What is between the first <tag> of `in` and its end; no data: there is none.  *rest: after it. */
 static stk_bytes element(stk_bytes in, const char *tag, stk_bytes *rest)
 {
-    char open[32], close[32];
-    const uint8_t *a, *b, *end = in.data + in.len;
-    size_t n = (size_t)snprintf(open, sizeof open, "<%s>", tag),
-           m = (size_t)snprintf(close, sizeof close, "</%s>", tag);
+    char close[32];
+    const uint8_t *a = in.len ? after_tag(in, tag) : NULL, *b, *end = in.data + in.len;
+    size_t m = (size_t)snprintf(close, sizeof close, "</%s>", tag);
 
-    a = in.len ? memmem(in.data, in.len, open, n) : NULL;
-    b = a ? memmem(a + n, (size_t)(end - a) - n, close, m) : NULL;
+    b = a ? memmem(a, (size_t)(end - a), close, m) : NULL;
     if (!b)
         return (stk_bytes){ 0 };
     if (rest)
         *rest = (stk_bytes){ b + m, (size_t)(end - b) - m };
-    return (stk_bytes){ a + n, (size_t)(b - a) - n };
+    return (stk_bytes){ a, (size_t)(b - a) };
 }
 
-/* An element of an object, and not of one of its parts, which follow. */
+/* An element of an object, and not of one of its parts. */
 static stk_bytes of_object(stk_bytes object, const char *tag)
 {
-    const uint8_t *part = object.len ? memmem(object.data, object.len, "<part>", 6) : NULL;
-    stk_bytes own = { object.data, part ? (size_t)(part - object.data) : object.len };
+    stk_bytes rest = object, part, found;
 
-    return stk_trimmed(element(own, tag, NULL));
+    do {
+        stk_bytes own = rest;
+
+        part = element(rest, "part", &rest);
+        if (part.data)
+            own.len = (size_t)(part.data - own.data);
+        found = stk_trimmed(element(own, tag, NULL));
+    } while (part.data && !found.data);
+    return found;
+}
+
+/* The name of an object, in the text itself: R&amp;B is R&B. */
+static stk_bytes name_of(stk_bytes object)
+{
+    static const struct {
+        const char *code;
+        char c;
+    } codes[] = { { "&amp;", '&' }, { "&lt;", '<' }, { "&gt;", '>' }, { "&quot;", '"' },
+                  { "&apos;", '\'' } };
+    stk_bytes name = of_object(object, "name");
+    uint8_t *to = (uint8_t *)(uintptr_t)name.data;
+    size_t len = 0;
+
+    for (size_t i = 0; i < name.len;) {
+        uint8_t c = name.data[i];
+        size_t used = 1;
+
+        for (size_t k = 0; c == '&' && k < sizeof codes / sizeof *codes; k++)
+            if (name.len - i >= strlen(codes[k].code) &&
+                !memcmp(name.data + i, codes[k].code, strlen(codes[k].code))) {
+                c = (uint8_t)codes[k].c;
+                used = strlen(codes[k].code);
+                break;
+            }
+        to[len++] = c;
+        i += used;
+    }
+    return (stk_bytes){ name.data, len };
 }
 
 static int put_flag(stk_text *t, stk_bytes value, stk_error *err)
@@ -121,7 +186,7 @@ static int put_box(voc *v, stk_bytes object, stk_error *err)
 
 static int put_object(voc *v, stk_bytes object, stk_error *err)
 {
-    stk_bytes name = of_object(object, "name");
+    stk_bytes name = name_of(object);
 
     STK_TRY(put_box(v, object, err));
     for (size_t i = 0; i < v->classes.n; i++)
@@ -148,7 +213,7 @@ static int is_known(const stk_names *l, stk_bytes name)
 static int note_names(voc *v, stk_bytes xml, stk_error *err)
 {
     for (stk_bytes object, rest = xml; (object = element(rest, "object", &rest)).data;) {
-        stk_bytes name = of_object(object, "name");
+        stk_bytes name = name_of(object);
 
         if (name.len && !memchr(name.data, 0, name.len) && !is_known(&v->classes, name))
             STK_TRY(stk_names_add(&v->classes, (const char *)name.data, name.len, err));
@@ -166,6 +231,7 @@ static int note_file(void *cookie, const stk_dir_entry *e, stk_error *err)
         snprintf(path, sizeof path, "%s/%s", v->labels.s, e->name) >= (int)sizeof path)
         return 0;
     STK_TRY(read_file(path, &v->xml, err));
+    drop_comments(&v->xml);
     return note_names(v, (stk_bytes){ (uint8_t *)v->xml.s, v->xml.len }, err);
 }
 
@@ -227,6 +293,7 @@ static int put_list(voc *v, const char *name, stk_text *t, stk_error *err)
 static int put_annotation(voc *v, stk_error *err)
 {
     stk_bytes xml = { (uint8_t *)v->xml.s, v->xml.len }, size = element(xml, "size", NULL);
+    stk_bytes object, rest = xml;
     static const char *const sides[] = { "width", "height" };
 
     for (int i = 0; i < 2; i++) {
@@ -236,8 +303,10 @@ static int put_annotation(voc *v, stk_error *err)
             STK_TRY(stk_record_text(&v->record, sides[i], side, err));
     }
     v->boxes.len = v->numbers.len = v->difficult.len = v->truncated.len = 0;
-    for (stk_bytes object, rest = xml; (object = element(rest, "object", &rest)).data;)
+    while ((object = element(rest, "object", &rest)).data)
         STK_TRY(put_object(v, object, err));
+    if (!rest.len || after_tag(rest, "object") || !memmem(rest.data, rest.len, "</annotation>", 13))
+        return stk_fail(err, STK_ECORRUPT, "the annotation does not end: was the file cut?");
     STK_TRY(put_list(v, "boxes", &v->boxes, err));
     STK_TRY(put_list(v, "labels", &v->numbers, err));
     STK_TRY(put_list(v, "difficult", &v->difficult, err));
@@ -264,6 +333,7 @@ static int report(voc *v, stk_bytes name, stk_error *err)
         return 0;
     }
     STK_TRY(read_file(path, &v->xml, err));
+    drop_comments(&v->xml);
     rc = put_annotation(v, err);
     if (rc < 0) {
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });

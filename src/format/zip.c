@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32.h"
+#include "compress/unpack.h"
+
 #define END_SIZE 22
 #define END64_SIZE 56
 #define LOCATOR_SIZE 20
@@ -230,4 +233,58 @@ void stk_zip_fini(stk_zip *z)
         stk_free(z->member[i].name);
     stk_free(z->member);
     *z = (stk_zip){ 0 };
+}
+
+/* ---- deflated members ---- */
+
+typedef struct inflating {
+    stk_file *file;
+    const stk_zip_member *member;
+    uint64_t at;   /* bytes read */
+    uint8_t *dst;  /* for the rest */
+    uint64_t room; /* of it */
+} inflating;
+
+static int read_packed(void *cookie, void *dst, size_t room, size_t *got, stk_error *err)
+{
+    inflating *x = cookie;
+    uint64_t left = x->member->packed - x->at;
+
+    *got = left < room ? (size_t)left : room;
+    x->at += *got;
+    return *got ? stk_file_read(x->file, x->member->offset + x->at - *got, dst, *got, err) : 0;
+}
+
+static int write_plain(void *cookie, const void *data, size_t len, stk_error *err)
+{
+    inflating *x = cookie;
+
+    if (len > x->room)
+        return stk_fail(err, STK_ECORRUPT, "zip: a member is too long");
+    memcpy(x->dst, data, len);
+    x->dst += len;
+    x->room -= len;
+    return 0;
+}
+
+int stk_zip_inflate(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err)
+{
+    inflating x = { f, m, 0, dst, m->size };
+    stk_unpack_io io = { read_packed, write_plain, &x };
+    int rc = stk_inflate_all(&io, err);
+    stk_crc32 crc;
+
+    if (rc < 0 && rc != STK_ECORRUPT)
+        return rc;
+    stk_crc32_init(&crc);
+    if (rc < 0 || x.room)
+        rc = stk_fail(err, STK_ECORRUPT,
+                      "zip: member %.80s is damaged: it does not unpack to %" PRIu64 " bytes",
+                      m->name, m->size);
+    else if (stk_crc32_of(&crc, 0, dst, m->size) != m->crc)
+        rc = stk_fail(err, STK_ECORRUPT, "zip: member %.80s is damaged: its checksum is another",
+                      m->name);
+    if (rc < 0)
+        stk_error_at(err, NULL, m->offset, (stk_bytes){ 0 });
+    return rc;
 }

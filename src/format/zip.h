@@ -24,5 +24,7 @@ typedef struct stk_zip { /* init with zeros, end with fini */
 /* Read the directory of a file of `size` bytes.  Every range is in the file. */
 int stk_zip_read(stk_file *f, uint64_t size, stk_zip *out, stk_error *err);
 void stk_zip_fini(stk_zip *z);
+/* Unpack a deflated member into m->size bytes; its checksum must fit. */
+int stk_zip_inflate(stk_file *f, const stk_zip_member *m, void *dst, stk_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 /* array_cache.c - two page-locked chunks by turns, on a stream of low priority. */
 #include "gpu/array_cache.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "base/mem.h"
@@ -38,7 +39,7 @@ int stk_array_cache_open(stk_array_cache **out, const stk_cuda *cuda, int gpu, u
     for (int i = 0; i < 2 && !rc; i++) {
         rc = cuda->event_open(gpu, 0, &s->sent[i]);
         if (!rc)
-            rc = cuda->pinned_alloc(gpu, STK_SHELF_CHUNK, &s->chunk[i]);
+            rc = cuda->pinned_alloc(gpu, STK_ARRAY_CHUNK, &s->chunk[i]);
     }
     if (!rc)
         return 0;
@@ -82,6 +83,7 @@ int stk_array_cache_put(stk_array_cache *s, uint64_t at, size_t len)
     unsigned i = s->turn % 2;
     int rc = at > s->size || len > s->size - at;
 
+    assert(len <= STK_ARRAY_CHUNK);
     if (!rc && len)
         rc = s->cuda->copy(s->gpu, s->arena + at, s->chunk[i], len, STK_COPY_IN, s->stream);
     if (!rc)

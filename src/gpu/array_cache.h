@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* array_cache.h - arrays that a GPU keeps: memory there that is filled once, while batches already
  * come by the usual way, and that rows are gathered out of when all of it is there. */
-#ifndef STOKER_SHELF_H
-#define STOKER_SHELF_H
+#ifndef STOKER_ARRAY_CACHE_H
+#define STOKER_ARRAY_CACHE_H
 
 #include "gpu/load.h"
 
-#define STK_SHELF_CHUNK ((size_t)8 << 20) /* bytes that go over at once */
+#define STK_ARRAY_CHUNK ((size_t)8 << 20) /* bytes that go over at once */
 
 typedef struct stk_array_cache stk_array_cache; /* Thread: one fills it, any looks. */
 
@@ -14,7 +14,7 @@ int stk_array_cache_open(stk_array_cache **out, const stk_cuda *cuda, int gpu, u
                          stk_error *err);
 void stk_array_cache_close(stk_array_cache **s); /* nothing on the GPU uses it */
 
-/* Page-locked room for the next STK_SHELF_CHUNK bytes; NULL: it failed (say).  Then put() what was
+/* Page-locked room for the next STK_ARRAY_CHUNK bytes; NULL: it failed (say).  Then put() what was
  * written there at `at`; ready() when everything is put: waits until it is there. */
 void *stk_array_cache_room(stk_array_cache *s);
 int stk_array_cache_put(stk_array_cache *s, uint64_t at, size_t len);

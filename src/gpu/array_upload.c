@@ -12,7 +12,7 @@ enum { IDLE, BEGUN, ENDING };
 /* As many rows as a chunk holds, from *row on. */
 static int fill(const stk_array *a, uint64_t *row, uint8_t *to, size_t *len)
 {
-    uint64_t room = STK_SHELF_CHUNK / a->row_bytes;
+    uint64_t room = STK_ARRAY_CHUNK / a->row_bytes;
 
     for (*len = 0; room && *row < a->rows;) {
         uint64_t rows;

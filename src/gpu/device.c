@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c - batches on their way to a GPU: a few streams ("flights"), taken in turn.
+/* device.c - batches on their way to a GPU: queued, copying, decoding, ready.
  *
- * A flight is taken by the worker that has the batch's last row.  When all are in flight the batch
- * waits, and those that wait go together in the next one that is free: few pictures do not fill a
- * GPU, many do, and a GPU that is late gets them in larger groups.  The call at the end of a
- * flight's stream puts it on a list; the thread that lands batches (stk_device_complete) hands them
- * on and sends it off again. */
+ * The worker that makes a batch's last row queues the batch and starts a transfer, if one is free.
+ * Each transfer has a CUDA stream.  If all transfers are busy the batch stays queued, and the next
+ * free transfer takes several queued batches at once: many pictures fill a GPU, few do not.  The
+ * host callback at the end of the stream puts the transfer on a list; the completion thread
+ * (stk_device_complete) takes it from there, reports its batches as ready and starts it again. */
 #include "gpu/device.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -15,8 +16,8 @@
 #include "base/size.h"
 #include "gpu/transfer.h"
 
-#define FLIGHTS 4
-#define GROUP_ROWS 1024 /* of all batches of a flight: about what fills a GPU */
+#define TRANSFERS 4
+#define GROUP_ROWS 1024 /* of all batches of a transfer: about what fills a GPU */
 #define BLOCKS_PER_SM 6 /* of 128 threads, that decode at once */
 
 /* ---- open and close ---- */
@@ -27,7 +28,7 @@ int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *er
                     d->cuda->say(rc));
 }
 
-static int flight_open(stk_device *d, stk_transfer *f, stk_error *err)
+static int transfer_open(stk_device *d, stk_gpu_transfer *f, stk_error *err)
 {
     const stk_cuda *c = d->cuda;
     int rc;
@@ -46,7 +47,7 @@ static int flight_open(stk_device *d, stk_transfer *f, stk_error *err)
     return rc ? stk_device_fail(d, rc, "no stream could be made", err) : 0;
 }
 
-static void flight_close(stk_device *d, stk_transfer *f)
+static void transfer_close(stk_device *d, stk_gpu_transfer *f)
 {
     const stk_cuda *c = d->cuda;
     void *const event[] = { f->begin, f->copied, f->made };
@@ -59,10 +60,10 @@ static void flight_close(stk_device *d, stk_transfer *f)
         if (event[i])
             c->event_close(d->gpu, event[i]);
     for (uint32_t i = 0; f->pictures && i < d->n_out; i++) {
-        if (f->pictures[i].near.data)
-            c->pinned_free(f->pictures[i].near.data);
-        if (f->pictures[i].far.data)
-            c->free(d->gpu, f->pictures[i].far.data);
+        if (f->pictures[i].host.data)
+            c->pinned_free(f->pictures[i].host.data);
+        if (f->pictures[i].gpu.data)
+            c->free(d->gpu, f->pictures[i].gpu.data);
     }
     stk_free(f->pictures);
     if (f->slab.data)
@@ -84,8 +85,8 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     if (!d)
         return stk_fail_nomem(err, sizeof *d);
     stk_mutex_init(&d->lock);
-    pthread_cond_init(&d->land, NULL);
-    d->landed_tail = &d->landed;
+    pthread_cond_init(&d->wake, NULL);
+    d->done_tail = &d->done;
     rc = stk_cuda_load(&d->cuda, err);
     if (rc == 0)
         rc = stk_cuda_find(d->cuda, o->name, &d->gpu, err);
@@ -95,16 +96,16 @@ int stk_device_open(stk_device **out, const stk_device_options *o, stk_error *er
     if (rc == 0) {
         d->limit = o->memory_limit ? o->memory_limit : d->info.memory / 4;
         d->blocks = o->sm_limit && o->sm_limit < d->info.sms ? o->sm_limit * BLOCKS_PER_SM : 0;
-        rc = stk_gpu_pool_open(&d->far, d->cuda, d->gpu, stk_device_room(d), err);
+        rc = stk_gpu_pool_open(&d->pool, d->cuda, d->gpu, stk_device_room(d), err);
     }
     d->group = 1;
     d->n_out = o->outputs;
-    d->n_flights = o->flights ? o->flights : FLIGHTS;
-    d->n_flights = d->n_flights < STK_MAX_FLIGHTS ? d->n_flights : STK_MAX_FLIGHTS;
-    for (uint32_t i = 0; i < d->n_flights && rc == 0; i++)
-        rc = flight_open(d, &d->flight[i], err);
+    d->n_transfers = o->transfers ? o->transfers : TRANSFERS;
+    d->n_transfers = d->n_transfers < STK_MAX_TRANSFERS ? d->n_transfers : STK_MAX_TRANSFERS;
+    for (uint32_t i = 0; i < d->n_transfers && rc == 0; i++)
+        rc = transfer_open(d, &d->transfer[i], err);
     if (rc == 0)
-        rc = flight_open(d, &d->redo, err);
+        rc = transfer_open(d, &d->redo, err);
     *out = d;
     if (rc < 0)
         stk_device_close(out);
@@ -118,15 +119,15 @@ void stk_device_close(stk_device **dp)
     if (!d)
         return;
     *dp = NULL;
-    for (uint32_t i = 0; i < STK_MAX_FLIGHTS; i++)
-        if (d->flight[i].device)
-            flight_close(d, &d->flight[i]);
+    for (uint32_t i = 0; i < STK_MAX_TRANSFERS; i++)
+        if (d->transfer[i].device)
+            transfer_close(d, &d->transfer[i]);
     if (d->redo.device)
-        flight_close(d, &d->redo);
+        transfer_close(d, &d->redo);
     stk_picture_cache_close(&d->keep);
-    stk_array_cache_close(&d->shelf);
-    stk_gpu_pool_close(&d->far);
-    pthread_cond_destroy(&d->land);
+    stk_array_cache_close(&d->arrays);
+    stk_gpu_pool_close(&d->pool);
+    pthread_cond_destroy(&d->wake);
     stk_mutex_destroy(&d->lock);
     stk_free(d);
 }
@@ -148,7 +149,7 @@ uint64_t stk_device_room(const stk_device *d)
 
 void stk_device_group(stk_device *d, uint32_t slots)
 {
-    uint32_t n = slots / (2 * d->n_flights);
+    uint32_t n = slots / (2 * d->n_transfers);
 
     d->group = n < 1 ? 1 : n > STK_PIC_BATCHES ? STK_PIC_BATCHES : n;
 }
@@ -158,6 +159,7 @@ int stk_device_keep(stk_device *d, const stk_picture_cache_options *given, uint6
 {
     stk_picture_cache_options o = *given;
 
+    assert(!d->keep); /* once, before the first batch */
     if (!o.bytes)
         o.bytes = d->info.free_memory / 2;
     if (most && most < o.bytes)
@@ -165,18 +167,19 @@ int stk_device_keep(stk_device *d, const stk_picture_cache_options *given, uint6
     return stk_picture_cache_open(&d->keep, d->cuda, d->gpu, &o, err);
 }
 
-int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
-                     stk_error *err)
+int stk_device_array_cache(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
+                           stk_error *err)
 {
+    assert(!d->arrays); /* likewise */
     *out = NULL;
     if (bytes > (limit ? limit : d->info.free_memory / 2))
         return 0;
-    STK_TRY(stk_array_cache_open(&d->shelf, d->cuda, d->gpu, bytes, err));
-    *out = d->shelf;
+    STK_TRY(stk_array_cache_open(&d->arrays, d->cuda, d->gpu, bytes, err));
+    *out = d->arrays;
     return 0;
 }
 
-stk_picture_cache *stk_device_kept(const stk_device *d)
+stk_picture_cache *stk_device_picture_cache(const stk_device *d)
 {
     return d->keep;
 }
@@ -251,11 +254,11 @@ int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err
     return 0;
 }
 
-/* ---- flights ---- */
+/* ---- transfers ---- */
 
-static void depart(stk_transfer *f);
+static void start_copies(stk_gpu_transfer *f);
 
-static void take_times(stk_device *d, stk_transfer *f)
+static void take_times(stk_device *d, stk_gpu_transfer *f)
 {
     float copy = 0, make = 0;
 
@@ -271,11 +274,12 @@ static void take_times(stk_device *d, stk_transfer *f)
     stk_mutex_unlock(&d->lock);
 }
 
-/* Batches that wait, as many as make a good launch, into a flight that is free.  0: none wait. */
-static int board_locked(stk_device *d, stk_transfer *f) STK_REQUIRES(d->lock)
+/* Queued batches, as many as make a good launch, into a free transfer.  0: none is queued. */
+static int take_queued_locked(stk_device *d, stk_gpu_transfer *f) STK_REQUIRES(d->lock)
 {
     uint32_t rows = 0;
 
+    assert(d->group && d->group <= STK_PIC_BATCHES && d->end - d->first <= STK_MAX_WAITING);
     f->n = 0;
     while (d->first != d->end && f->n < d->group) {
         const stk_queued_batch *p = &d->waiting[d->first % STK_MAX_WAITING];
@@ -290,31 +294,32 @@ static int board_locked(stk_device *d, stk_transfer *f) STK_REQUIRES(d->lock)
     return f->busy;
 }
 
-/* The stream is through with a batch.  On a thread of CUDA's, which must never wait for us: calls
- * that free memory wait for it, whatever locks their callers hold. */
-static void landed(void *cookie, int rc)
+/* The stream is finished with a transfer.  Runs on a thread of CUDA's, which must never wait for
+ * us: calls that free memory wait for it, whatever locks their callers hold. */
+static void stream_done(void *cookie, int rc)
 {
-    stk_transfer *f = cookie;
+    stk_gpu_transfer *f = cookie;
     stk_device *d = f->device;
 
     stk_mutex_lock(&d->lock);
+    assert(f->busy && f->n && f != &d->redo);
     f->rc = rc;
     f->next = NULL;
-    *d->landed_tail = f;
-    d->landed_tail = &f->next;
-    pthread_cond_signal(&d->land);
+    *d->done_tail = f;
+    d->done_tail = &f->next;
+    pthread_cond_signal(&d->wake);
     stk_mutex_unlock(&d->lock);
 }
 
-/* Tell everybody on board. */
-static void disembark(const stk_queued_batch *on, uint32_t n, int rc, const stk_error *err)
+/* Report the batches of a transfer as ready, or as failed. */
+static void report_done(const stk_queued_batch *on, uint32_t n, int rc, const stk_error *err)
 {
     for (uint32_t i = 0; i < n; i++)
         stk_ticket_done(on[i].ticket, rc, err);
 }
 
-/* Who is on board will never be whole there. */
-static void lost(stk_transfer *f)
+/* The batches of a transfer that failed will never be whole on the GPU. */
+static void lost(stk_gpu_transfer *f)
 {
     for (uint32_t i = 0; i < f->device->n_out; i++)
         stk_pictures_lost(f, i);
@@ -331,19 +336,19 @@ static size_t mix_bytes(const stk_batch *b)
     return n;
 }
 
-static int mix_part(const stk_transfer *f, const stk_batch *b, const stk_deferred_mix *m,
+static int mix_part(const stk_gpu_transfer *f, const stk_batch *b, const stk_deferred_mix *m,
                     uint32_t part, const void *row)
 {
     stk_blend launch = m->part[part];
 
-    launch.data = b->out[m->output[part]].far->data;
+    launch.data = b->out[m->output[part]].gpu_memory->data;
     launch.row = m->rows ? row : NULL;
     launch.rows = b->rows;
     return f->device->cuda->blend(f->device->gpu, &launch, f->stream);
 }
 
 /* Every row of the batch is there.  What rows get goes to `at` and after it. */
-static int mix_batch(stk_transfer *f, const stk_batch *b, uint8_t *at)
+static int mix_batch(stk_gpu_transfer *f, const stk_batch *b, uint8_t *at)
 {
     const stk_cuda *c = f->device->cuda;
     int rc = 0;
@@ -360,9 +365,9 @@ static int mix_batch(stk_transfer *f, const stk_batch *b, uint8_t *at)
     return rc;
 }
 
-/* STK_PENDING: batches on board are being mixed.  Those with rows to be made again wait for
+/* STK_PENDING: batches of the transfer are being mixed.  Those with rows to be made again wait for
  * them. */
-static int mix_all(stk_transfer *f, stk_error *err)
+static int mix_all(stk_gpu_transfer *f, stk_error *err)
 {
     stk_device *d = f->device;
     size_t bytes = 0, at = 0;
@@ -383,7 +388,7 @@ static int mix_all(stk_transfer *f, stk_error *err)
         at += mix_bytes(b);
     }
     if (!rc)
-        rc = d->cuda->call(d->gpu, f->stream, landed, f);
+        rc = d->cuda->call(d->gpu, f->stream, stream_done, f);
     if (!rc)
         return STK_PENDING;
     d->cuda->stream_sync(d->gpu, f->stream);
@@ -392,7 +397,7 @@ static int mix_all(stk_transfer *f, stk_error *err)
 
 int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err)
 {
-    stk_transfer *f = &d->redo;
+    stk_gpu_transfer *f = &d->redo;
     int rc, over;
 
     if (!b->mixes)
@@ -407,7 +412,7 @@ int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err)
 /* ---- arrivals ---- */
 
 /* Copies and pictures are through: what they say of each, then what is done to whole batches. */
-static int settle(stk_transfer *f, stk_error *err)
+static int settle(stk_gpu_transfer *f, stk_error *err)
 {
     stk_device *d = f->device;
     int rc = 0;
@@ -415,15 +420,15 @@ static int settle(stk_transfer *f, stk_error *err)
     if (f->rc)
         rc = stk_device_fail(d, f->rc, "a batch did not arrive", err);
     for (uint32_t i = 0; !rc && i < d->n_out; i++)
-        if (f->pictures[i].n && stk_pictures_landed(f, i) < 0)
+        if (f->pictures[i].n && stk_pictures_done(f, i) < 0)
             rc = stk_fail_nomem(err, 1);
     lost(f); /* where it failed: else everything is settled */
     take_times(d, f);
     return rc ? rc : mix_all(f, err);
 }
 
-/* A flight is through: send it off again with those that wait, then hand on who came with it. */
-static void arrive(stk_transfer *f)
+/* A transfer is finished: start it again with queued batches, then report the ones it had. */
+static void arrive(stk_gpu_transfer *f)
 {
     stk_queued_batch on[STK_PIC_BATCHES];
     stk_device *d = f->device;
@@ -441,26 +446,27 @@ static void arrive(stk_transfer *f)
         return;
     memcpy(on, f->on, sizeof on);
     stk_mutex_lock(&d->lock);
-    again = board_locked(d, f);
+    assert(f->busy && n && n <= STK_PIC_BATCHES);
+    again = take_queued_locked(d, f);
     stk_mutex_unlock(&d->lock);
     if (again)
-        depart(f);
-    disembark(on, n, rc, &err);
+        start_copies(f);
+    report_done(on, n, rc, &err);
 }
 
 void stk_device_complete(stk_device *d)
 {
     stk_mutex_lock(&d->lock);
-    while (d->landed || !d->shut) {
-        stk_transfer *f = d->landed;
+    while (d->done || !d->shut) {
+        stk_gpu_transfer *f = d->done;
 
         if (!f) {
-            stk_cond_wait(&d->land, &d->lock);
+            stk_cond_wait(&d->wake, &d->lock);
             continue;
         }
-        d->landed = f->next;
-        if (!d->landed)
-            d->landed_tail = &d->landed;
+        d->done = f->next;
+        if (!d->done)
+            d->done_tail = &d->done;
         stk_mutex_unlock(&d->lock);
         arrive(f);
         stk_mutex_lock(&d->lock);
@@ -472,13 +478,13 @@ void stk_device_shut(stk_device *d)
 {
     stk_mutex_lock(&d->lock);
     d->shut = 1;
-    pthread_cond_signal(&d->land);
+    pthread_cond_signal(&d->wake);
     stk_mutex_unlock(&d->lock);
 }
 
 /* ---- outputs ---- */
 
-static int send(stk_transfer *f, void *dst, const void *src, size_t size, stk_error *err)
+static int send(stk_gpu_transfer *f, void *dst, const void *src, size_t size, stk_error *err)
 {
     stk_device *d = f->device;
     int rc = size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
@@ -491,11 +497,11 @@ static int send(stk_transfer *f, void *dst, const void *src, size_t size, stk_er
     return 0;
 }
 
-static int send_dense(stk_transfer *f, stk_batch_out *o, const stk_buffer *from, size_t size,
+static int send_dense(stk_gpu_transfer *f, stk_batch_out *o, const stk_buffer *from, size_t size,
                       stk_error *err)
 {
-    STK_TRY(stk_gpu_pool_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
-    return send(f, o->far->data, from->data, size, err);
+    STK_TRY(stk_gpu_pool_get(f->device->pool, size ? size : 1, f->stream, &o->gpu_memory, err));
+    return send(f, o->gpu_memory->data, from->data, size, err);
 }
 
 /* ---- rows of arrays that are there ---- */
@@ -506,42 +512,43 @@ static size_t place_bytes(const stk_batch *b)
 }
 
 /* Room for the places of all rows: growing it waits for the GPU, so once for all that may come. */
-static int make_places(stk_transfer *f, stk_error *err)
+static int make_places(stk_gpu_transfer *f, stk_error *err)
 {
     const stk_batch_plan *c = f->on[0].batch->common;
 
     f->places_used = 0;
-    if (!f->device->shelf)
+    if (!f->device->arrays)
         return 0;
     return stk_gpu_scratch_grow(f->device, &f->places,
                                 (c->batch * sizeof(uint64_t) + 64) * f->device->group * c->n_out,
                                 err);
 }
 
-static int send_gathered(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
+static int send_gathered(stk_gpu_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_device *d = f->device;
     stk_batch_out *o = &b->out[i];
     uint8_t *places = (uint8_t *)f->places.data + f->places_used;
-    stk_gather g = { .count = p->gather.count,
-                     .rows = b->rows,
-                     .in = p->gather.in,
-                     .made = p->gather.made,
-                     .sign = p->gather.sign };
+    stk_gpu_gather g = { .count = p->gather.count,
+                         .rows = b->rows,
+                         .in = p->gather.in,
+                         .made = p->gather.made,
+                         .sign = p->gather.sign };
     int rc;
 
     f->places_used += place_bytes(b);
-    STK_TRY(stk_gpu_pool_get(d->far, p->row_bytes * b->rows + !b->rows, f->stream, &o->far, err));
+    STK_TRY(stk_gpu_pool_get(d->pool, p->row_bytes * b->rows + !b->rows, f->stream, &o->gpu_memory,
+                             err));
     STK_TRY(send(f, places, o->buffer->data, b->rows * sizeof(uint64_t), err));
-    g.arena = stk_array_cache_arena(d->shelf, &g.arena_len);
+    g.arena = stk_array_cache_arena(d->arrays, &g.arena_len);
     g.at = (const uint64_t *)(const void *)places;
-    g.out = o->far->data;
+    g.out = o->gpu_memory->data;
     rc = d->cuda->gather(d->gpu, &g, f->stream);
     return rc ? stk_device_fail(d, rc, "rows could not be gathered", err) : 0;
 }
 
-static void count_gathered(stk_transfer *f, const stk_batch *b)
+static void count_gathered(stk_gpu_transfer *f, const stk_batch *b)
 {
     stk_device *d = f->device;
 
@@ -554,7 +561,7 @@ static void count_gathered(stk_transfer *f, const stk_batch *b)
 }
 
 /* Rows of different sizes: the buffer that most of them share, after it those that stand alone. */
-static int send_list(stk_transfer *f, stk_batch *b, stk_batch_out *o, stk_error *err)
+static int send_list(stk_gpu_transfer *f, stk_batch *b, stk_batch_out *o, stk_error *err)
 {
     size_t used = atomic_load_explicit(&o->used, memory_order_relaxed), size;
 
@@ -563,33 +570,33 @@ static int send_list(stk_transfer *f, stk_batch *b, stk_batch_out *o, stk_error 
     for (uint32_t r = 0; r < b->rows; r++) {
         stk_row_out *row = &o->row[r];
 
-        row->far_at = row->own ? size : (size_t)(row->data - (uint8_t *)o->buffer->data);
+        row->gpu_at = row->own ? size : (size_t)(row->data - (uint8_t *)o->buffer->data);
         size += row->own ? (row->len + 63) & ~(size_t)63 : 0;
     }
-    STK_TRY(stk_gpu_pool_get(f->device->far, size ? size : 1, f->stream, &o->far, err));
+    STK_TRY(stk_gpu_pool_get(f->device->pool, size ? size : 1, f->stream, &o->gpu_memory, err));
     if (used)
-        STK_TRY(send(f, o->far->data, o->buffer->data, used, err));
+        STK_TRY(send(f, o->gpu_memory->data, o->buffer->data, used, err));
     for (uint32_t r = 0; r < b->rows; r++)
         if (o->row[r].own)
-            STK_TRY(send(f, (uint8_t *)o->far->data + o->row[r].far_at, o->row[r].data,
+            STK_TRY(send(f, (uint8_t *)o->gpu_memory->data + o->row[r].gpu_at, o->row[r].data,
                          o->row[r].len, err));
     return 0;
 }
 
-static int send_output(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
+static int send_output(stk_gpu_transfer *f, stk_batch *b, uint32_t i, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
-    if (p->far_bytes)
+    if (p->gpu_made)
         return 0; /* pictures come after all plain copies */
     if (p->shared && p->shared - 1 < i) {
-        o->far = b->out[p->shared - 1].far;
-        stk_buffer_ref(o->far);
+        o->gpu_memory = b->out[p->shared - 1].gpu_memory;
+        stk_buffer_ref(o->gpu_memory);
         return 0;
     }
     if (o->padded)
-        return send_dense(f, o, o->dense, o->row_bytes * b->rows, err);
+        return send_dense(f, o, o->dense, stk_padded_bytes(b, o), err);
     if (p->gather.count)
         count_gathered(f, b);
     if (p->gather.count && b->gathered)
@@ -601,13 +608,14 @@ static int send_output(stk_transfer *f, stk_batch *b, uint32_t i, stk_error *err
     return 0; /* strings stay here */
 }
 
-static int queue(stk_transfer *f, stk_error *err)
+static int queue(stk_gpu_transfer *f, stk_error *err)
 {
     stk_device *d = f->device;
     const stk_cuda *c = d->cuda;
     const stk_batch_plan *common = f->on[0].batch->common; /* one loader's, so all have it */
     int rc = 0;
 
+    assert(f->n && f->n <= STK_PIC_BATCHES && common->n_out <= d->n_out);
     STK_TRY(make_places(f, err));
     c->event_record(d->gpu, f->begin, f->stream);
     stk_device_range(d, "stoker copy");
@@ -622,12 +630,13 @@ static int queue(stk_transfer *f, stk_error *err)
     stk_device_range(d, NULL);
     STK_TRY(rc);
     f->timed = !c->event_record(d->gpu, f->made, f->stream);
-    rc = c->call(d->gpu, f->stream, landed, f);
+    rc = c->call(d->gpu, f->stream, stream_done, f);
     return rc ? stk_device_fail(d, rc, "a batch could not be sent", err) : 0;
 }
 
-/* Send a transfer off.  Where that fails, its batches are told, and the next ones go. */
-static void depart(stk_transfer *f)
+/* Queue the copies and kernels of a transfer.  If that fails, its batches are reported as failed
+ * and the next queued ones are taken. */
+static void start_copies(stk_gpu_transfer *f)
 {
     stk_device *d = f->device;
     int rc, again = 1;
@@ -645,41 +654,65 @@ static void depart(stk_transfer *f)
         lost(f);
         memcpy(on, f->on, sizeof on);
         stk_mutex_lock(&d->lock);
-        again = board_locked(d, f);
+        again = take_queued_locked(d, f);
         stk_mutex_unlock(&d->lock);
-        disembark(on, n, rc, &err);
+        report_done(on, n, rc, &err);
     }
 }
 
 int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
 {
     stk_device *d = state;
-    stk_transfer *f = NULL;
+    stk_gpu_transfer *f = NULL;
 
     (void)err;
     b->gpu = stk_device_gpu(d);
     stk_mutex_lock(&d->lock);
+    assert(d->end - d->first < STK_MAX_WAITING && !d->shut); /* a slot is queued once */
     d->waiting[d->end++ % STK_MAX_WAITING] = (stk_queued_batch){ b, ticket };
-    for (uint32_t i = 0; i < d->n_flights && !f; i++)
-        f = d->flight[i].busy ? NULL : &d->flight[i];
+    for (uint32_t i = 0; i < d->n_transfers && !f; i++)
+        f = d->transfer[i].busy ? NULL : &d->transfer[i];
     if (f)
-        board_locked(d, f);
+        take_queued_locked(d, f);
     stk_mutex_unlock(&d->lock);
     if (f)
-        depart(f);
+        start_copies(f);
     return STK_PENDING;
 }
 
 /* ---- rows made again ---- */
 
-/* Records of the output as it must be: one, or one for each of its views. */
-static int redo_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_plan *p,
-                        uint32_t row, stk_error *err)
+/* A row that may have another size now gets a place behind all others. */
+static int move_rows(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
-    const uint8_t *at = o->row[row].data;
-    uint8_t *to = (uint8_t *)o->far->data + row * p->far_bytes;
+    stk_device *d = f->device;
+    stk_batch_out *o = &b->out[i];
+    stk_buffer *old = o->gpu_memory, *made = NULL;
+    size_t at = (old->size + 63) & ~(size_t)63;
+    int rc;
 
-    for (uint32_t v = 0; v < (p->spec.views ? p->spec.views : 1); v++) {
+    STK_TRY(stk_gpu_pool_get(d->pool, at + stk_row_out_bytes(b, i, row), f->stream, &made, err));
+    rc = d->cuda->copy(d->gpu, made->data, old->data, old->size, STK_COPY_WITHIN, f->stream);
+    if (!rc)
+        rc = d->cuda->stream_sync(d->gpu, f->stream);
+    o->gpu_memory = made;
+    o->row[row].gpu_at = at;
+    stk_buffer_unref(old);
+    return rc ? stk_device_fail(d, rc, "rows could not be moved", err) : 0;
+}
+
+/* Records of the output as it must be: one, or one for each of its pictures. */
+static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[i];
+    const stk_batch_out *o = &b->out[i];
+    const uint8_t *at = o->row[row].data;
+    uint8_t *to;
+
+    if (!p->gpu_bytes)
+        STK_TRY(move_rows(f, b, i, row, err));
+    to = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;
+    for (uint32_t v = 0; v < stk_spec_times(&p->spec); v++) {
         const stk_pic *record = (const stk_pic *)(const void *)at;
 
         STK_TRY(send(f, to, at + record->data_at, record->data_len, err));
@@ -689,29 +722,30 @@ static int redo_picture(stk_transfer *f, const stk_batch_out *o, const stk_out_p
     return 0;
 }
 
-static int redo_output(stk_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
+static int redo_output(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
-    if (p->far_bytes)
-        return redo_picture(f, o, p, row, err);
+    if (p->gpu_made)
+        return redo_picture(f, b, i, row, err);
     if (p->row_bytes)
-        return send(f, (uint8_t *)o->far->data + row * p->row_bytes,
+        return send(f, (uint8_t *)o->gpu_memory->data + row * p->row_bytes,
                     (uint8_t *)o->buffer->data + row * p->row_bytes, p->row_bytes, err);
-    stk_buffer_unref(o->far); /* the row may have another size now */
-    o->far = NULL;
-    return o->padded ? send_dense(f, o, o->dense, o->row_bytes * b->rows, err)
+    stk_buffer_unref(o->gpu_memory); /* the row may have another size now */
+    o->gpu_memory = NULL;
+    return o->padded ? send_dense(f, o, o->dense, stk_padded_bytes(b, o), err)
                      : send_list(f, b, o, err);
 }
 
 int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
 {
-    stk_transfer *f = &d->redo;
+    stk_gpu_transfer *f = &d->redo;
     int rc = 0, over;
 
+    assert(row < b->rows && b->gpu == stk_device_gpu(d));
     for (uint32_t i = 0; i < b->common->n_out && rc == 0; i++)
-        if (b->out[i].far)
+        if (b->out[i].gpu_memory)
             rc = redo_output(f, b, i, row, err);
     over = d->cuda->stream_sync(d->gpu, f->stream);
     if (rc == 0 && over)
@@ -731,16 +765,16 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
     stk_mutex_lock(&d->lock);
     *out = d->figures;
     stk_mutex_unlock(&d->lock);
-    out->memory = stk_gpu_pool_bytes(d->far, &out->memory_peak);
+    out->memory = stk_gpu_pool_bytes(d->pool, &out->memory_peak);
     out->memory_limit = d->limit;
     if (d->keep)
-        stk_picture_cache_figures(d->keep, &out->kept);
+        stk_picture_cache_figures(d->keep, &out->cache);
     rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
     out->memory += rooms;
     out->memory_peak += rooms; /* they only grow */
-    if (d->shelf) {
-        out->kept.bytes = stk_array_cache_filled(d->shelf);
-        (void)stk_array_cache_arena(d->shelf, &out->kept.limit);
+    if (d->arrays) {
+        out->cache.bytes = stk_array_cache_filled(d->arrays);
+        (void)stk_array_cache_arena(d->arrays, &out->cache.limit);
     }
 }
 

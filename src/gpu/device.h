@@ -5,7 +5,7 @@
  * a tensor, pictures as slabs (slab.h) with the kernels after them, and at the end a call that says
  * the batch is there.  So a batch that is handed out is whole and still, for whatever stream the
  * consumer likes; nothing ever waits for the device but for a free stream.  What of it the consumer
- * gets is in buffers of a pool (far.h); where it was gathered is free as soon as the batch is
+ * gets is in buffers of a pool (gpu_pool.h); where it was gathered is free as soon as the batch is
  * handed out. */
 #ifndef STOKER_DEVICE_H
 #define STOKER_DEVICE_H
@@ -15,7 +15,7 @@
 #include "gpu/picture_cache.h"
 #include "gpu/array_cache.h"
 
-#define STK_MAX_FLIGHTS 8
+#define STK_MAX_TRANSFERS 8
 
 typedef struct stk_device stk_device;
 
@@ -23,7 +23,7 @@ typedef struct stk_device_options {
     const char *name;      /* "cuda", "cuda:1" */
     uint64_t memory_limit; /* bytes of the GPU; 0: a quarter of it */
     uint32_t sm_limit;     /* multiprocessors that pictures may keep busy; 0: all */
-    uint32_t flights;      /* batches on their way at once; 0: chosen */
+    uint32_t transfers;    /* batches on their way at once; 0: chosen */
     uint32_t outputs;      /* of a batch, at most */
 } stk_device_options;
 
@@ -44,9 +44,9 @@ int stk_device_keep(stk_device *d, const stk_picture_cache_options *o, uint64_t 
                     stk_error *err);
 /* Room for arrays of so many bytes; *out NULL: that is more than `limit` (0: half of what is
  * free). */
-int stk_device_shelf(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
-                     stk_error *err);
-stk_picture_cache *stk_device_kept(const stk_device *d); /* NULL: none are kept */
+int stk_device_array_cache(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
+                           stk_error *err);
+stk_picture_cache *stk_device_picture_cache(const stk_device *d); /* NULL: none are cached */
 
 /* Page-locked memory, for what goes over to that GPU. */
 stk_memory stk_pinned_memory(int gpu);
@@ -67,10 +67,10 @@ int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err);
 typedef struct stk_device_stats {
     uint64_t copy_ns, picture_ns; /* of the GPU's time */
     uint64_t copied;              /* bytes that went over */
-    uint64_t pictures, redone;    /* that the GPU decoded; that it could not */
+    uint64_t pictures, redone;    /* decoded by the GPU; decoded again by the CPU */
     uint64_t memory, memory_peak, memory_limit;
     uint64_t hits, misses; /* pictures that were there already; that were sent */
-    stk_picture_cache_stats kept;
+    stk_picture_cache_stats cache;
 } stk_device_stats;
 void stk_device_figures(stk_device *d, stk_device_stats *out);
 

@@ -5,23 +5,25 @@
  * after the other: the one that is named last waits for the event before it is recorded again. */
 #include "gpu/gpu_pool.h"
 
+#include <assert.h>
+
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
 
-typedef struct far_buffer {
+typedef struct gpu_buffer {
     stk_buffer b;
-    stk_gpu_pool *far;
+    stk_gpu_pool *pool;
     void *event; /* after the uses that were named; NULL: none were */
     int waits;   /* lock: the event was recorded since the buffer was taken */
-    struct far_buffer *next;
-} far_buffer;
+    struct gpu_buffer *next;
+} gpu_buffer;
 
 struct stk_gpu_pool {
     const stk_cuda *cuda;
     int gpu;
     stk_mutex lock;
-    far_buffer *idle;            /* lock */
+    gpu_buffer *idle;            /* lock */
     uint32_t out;                /* lock */
     int closed;                  /* lock */
     uint64_t bytes, peak, limit; /* lock */
@@ -43,10 +45,10 @@ int stk_gpu_pool_open(stk_gpu_pool **out, const stk_cuda *cuda, int gpu, uint64_
 }
 
 /* Freeing waits for the GPU, so never with the lock held: others would wait for it too. */
-static void destroy_list(const stk_cuda *cuda, int gpu, far_buffer *x)
+static void destroy_list(const stk_cuda *cuda, int gpu, gpu_buffer *x)
 {
     while (x) {
-        far_buffer *next = x->next;
+        gpu_buffer *next = x->next;
 
         if (x->event)
             cuda->event_close(gpu, x->event);
@@ -57,12 +59,14 @@ static void destroy_list(const stk_cuda *cuda, int gpu, far_buffer *x)
 }
 
 /* All idle buffers leave the pool. */
-static far_buffer *drop_idle_locked(stk_gpu_pool *f) STK_REQUIRES(f->lock)
+static gpu_buffer *drop_idle_locked(stk_gpu_pool *f) STK_REQUIRES(f->lock)
 {
-    far_buffer *all = f->idle;
+    gpu_buffer *all = f->idle;
 
-    for (const far_buffer *x = all; x; x = x->next)
+    for (const gpu_buffer *x = all; x; x = x->next) {
+        assert(f->bytes >= x->b.size);
         f->bytes -= x->b.size;
+    }
     f->idle = NULL;
     return all;
 }
@@ -75,11 +79,12 @@ static void destroy(stk_gpu_pool *f)
 
 static void buffer_back(stk_buffer *b)
 {
-    far_buffer *x = (far_buffer *)b;
-    stk_gpu_pool *f = x->far;
+    gpu_buffer *x = (gpu_buffer *)b;
+    stk_gpu_pool *f = x->pool;
     int closed, last;
 
     stk_mutex_lock(&f->lock);
+    assert(f->out && f->bytes >= b->size); /* a buffer comes back once */
     f->out--;
     closed = f->closed;
     x->next = closed ? NULL : f->idle;
@@ -97,8 +102,8 @@ static void buffer_back(stk_buffer *b)
 
 static void buffer_used(stk_buffer *b, void *stream)
 {
-    far_buffer *x = (far_buffer *)b;
-    stk_gpu_pool *f = x->far;
+    gpu_buffer *x = (gpu_buffer *)b;
+    stk_gpu_pool *f = x->pool;
     int rc = 0;
 
     stk_mutex_lock(&f->lock);
@@ -118,13 +123,14 @@ static void buffer_used(stk_buffer *b, void *stream)
 void stk_gpu_pool_close(stk_gpu_pool **fp)
 {
     stk_gpu_pool *f = *fp;
-    far_buffer *idle;
+    gpu_buffer *idle;
     int last;
 
     if (!f)
         return;
     *fp = NULL;
     stk_mutex_lock(&f->lock);
+    assert(!f->closed);
     idle = drop_idle_locked(f);
     f->closed = 1;
     f->out++; /* not gone before its buffers are */
@@ -138,10 +144,10 @@ void stk_gpu_pool_close(stk_gpu_pool **fp)
 }
 
 /* The idle buffer that fits without wasting more than half of itself. */
-static far_buffer *take_idle_locked(stk_gpu_pool *f, size_t size) STK_REQUIRES(f->lock)
+static gpu_buffer *take_idle_locked(stk_gpu_pool *f, size_t size) STK_REQUIRES(f->lock)
 {
-    for (far_buffer **at = &f->idle; *at; at = &(*at)->next) {
-        far_buffer *x = *at;
+    for (gpu_buffer **at = &f->idle; *at; at = &(*at)->next) {
+        gpu_buffer *x = *at;
 
         if (x->b.size >= size && x->b.size / 2 <= size) {
             *at = x->next;
@@ -153,7 +159,7 @@ static far_buffer *take_idle_locked(stk_gpu_pool *f, size_t size) STK_REQUIRES(f
 
 /* Room for a new buffer is counted first; *dropped: buffers of other sizes that filled the
  * limit. */
-static int count_locked(stk_gpu_pool *f, size_t size, far_buffer **dropped, stk_error *err)
+static int count_locked(stk_gpu_pool *f, size_t size, gpu_buffer **dropped, stk_error *err)
     STK_REQUIRES(f->lock)
 {
     if (f->bytes + size > f->limit)
@@ -164,14 +170,15 @@ static int count_locked(stk_gpu_pool *f, size_t size, far_buffer **dropped, stk_
                         "not fit into %" PRIu64 " MB: let batches go, lower prefetch, or raise it",
                         stk_size_mb(f->bytes), (size_t)stk_size_mb(size), stk_size_mb(f->limit));
     f->bytes += size;
+    assert(f->bytes <= f->limit);
     f->peak = f->bytes > f->peak ? f->bytes : f->peak;
     f->out++;
     return 0;
 }
 
-static int make(stk_gpu_pool *f, size_t size, far_buffer **out, stk_error *err)
+static int make(stk_gpu_pool *f, size_t size, gpu_buffer **out, stk_error *err)
 {
-    far_buffer *x = STK_NEW(far_buffer);
+    gpu_buffer *x = STK_NEW(gpu_buffer);
     int rc;
 
     *out = NULL;
@@ -186,7 +193,7 @@ static int make(stk_gpu_pool *f, size_t size, far_buffer **out, stk_error *err)
     x->b.size = size;
     x->b.free = buffer_back;
     x->b.used = buffer_used;
-    x->far = f;
+    x->pool = f;
     *out = x;
     return 0;
 }
@@ -194,6 +201,7 @@ static int make(stk_gpu_pool *f, size_t size, far_buffer **out, stk_error *err)
 static void uncount(stk_gpu_pool *f, size_t size)
 {
     stk_mutex_lock(&f->lock);
+    assert(f->out && f->bytes >= size); /* it was counted */
     f->bytes -= size;
     f->out--;
     stk_mutex_unlock(&f->lock);
@@ -201,7 +209,7 @@ static void uncount(stk_gpu_pool *f, size_t size)
 
 int stk_gpu_pool_get(stk_gpu_pool *f, size_t size, void *stream, stk_buffer **out, stk_error *err)
 {
-    far_buffer *x, *dropped = NULL;
+    gpu_buffer *x, *dropped = NULL;
     int rc = 0, wait = 0;
 
     *out = NULL;

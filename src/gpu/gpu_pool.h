@@ -5,8 +5,8 @@
  * Letting go says only that the program has queued all its uses.  So the holder that lets go names
  * the stream they are queued on (stk_buffer_used), and the next user's stream waits for that place.
  * The pool outlives its loader while a buffer is out. */
-#ifndef STOKER_FAR_H
-#define STOKER_FAR_H
+#ifndef STOKER_GPU_POOL_H
+#define STOKER_GPU_POOL_H
 
 #include "base/buf.h"
 #include "gpu/load.h"

@@ -63,9 +63,9 @@ static void set_head(stk_pic_gather *g, const stk_jpeg_head *h)
     for (unsigned c = 0; c < h->n_comps; c++) {
         r->h[c] = h->comp[c].h;
         r->v[c] = h->comp[c].v;
-        r->quant[c] = number(g->quant, &r->n_quant, h->comp[c].quant);
-        r->dc[c] = number(g->dc, &r->n_dc, h->comp[c].dc);
-        r->ac[c] = number(g->ac, &r->n_ac, h->comp[c].ac);
+        r->tables.quant[c] = number(g->quant, &r->tables.n_quant, h->comp[c].quant);
+        r->tables.dc[c] = number(g->dc, &r->tables.n_dc, h->comp[c].dc);
+        r->tables.ac[c] = number(g->ac, &r->tables.n_ac, h->comp[c].ac);
     }
 }
 
@@ -73,7 +73,7 @@ static int takes(const stk_pic *r, const stk_jpeg_head *h, stk_error *err)
 {
     if (h->restart)
         return refuse(err, "restart intervals");
-    if (r->n_dc > STK_PIC_TABLES || r->n_ac > STK_PIC_TABLES)
+    if (r->tables.n_dc > STK_PIC_TABLES || r->tables.n_ac > STK_PIC_TABLES)
         return refuse(err, "more than two Huffman tables of a kind");
     return 0;
 }
@@ -299,12 +299,12 @@ static void lay_out(stk_pic *r)
 {
     uint32_t at = (sizeof *r + 15) & ~15u;
 
-    r->quants_at = at;
-    at += r->n_quant * 128u;
-    r->dcs_at = at;
-    at += r->n_dc * (uint32_t)sizeof(stk_pic_huff);
-    r->acs_at = at;
-    at += r->n_ac * (uint32_t)sizeof(stk_pic_huff);
+    r->tables.quants_at = at;
+    at += r->tables.n_quant * 128u;
+    r->tables.dcs_at = at;
+    at += r->tables.n_dc * (uint32_t)sizeof(stk_pic_huff);
+    r->tables.acs_at = at;
+    at += r->tables.n_ac * (uint32_t)sizeof(stk_pic_huff);
     r->units_at = at;
     at = (at + r->n_units * (uint32_t)sizeof(stk_pic_unit) + 15) & ~15u;
     r->data_at = at;
@@ -335,18 +335,30 @@ static void set_frame(stk_pic *r, const stk_rect *wide)
     r->y1 = seen[3];
 }
 
+/* Is all that goes over among the bytes that were read? */
+static int has_ranges(const stk_pic_gather *g, size_t to)
+{
+    for (uint32_t i = 0; i < g->n_ranges; i++)
+        if (g->range[i].at < g->scan_at || g->range[i].at > to ||
+            g->range[i].len > to - g->range[i].at)
+            return 0;
+    return 1;
+}
+
 static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch *scratch,
                         stk_error *err)
 {
-    size_t len = job->in.len - job->head->scan;
+    size_t len = (size_t)stk_jpeg_job_to(job);
 
     if (len > STK_PIC_MAX_DATA)
         return refuse(err, "more than 256 MiB");
     if (job->seek && (!seek_fits(job->seek, job->head, len) ||
                       (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
         return stale(err);
-    if (job->seek)
-        return gather_seek(g, job->seek, len, scratch, err);
+    if (job->seek) {
+        STK_TRY(gather_seek(g, job->seek, len, scratch, err));
+        return has_ranges(g, len) ? 0 : stale(err);
+    }
     g->range = stk_scratch_get(scratch, sizeof *g->range);
     if (!g->range)
         return stk_fail_nomem(err, sizeof *g->range);
@@ -372,9 +384,10 @@ static int size_of(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_ask
         view->clip.y > r->height || view->clip.h > r->height - view->clip.y)
         return stk_fail(err, STK_EINVAL, "a view of another picture than this one of %ux%u",
                         r->width, r->height);
-    if (job->in.len < job->head->scan)
+    if ((uint64_t)job->at + job->in.len < job->head->scan || (job->at && !job->seek))
         return stk_fail(err, STK_ECORRUPT, "JPEG ends before its scan");
-    g->scan = job->in.data ? job->in.data + job->head->scan : NULL;
+    g->scan_at = stk_jpeg_job_from(job);
+    g->scan = job->in.data ? job->in.data + (job->head->scan + g->scan_at - job->at) : NULL;
     if (r->need[2]) {
         set_frame(r, ask->wide);
         STK_TRY(gather_bytes(g, job, scratch, err));
@@ -389,9 +402,9 @@ int stk_pic_jpeg_ask(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_a
     stk_jpeg_job there = *job;
 
     memset(g, 0, sizeof *g);
-    g->all = ask->all || ask->kept;
-    g->rec.arena_at = ask->kept;
-    if (ask->kept)
+    g->all = ask->all || ask->gpu_cached;
+    g->rec.arena_at = ask->gpu_cached;
+    if (ask->gpu_cached)
         there.in = (stk_bytes){ NULL, (size_t)job->head->scan + job->seek->scan_len + 2 };
     return size_of(g, &there, ask, scratch, err);
 }
@@ -433,17 +446,17 @@ static void write_huff(stk_pic_huff *to, const stk_jpeg_huff *from)
 void stk_pic_jpeg_write(void *to, const stk_pic_gather *g)
 {
     const stk_pic *r = &g->rec;
-    uint32_t end = r->n_steps ? r->prog_at : r->size; /* a program is another's */
+    uint32_t end = r->prog.n_steps ? r->prog.at : r->size; /* a program is another's */
     uint8_t *base = to, *p;
 
-    memset(base, 0, r->quants_at);
+    memset(base, 0, r->tables.quants_at);
     memcpy(base, r, sizeof *r);
-    for (unsigned i = 0; i < r->n_quant; i++)
-        memcpy(base + r->quants_at + i * 128u, g->head->quant[g->quant[i]], 128);
-    for (unsigned i = 0; i < r->n_dc; i++)
-        write_huff((stk_pic_huff *)(void *)(base + r->dcs_at) + i, &g->head->dc[g->dc[i]]);
-    for (unsigned i = 0; i < r->n_ac; i++)
-        write_huff((stk_pic_huff *)(void *)(base + r->acs_at) + i, &g->head->ac[g->ac[i]]);
+    for (unsigned i = 0; i < r->tables.n_quant; i++)
+        memcpy(base + r->tables.quants_at + i * 128u, g->head->quant[g->quant[i]], 128);
+    for (unsigned i = 0; i < r->tables.n_dc; i++)
+        write_huff((stk_pic_huff *)(void *)(base + r->tables.dcs_at) + i, &g->head->dc[g->dc[i]]);
+    for (unsigned i = 0; i < r->tables.n_ac; i++)
+        write_huff((stk_pic_huff *)(void *)(base + r->tables.acs_at) + i, &g->head->ac[g->ac[i]]);
     p = base + r->units_at;
     if (r->n_units)
         memcpy(p, g->unit, r->n_units * sizeof *g->unit);
@@ -451,7 +464,7 @@ void stk_pic_jpeg_write(void *to, const stk_pic_gather *g)
     memset(p, 0, (size_t)(base + r->data_at - p));
     p = base + r->data_at;
     for (uint32_t i = 0; i < g->n_ranges; i++) {
-        memcpy(p, g->scan + g->range[i].at, g->range[i].len);
+        memcpy(p, g->scan + (g->range[i].at - g->scan_at), g->range[i].len);
         p += g->range[i].len;
     }
     memset(p, 0, (size_t)(base + end - p));
@@ -481,10 +494,10 @@ void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, s
 
 /* ---- pictures that are there ---- */
 
-void stk_pic_far_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
+void stk_pic_on_gpu_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height)
 {
     memset(r, 0, sizeof *r);
-    r->kind = STK_PIC_FAR;
+    r->kind = STK_PIC_ON_GPU;
     r->n_comps = 3;
     r->width = width;
     r->height = height;
@@ -492,19 +505,19 @@ void stk_pic_far_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t
     lay_out(r);
 }
 
-size_t stk_pic_far_size(void)
+size_t stk_pic_on_gpu_size(void)
 {
     return stk_pic_up64(((sizeof(stk_pic) + 15) & ~(size_t)15) + STK_PIC_PAD);
 }
 
-int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err)
+int stk_pic_on_gpu_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err)
 {
     stk_pic r;
 
     if (view->border)
         return stk_fail(err, STK_ENOTSUP,
                         "padding by edge, reflect or symmetric is not done on a GPU: use fill");
-    stk_pic_far_head(&r, view, width, height);
+    stk_pic_on_gpu_head(&r, view, width, height);
     if (stk_pic_seen_sound(&r))
         return 0;
     return stk_fail(err, STK_ENOTSUP,
@@ -514,11 +527,11 @@ int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk
                     STK_PIC_MAX_SCALE);
 }
 
-void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height)
+void stk_pic_on_gpu_write(void *to, const stk_view *view, uint32_t width, uint32_t height)
 {
     stk_pic r;
 
-    stk_pic_far_head(&r, view, width, height);
+    stk_pic_on_gpu_head(&r, view, width, height);
     memset(to, 0, r.size);
     memcpy(to, &r, sizeof r);
 }

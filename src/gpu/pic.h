@@ -20,7 +20,8 @@ typedef struct stk_pic_range { /* bytes of the scan */
 typedef struct stk_pic_gather {
     stk_pic rec;
     const stk_jpeg_head *head;
-    const uint8_t *scan;
+    const uint8_t *scan; /* its byte number scan_at */
+    uint64_t scan_at;
     stk_pic_range *range; /* in scratch memory */
     stk_pic_unit *unit;   /* likewise */
     uint32_t n_ranges;
@@ -36,7 +37,7 @@ typedef struct stk_pic_ask { /* what is wanted of a JPEG */
     int all;
     /* the scan is kept there, at this place of the arena; head and seek are all that is known of
      * it: job->in is none.  0: it is not */
-    uint64_t kept;
+    uint64_t gpu_cached;
 } stk_pic_ask;
 
 /* What of a JPEG must go over: g->rec.size bytes.  job->seek: STK_PIC_SEEK, else STK_PIC_WHOLE.
@@ -65,13 +66,13 @@ void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
 size_t stk_pic_plain_size(size_t len);
 void *stk_pic_plain_write(void *to, stk_pic_kind kind, uint32_t w, uint32_t h, size_t len);
 
-/* A record of a picture that is on the GPU: STK_PIC_FAR.  takes(): 0, or STK_ENOTSUP where a view
- * is beyond what device code does. */
-size_t stk_pic_far_size(void);
-int stk_pic_far_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
+/* STK_PIC_ON_GPU: a record of a picture that is on the GPU.  takes(): 0, or STK_ENOTSUP where a
+ * view is beyond what device code does. */
+size_t stk_pic_on_gpu_size(void);
+int stk_pic_on_gpu_takes(const stk_view *view, uint32_t width, uint32_t height, stk_error *err);
 /* The record's head, and the record. */
-void stk_pic_far_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height);
-void stk_pic_far_write(void *to, const stk_view *view, uint32_t width, uint32_t height);
+void stk_pic_on_gpu_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height);
+void stk_pic_on_gpu_write(void *to, const stk_view *view, uint32_t width, uint32_t height);
 
 /* ---- a launch ---- */
 
@@ -88,12 +89,12 @@ typedef struct stk_pic_share {
     uint64_t planes, rows, taps, units, tile; /* bytes of scratch */
     uint64_t sorts[STK_PIC_SORTS];            /* bit k: step k of its program is of this sort */
     uint32_t kind, n_units, n_steps;
-    uint32_t work[5];  /* blocks of threads: sync, decode, across, down, a step of its tile */
-    uint32_t duration; /* of its units, 0..15: longer ones start first */
-    uint32_t scan;     /* bytes of a scan that came whole, and may be kept; 0: not so */
-    uint32_t kept;     /* 1: its scan is there already */
-    uint32_t size;     /* of the record */
-    uint32_t lead;     /* SHARED: the output whose first record of the row decodes, + 1 */
+    uint32_t work[5];    /* blocks of threads: sync, decode, across, down, a step of its tile */
+    uint32_t duration;   /* of its units, 0..15: longer ones start first */
+    uint32_t scan;       /* bytes of a scan that came whole, and may be kept; 0: not so */
+    uint32_t gpu_cached; /* 1: its scan is there already */
+    uint32_t size;       /* of the record */
+    uint32_t lead;       /* SHARED: the output whose first record of the row decodes, + 1 */
 } stk_pic_share;
 
 stk_pic_share stk_pic_share_of(const stk_pic *rec);
@@ -105,10 +106,13 @@ static inline uint64_t stk_pic_share_scratch(const stk_pic_share *s)
 
 typedef struct stk_pic_item {
     stk_pic_share share;
-    uint64_t at;  /* of the record in the slab */
-    uint32_t row; /* of the output */
-    uint32_t batch;
-    uint64_t keep; /* where its data is to be kept in the arena; 0: it is not */
+    uint64_t at;        /* of the record in the slab */
+    uint8_t *out;       /* the GPU's: where the picture goes ... */
+    uint64_t out_bytes; /* ... and what it takes there */
+    uint32_t row;       /* of its batch */
+    uint32_t batch;     /* of those that are sent together */
+    uint32_t source;    /* ON_GPU: which of the launch's */
+    uint64_t keep;      /* where its data is to be kept in the arena; 0: it is not */
     /* SHARED: whose samples it reads; in a plan before, or before it in this one */
     const struct stk_pic_item *lead;
     /* what stk_pic_plan() says: where in scratch its samples are */

@@ -30,7 +30,7 @@ static inline void host_taps(const stk_pic_launch *l)
         if (j->units - j->taps >= sizeof t)
             *(stk_pic_taps *)(void *)to = t;
         if (t.ok)
-            memset(l->scratch + j->tile, 0, (size_t)r->n_slots * STK_PIC_FIGURES * 4);
+            memset(l->scratch + j->tile, 0, (size_t)r->prog.n_slots * STK_PIC_FIGURES * 4);
         if (!t.ok || !stk_pic_is_viewed(r))
             continue;
         for (uint32_t k = 0; k < t.x.n; k++)
@@ -128,13 +128,13 @@ static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uin
     stk_pic_line lines[3];
     stk_pic_reach reach;
 
-    if (r->kind == STK_PIC_FAR)
-        reach = stk_pic_reach_of(l->source + j->row, y);
+    if (r->kind == STK_PIC_ON_GPU)
+        reach = stk_pic_reach_of(l->source + j->source, y);
     else
         for (unsigned c = 0; c < r->n_comps; c++)
             lines[c] = stk_pic_line_of(&t->plane[c], l->scratch + j->planes, y);
     for (uint32_t i = 0; i < n; i += 4)
-        *(stk_pic_v4 *)(void *)(line + i) = r->kind == STK_PIC_FAR
+        *(stk_pic_v4 *)(void *)(line + i) = r->kind == STK_PIC_ON_GPU
                                                 ? stk_pic_reach4(&reach, x + i)
                                                 : stk_pic_pixels4(lines, r->n_comps, x + i);
 }
@@ -201,12 +201,12 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
     const stk_pic *r = host_rec(l, j);
     const uint8_t *data = l->slab + j->rec + r->data_at;
     stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->fill);
-    uint8_t *out = stk_pic_out(l, j);
+    uint8_t *out = j->out;
     stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
-    uint64_t from = l->row_bytes * y / (r->y.n ? r->y.n : 1);
+    uint64_t from = j->out_bytes * y / (r->y.n ? r->y.n : 1);
 
     if (r->kind == STK_PIC_READY) {
-        memcpy(out + from, data + from, l->row_bytes * (y + 1) / r->y.n - from);
+        memcpy(out + from, data + from, j->out_bytes * (y + 1) / r->y.n - from);
         return;
     }
     if (r->kind == STK_PIC_U8) {
@@ -227,7 +227,7 @@ static inline void host_down(const stk_pic_launch *l)
         if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok)
             continue;
         for (uint32_t i = 0; i < STK_PIC_DOWN_ROWS && l->down[w].first + i < r->y.n; i++)
-            if (r->n_steps)
+            if (r->prog.n_steps)
                 host_tile_row(l, j, l->down[w].first + i);
             else
                 host_down_row(l, j, l->down[w].first + i);
@@ -331,7 +331,7 @@ static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, ui
 
     if (from >= all || stk_pic_sort_of(&g->s, g->act) != sort)
         return;
-    if (sort == STK_PIC_FAR_ACROSS)
+    if (sort == STK_PIC_WIDE_ACROSS)
         for (uint32_t i = from; i < all && i - from < STK_PIC_TILE_PIXELS; i++)
             ((stk_pic_v2 *)(void *)g->to)[i] = stk_pic_blur_across(g, g->act + g->s.head - 1, i);
     else if (sort == STK_PIC_LOSS)
@@ -353,7 +353,7 @@ static inline void host_round(const stk_pic_launch *l, uint32_t sort, const stk_
         stk_pic_stage g;
 
         if (!((const stk_pic_taps *)(const void *)(l->scratch + j->taps))->ok ||
-            k >= host_rec(l, j)->n_steps)
+            k >= host_rec(l, j)->prog.n_steps)
             continue;
         g = stk_pic_stage_of(l, j, k);
         host_step(l, &g, sort, work[w].first - k);

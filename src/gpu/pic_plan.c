@@ -47,13 +47,13 @@ stk_pic_share stk_pic_share_of(const stk_pic *r)
         room.planes, room.rows, room.taps, room.units, room.tile, .kind = r->kind
     };
     s.size = r->size;
-    s.n_steps = r->n_steps;
-    for (uint32_t k = 0; k < r->n_steps; k++)
+    s.n_steps = r->prog.n_steps;
+    for (uint32_t k = 0; k < r->prog.n_steps; k++)
         s.sorts[stk_pic_sort_of(stk_pic_steps(r) + k, stk_pic_acts(r))] |= UINT64_C(1) << k;
-    s.work[TILE] = r->n_steps ? stk_jpeg_ceil(r->area, STK_PIC_TILE_PIXELS) : 0;
+    s.work[TILE] = r->prog.n_steps ? stk_jpeg_ceil(r->prog.area, STK_PIC_TILE_PIXELS) : 0;
     s.work[DOWN] = stk_jpeg_ceil(r->y.n, STK_PIC_DOWN_ROWS);
-    s.kept = r->arena_at != 0;
-    s.scan = r->scan && !s.kept ? r->data_len : 0;
+    s.gpu_cached = r->arena_at != 0;
+    s.scan = r->scan && !s.gpu_cached ? r->data_len : 0;
     if (!stk_pic_is_viewed(r) || !r->need[2])
         return s;
     s.work[ACROSS] = stk_jpeg_ceil(r->need[3], STK_PIC_ACROSS_ROWS);
@@ -251,8 +251,11 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
         const stk_pic_share *s = &item[i].share;
         stk_pic_job *j = &job[i];
 
-        *j = (stk_pic_job){ .rec = item[i].at, .n_units = s->n_units, .row = item[i].row };
-        j->batch = item[i].batch;
+        *j = (stk_pic_job){ .rec = item[i].at,
+                            .n_units = s->n_units,
+                            .out = item[i].out,
+                            .out_bytes = item[i].out_bytes,
+                            .source = item[i].source };
         j->keep = item[i].keep;
         j->kind = s->kind;
         item[i].planes = at;

@@ -99,7 +99,7 @@ static void add_loss(maker *m, uint32_t i)
 }
 
 /* In two steps: the sums are in the two areas that are not the tile's. */
-static void add_far_blur(maker *m, uint32_t i)
+static void add_wide_blur(maker *m, uint32_t i)
 {
     uint32_t sums = m->area ? 0 : 1;
     stk_pic_step *s = new_step(m);
@@ -128,7 +128,7 @@ static void add_blur(maker *m, const stk_action *a, uint32_t i)
 {
     m->p->n_tables++;
     if (a->v.u[0] > STK_PIC_BLUR_NEAR || a->v.u[1] > STK_PIC_BLUR_NEAR)
-        add_far_blur(m, i);
+        add_wide_blur(m, i);
     else
         add_head(m, i);
 }
@@ -216,7 +216,7 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
     else if (a->code == STK_ACT_JPEG)
         add_loss(m, i);
     else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
-             stk_act_moves(a->code))
+             a->code == STK_ACT_PIL_BOX || stk_act_moves(a->code))
         add_head(m, i);
     else
         return refuse(err, "one of its ops");
@@ -228,7 +228,7 @@ static uint32_t count_axes(const stk_draws *d)
 {
     uint32_t n = 0;
 
-    for (uint32_t k = 1; k < d->n_views; k++)
+    for (uint32_t k = 1; k < d->n_passes; k++)
         n += stk_view_is_identity(&d->view[k]) ? 0 : 2;
     return n;
 }
@@ -237,8 +237,8 @@ static int add_all(maker *m, const stk_draws *d, uint32_t n, stk_error *err)
 {
     uint32_t axes = count_axes(d);
 
-    for (uint32_t k = 0; k < d->n_views; k++) {
-        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : n;
+    for (uint32_t k = 0; k < d->n_passes; k++) {
+        uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : n;
 
         if (k && !stk_view_is_identity(&d->view[k]))
             STK_TRY(add_view(m, &d->view[k], err));
@@ -260,7 +260,7 @@ int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err)
     p->axis_bytes = 0;
     p->areas = 1;
     p->area = ((uint64_t)m.w * m.h + 3) & ~(uint64_t)3;
-    if (!n && d->n_views == 1)
+    if (!n && d->n_passes == 1)
         return 0;
     if (m.w > STK_PIC_MAX_TILE || m.h > STK_PIC_MAX_TILE)
         return refuse(err, "more than 65535 pixels on a side");
@@ -276,14 +276,14 @@ void stk_pic_program_add(const stk_pic_program *p, stk_pic *r)
 {
     if (!p->n_steps)
         return;
-    r->prog_at = r->size;
-    r->n_steps = (uint16_t)p->n_steps;
-    r->n_acts = (uint16_t)(p->n_axes + p->d->n_actions);
-    r->n_row = (uint16_t)p->n_row;
-    r->table_bytes = (uint32_t)(p->axis_bytes + p->n_tables * TABLE);
-    r->n_slots = (uint16_t)p->n_slots;
-    r->areas = (uint16_t)p->areas;
-    r->area = (uint32_t)p->area;
+    r->prog.at = r->size;
+    r->prog.n_steps = (uint16_t)p->n_steps;
+    r->prog.n_acts = (uint16_t)(p->n_axes + p->d->n_actions);
+    r->prog.n_row = (uint16_t)p->n_row;
+    r->prog.table_bytes = (uint32_t)(p->axis_bytes + p->n_tables * TABLE);
+    r->prog.n_slots = (uint16_t)p->n_slots;
+    r->prog.areas = (uint16_t)p->areas;
+    r->prog.area = (uint32_t)p->area;
     r->size += (uint32_t)stk_pic_up64(stk_pic_prog_bytes(r));
 }
 
@@ -339,7 +339,7 @@ static void write_axis(uint8_t *to, const stk_axis *a)
 void stk_pic_program_write(const stk_pic_program *p, void *record)
 {
     const stk_pic *r = record;
-    uint8_t *to = (uint8_t *)record + r->prog_at, *end = (uint8_t *)record + r->size, *tables;
+    uint8_t *to = (uint8_t *)record + r->prog.at, *end = (uint8_t *)record + r->size, *tables;
     uint32_t at = (uint32_t)p->axis_bytes;
     stk_action *act;
 
@@ -348,7 +348,7 @@ void stk_pic_program_write(const stk_pic_program *p, void *record)
     memset(to, 0, (size_t)(end - to));
     memcpy(to, p->step, p->n_steps * sizeof *p->step);
     act = (stk_action *)(void *)(to + p->n_steps * sizeof *p->step);
-    tables = (uint8_t *)(act + r->n_acts);
+    tables = (uint8_t *)(act + r->prog.n_acts);
     for (uint32_t i = 0; i < p->n_axes; i++) {
         act[i] = p->axis[i].act;
         write_axis(tables + act[i].v.u[0], &p->axis[i].axis);

@@ -117,8 +117,8 @@ typedef struct luts {
 static int build_luts(luts *k, const picture *t)
 {
     for (unsigned c = 0; c < t->pic->n_comps; c++) {
-        const stk_jpeg_huff *dc = stk_sync_huff(t->pic, 0, t->pic->dc[c]);
-        const stk_jpeg_huff *ac = stk_sync_huff(t->pic, 1, t->pic->ac[c]);
+        const stk_jpeg_huff *dc = stk_sync_huff(t->pic, 0, t->pic->tables.dc[c]);
+        const stk_jpeg_huff *ac = stk_sync_huff(t->pic, 1, t->pic->tables.ac[c]);
 
         if (stk_jpeg_long_build(&k->more[0][c], dc, 1) ||
             stk_jpeg_long_build(&k->more[1][c], ac, 0))

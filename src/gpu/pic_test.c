@@ -58,8 +58,8 @@ typedef struct bench {
     stk_error err;
     stk_rng rng;
     uint64_t compared;
-    int whole;                         /* pictures go without their seek points */
-    enum { PARTS, TO_KEEP, KEPT } lie; /* ... or with their whole scan, or without a byte of it */
+    int whole;                           /* pictures go without their seek points */
+    enum { PARTS, TO_KEEP, CACHED } lie; /* ... or with their whole scan, or without a byte of it */
 } bench;
 
 /* A batch: what a slab, its lists and the device's memory are. */
@@ -67,6 +67,8 @@ typedef struct batch {
     stk_view view[VIEWS];
     stk_pic_item item[VIEWS];
     uint32_t n, w, h;
+    uint8_t *out;  /* of all views ... */
+    uint64_t each; /* ... so many bytes of one */
     uint8_t *slab;
     size_t slab_len;
     stk_pic_lists lists;
@@ -177,7 +179,7 @@ static void arena_open(bench *b, batch *t)
     t->l.arena_len = place_of(b, t->n);
     t->l.arena = aligned_alloc(64, t->l.arena_len);
     memset(t->l.arena, 0x5A, t->l.arena_len);
-    for (uint32_t i = 0; i < t->n && b->lie == KEPT; i++)
+    for (uint32_t i = 0; i < t->n && b->lie == CACHED; i++)
         memcpy(t->l.arena + place_of(b, i), b->in.data + b->head.scan, scan_bytes(b));
 }
 
@@ -185,7 +187,7 @@ static int size_of(bench *b, stk_pic_gather *g, const stk_jpeg_job *job, batch *
 {
     stk_pic_ask ask = { .view = &t->view[i],
                         .all = b->lie == TO_KEEP,
-                        .kept = b->lie == KEPT ? place_of(b, i) : 0 };
+                        .gpu_cached = b->lie == CACHED ? place_of(b, i) : 0 };
 
     if (b->lie == TO_KEEP)
         t->item[i].keep = place_of(b, i);
@@ -222,8 +224,6 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
         stk_pic_jpeg_write(t->slab + t->slab_len, &g);
         t->item[i].share = stk_pic_share_of((const stk_pic *)(void *)(t->slab + t->slab_len));
         t->item[i].at = t->slab_len;
-        t->item[i].row = t->n - 1 - i;
-        t->item[i].batch = 0;
         t->slab_len += g.rec.size;
     }
     t->l.dtype = types[type].as;
@@ -234,12 +234,17 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
         if (type == 7)
             t->l.mul[c] = 0.5f, t->l.add[c] = 100;
     }
-    t->l.row_bytes = (uint64_t)w * h * 3 * stk_dtype_size(types[type].dtype);
+    t->each = (uint64_t)w * h * 3 * stk_dtype_size(types[type].dtype);
 }
 
 /* Exactly as much memory as the plan says, so that sanitizers see one byte beyond. */
 static void batch_plan(batch *t)
 {
+    t->out = aligned_alloc(64, (t->n * t->each + 63) & ~(size_t)63);
+    for (uint32_t i = 0; i < t->n; i++) { /* in another order than the records */
+        t->item[i].out = t->out + (t->n - 1 - i) * t->each;
+        t->item[i].out_bytes = t->each;
+    }
     t->lists.room = stk_pic_lists_bytes(t->item, t->n);
     t->lists.memory = aligned_alloc(64, (t->lists.room + 63) & ~(size_t)63);
     t->lists.scratch_room = UINT64_MAX;
@@ -250,7 +255,6 @@ static void batch_plan(batch *t)
     t->l.slab_len = t->slab_len;
     t->l.scratch = aligned_alloc(64, t->lists.scratch + 64);
     memset(t->l.scratch, 0x5A, t->lists.scratch + 64);
-    t->l.out[0] = aligned_alloc(64, (t->n * t->l.row_bytes + 63) & ~(size_t)63);
     t->l.status = t->status;
     memset(t->status, 0, sizeof t->status);
 }
@@ -260,14 +264,14 @@ static void batch_close(batch *t)
     free(t->slab);
     free(t->lists.memory);
     free(t->l.scratch);
-    free(t->l.out[0]);
+    free(t->out);
     free(t->l.arena);
 }
 
 /* Equal to what the host makes.  0: the host refused, which a damaged file may make it do. */
 static int check_view(bench *b, const batch *t, uint32_t i, size_t type)
 {
-    const uint8_t *got = t->l.out[0] + (uint64_t)t->item[i].row * t->l.row_bytes;
+    const uint8_t *got = t->item[i].out;
     stk_pixels px = { 0 };
     stk_jpeg_job job = { .head = &b->head, .in = b->in, .seek = &b->seek };
     stk_sample_job s = { .view = &t->view[i], .pixels = &px };
@@ -282,11 +286,11 @@ static int check_view(bench *b, const batch *t, uint32_t i, size_t type)
     if (need.w && stk_jpeg_decode(b->j, &job, &(stk_decode_request){ .need = need }, &b->scratch,
                                   &px, &b->err) < 0)
         return 0;
-    s.dst = stk_scratch_get(&b->scratch, (size_t)t->l.row_bytes);
+    s.dst = stk_scratch_get(&b->scratch, (size_t)t->each);
     assert_int_equal(stk_sample_run(&stk_kern_c, &s, &b->scratch, &b->err), 0);
     if (t->status[i])
         fail_msg("view %u has status %u", i, t->status[i]);
-    for (size_t k = 0; k < t->l.row_bytes; k++)
+    for (size_t k = 0; k < t->each; k++)
         if (got[k] != ((const uint8_t *)s.dst)[k])
             fail_msg("view %u of %ux%u from (%u, %u) %ux%u type %zu differs at byte %zu: "
                      "%u, not %u",
@@ -394,7 +398,7 @@ static void flat_and_wide(void **state)
 }
 
 /* With the whole scan, which stays there; and then without a byte of the file. */
-static void kept_there(void **state)
+static void cached_there(void **state)
 {
     bench b;
 
@@ -419,7 +423,7 @@ static void kept_there(void **state)
                                     scan_bytes(&b));
         }
         batch_close(&t);
-        b.lie = KEPT;
+        b.lie = CACHED;
         check_batch(&b, 30, 21, (k + 1) % TYPES);
         close_picture(&b);
     }
@@ -434,13 +438,9 @@ static void plain_records(void **state)
     uint32_t status[2] = { 0, 0 };
     uint8_t lists[1024], scratch[1024], out[2 * LEN], *px[2];
     stk_pic_lists p = { .memory = lists, .room = sizeof lists, .scratch_room = sizeof scratch };
-    stk_pic_launch l = { .slab = slab,
-                         .scratch = scratch,
-                         .out = { out },
-                         .status = status,
-                         .row_bytes = LEN,
-                         .packed = 1,
-                         .mul = { 1, 1, 1 } };
+    stk_pic_launch l = {
+        .slab = slab, .scratch = scratch, .status = status, .packed = 1, .mul = { 1, 1, 1 }
+    };
 
     (void)state;
     l.slab_len = 2 * stk_pic_plain_size(LEN);
@@ -451,8 +451,10 @@ static void plain_records(void **state)
         px[i] = stk_pic_plain_write(to, i ? STK_PIC_READY : STK_PIC_U8, W, H, LEN);
         for (size_t k = 0; k < LEN; k++)
             px[i][k] = (uint8_t)(k * 7 + i);
-        item[i] = (stk_pic_item){ stk_pic_share_of((const stk_pic *)(void *)to),
-                                  (uint64_t)(to - slab), i, 0 };
+        item[i] = (stk_pic_item){ .share = stk_pic_share_of((const stk_pic *)(void *)to),
+                                  .at = (uint64_t)(to - slab),
+                                  .out = out + i * LEN,
+                                  .out_bytes = LEN };
     }
     assert_int_equal(stk_pic_plan(&p, item, 2), 2);
     stk_pic_launch_lists(&l, &p, lists);
@@ -710,7 +712,7 @@ int main(void)
         cmocka_unit_test(every_type),
         cmocka_unit_test(without_points),
         cmocka_unit_test(flat_and_wide),
-        cmocka_unit_test(kept_there),
+        cmocka_unit_test(cached_there),
         cmocka_unit_test(plain_records),
         cmocka_unit_test(plans_split),
         cmocka_unit_test(rounds),

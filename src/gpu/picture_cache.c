@@ -5,6 +5,7 @@
  * which little fits costs little. */
 #include "gpu/picture_cache.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "base/mem.h"
@@ -122,6 +123,7 @@ static uint64_t cut(stk_picture_cache *k, uint64_t room)
             return 0;
     } while (!atomic_compare_exchange_weak_explicit(&k->used, &at, at + room, memory_order_relaxed,
                                                     memory_order_relaxed));
+    assert(at && at % 64 == 0); /* the low bits are the entry's state */
     return at;
 }
 
@@ -157,6 +159,7 @@ uint64_t stk_picture_cache_claim(stk_picture_cache *k, stk_cache_key of, uint64_
     if (!atomic_compare_exchange_strong_explicit(word, &v, v | COMING, memory_order_acquire,
                                                  memory_order_relaxed))
         return 0;
+    assert(!(v & STATES)); /* it was none's */
     at = v ? v : cut(k, room_of(len));
     atomic_store_explicit(word, at ? at | COMING : NONE, memory_order_relaxed);
     return at;

@@ -3,7 +3,7 @@
  *
  * An entry is a sample's picture, by the sample's number and that of the output.  The batch that
  * sends its batch claims it (none -> coming) and gets a place in the arena; when the batch has
- * landed it is there, and a worker that draws the sample again needs no byte of its file.  A
+ * arrived it is there, and a worker that draws the sample again needs no byte of its file.  A
  * picture that could not be made is bad for good.  Places are cut off the front of the arena and
  * never moved or given to another, so an offset is good until the end; a claim that came to nothing
  * keeps its place for the next one.  Lookups take no lock. */

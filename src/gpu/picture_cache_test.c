@@ -20,19 +20,19 @@ static const char *say(int rc)
     return rc ? "out of memory" : "";
 }
 
-static int far_alloc(int gpu, size_t size, void **out)
+static int fake_alloc(int gpu, size_t size, void **out)
 {
     *out = gpu ? NULL : malloc(size);
     return !*out;
 }
 
-static void far_free(int gpu, void *p)
+static void fake_free(int gpu, void *p)
 {
     (void)gpu;
     free(p);
 }
 
-static const stk_cuda cuda = { .say = say, .alloc = far_alloc, .free = far_free };
+static const stk_cuda cuda = { .say = say, .alloc = fake_alloc, .free = fake_free };
 
 static stk_picture_cache *open_keep(uint64_t bytes)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures.c - the pictures of the batches on board of a flight: records over in one copy a batch,
- * then the kernels, once for all of them, and what they say of each picture back.
+/* pictures.c - the pictures of a transfer's batches: records over in one copy a batch, then
+ * the kernels, once for all of them, and what they say of each picture back.
  *
  * Outputs whose pictures one of them decodes go together: their records are in one slab, and
  * launches of the same rows follow each other, that of the output which decodes first.
  *
  * Where they need more scratch memory than there may be, rows go in parts that use it in turn.
  * Records that found no room in the slab are copied after it, one by one. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -27,12 +28,10 @@ static size_t slab_used(const stk_batch_out *o)
     return !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
 }
 
-/* Records of a row, side by side: one for each of its views. */
-static uint32_t views_of(const stk_batch *b, uint32_t output)
+/* Records of a row, side by side: one for each of its pictures. */
+static uint32_t pictures_of(const stk_batch *b, uint32_t output)
 {
-    uint32_t n = b->common->out[output].spec.views;
-
-    return n ? n : 1;
+    return stk_spec_times(&b->common->out[output].spec);
 }
 
 /* Where each record of a batch will be, from `at` on; what is after all of them. */
@@ -40,7 +39,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
 {
     const stk_batch_out *o = &b->out[output];
     const stk_pic_share *share = (const stk_pic_share *)(const void *)o->note;
-    uint32_t views = views_of(b, output);
+    uint32_t views = pictures_of(b, output);
     size_t base = at;
 
     at += align(slab_used(o));
@@ -49,7 +48,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
         size_t from = row->own ? at : base + (size_t)(row->data - (uint8_t *)o->buffer->data);
 
         for (uint32_t v = 0; v < views; v++, item++, share++) {
-            *item = (stk_pic_item){ .share = *share, .row = r * views + v, .at = from };
+            *item = (stk_pic_item){ .share = *share, .row = r, .at = from };
             from += share->size;
         }
         at += row->own ? align(row->len) : 0;
@@ -58,7 +57,7 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
 }
 
 /* ... of an output, of all batches; `from`: where the slab is free. */
-static void place_all(stk_transfer *f, uint32_t output, size_t from)
+static void place_all(stk_gpu_transfer *f, uint32_t output, size_t from)
 {
     stk_pictures *p = &f->pictures[output];
     stk_pic_item *item = p->item;
@@ -69,20 +68,20 @@ static void place_all(stk_transfer *f, uint32_t output, size_t from)
 
         p->slab_at[k] = at;
         at = place_records(b, output, at, item);
-        for (uint32_t r = 0; r < b->rows * views_of(b, output); r++)
+        for (uint32_t r = 0; r < b->rows * pictures_of(b, output); r++)
             (item++)->batch = k;
     }
     p->slab_bytes = at - from;
 }
 
-static int put(stk_transfer *f, void *dst, const void *src, size_t size)
+static int put(stk_gpu_transfer *f, void *dst, const void *src, size_t size)
 {
     stk_device *d = f->device;
 
     return size ? d->cuda->copy(d->gpu, dst, src, size, STK_COPY_IN, f->stream) : 0;
 }
 
-static int send_slabs(stk_transfer *f, uint32_t output)
+static int send_slabs(stk_gpu_transfer *f, uint32_t output)
 {
     const stk_pictures *p = &f->pictures[output];
     const stk_pic_item *item = p->item;
@@ -95,24 +94,24 @@ static int send_slabs(stk_transfer *f, uint32_t output)
 
         if (o->buffer)
             rc = put(f, slab + p->slab_at[k], o->buffer->data, slab_used(o));
-        for (uint32_t r = 0; r < b->rows && !rc; r++, item += views_of(b, output))
+        for (uint32_t r = 0; r < b->rows && !rc; r++, item += pictures_of(b, output))
             if (o->row[r].own)
                 rc = put(f, slab + item->at, o->row[r].data, o->row[r].len);
     }
     return rc;
 }
 
-/* ---- what is kept there ---- */
+/* ---- what the GPU's cache has ---- */
 
-static stk_cache_key whose(const stk_transfer *f, uint32_t output, const stk_pic_item *i)
+static stk_cache_key whose(const stk_gpu_transfer *f, uint32_t output, const stk_pic_item *i)
 {
     const stk_batch *b = f->on[i->batch].batch;
 
-    return (stk_cache_key){ b->ids[i->row / views_of(b, output)], b->common->out[output].keep - 1 };
+    return (stk_cache_key){ b->ids[i->row], b->common->out[output].keep - 1 };
 }
 
 /* Pictures that came with their whole scan get a place, unless they have one. */
-static void claim_places(stk_transfer *f, uint32_t output)
+static void claim_places(stk_gpu_transfer *f, uint32_t output)
 {
     stk_picture_cache *k = f->on[0].batch->common->out[output].keep ? f->device->keep : NULL;
     stk_pictures *p = &f->pictures[output];
@@ -124,7 +123,7 @@ static void claim_places(stk_transfer *f, uint32_t output)
                                                       p->item[i].share.scan);
 }
 
-void stk_pictures_lost(stk_transfer *f, uint32_t output)
+void stk_pictures_lost(stk_gpu_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
 
@@ -135,17 +134,17 @@ void stk_pictures_lost(stk_transfer *f, uint32_t output)
 }
 
 /* They are made, well or not.  How many were there before; views of one count once. */
-static uint64_t settle(stk_transfer *f, uint32_t output)
+static uint64_t settle(stk_gpu_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
-    uint32_t views = views_of(f->on[0].batch, output);
+    uint32_t views = pictures_of(f->on[0].batch, output);
     uint64_t hits = 0;
 
     for (uint32_t i = 0; p->claimed && i < p->n; i++) {
         const stk_pic_item *x = &p->item[i], *first = x - i % views;
 
-        hits += x == first && x->share.kept;
-        if (p->status[i] && (first->keep || first->share.kept))
+        hits += x == first && x->share.gpu_cached;
+        if (p->status[i] && (first->keep || first->share.gpu_cached))
             stk_picture_cache_bad(f->device->keep, whose(f, output, x));
         else if (x->keep)
             stk_picture_cache_there(f->device->keep, whose(f, output, x));
@@ -156,32 +155,29 @@ static uint64_t settle(stk_transfer *f, uint32_t output)
 
 /* ---- kernels ---- */
 
-static void describe(stk_pic_launch *l, const stk_transfer *f, uint32_t output)
+static void describe(stk_pic_launch *l, const stk_gpu_transfer *f, uint32_t output)
 {
     const stk_out_plan *p = &f->on[0].batch->common->out[output];
 
     *l = (stk_pic_launch){ .slab = f->slab.data,
                            .slab_len = f->slab.size,
                            .scratch = f->scratch.data,
-                           .row_bytes = p->far_bytes / (p->spec.views ? p->spec.views : 1),
                            .dtype = stk_pic_dtype_of(p->spec.dtype),
-                           .packed = p->spec.layout != STK_CHW,
+                           .packed = p->spec.picture.layout != STK_CHW,
                            .blocks = f->device->blocks };
-    for (uint32_t k = 0; k < f->n; k++)
-        l->out[k] = f->on[k].batch->out[output].far->data;
     if (f->device->keep)
         l->arena = stk_picture_cache_arena(f->device->keep, &l->arena_len);
-    memcpy(l->mul, p->spec.mul, sizeof l->mul);
-    memcpy(l->add, p->spec.add, sizeof l->add);
+    memcpy(l->mul, p->spec.picture.mul, sizeof l->mul);
+    memcpy(l->add, p->spec.picture.add, sizeof l->add);
 }
 
 /* n items of an output, from `first` on; *at: how much of scratch those before it in the group
  * use. */
-static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, uint64_t *at)
+static int launch(stk_gpu_transfer *f, uint32_t output, uint32_t first, uint32_t n, uint64_t *at)
 {
     stk_device *d = f->device;
     stk_pictures *p = &f->pictures[output];
-    uint8_t *to = (uint8_t *)p->far.data + p->lists_at + p->lists_used;
+    uint8_t *to = (uint8_t *)p->gpu.data + p->lists_at + p->lists_used;
     stk_pic_lists lists = { .memory = p->lists + p->lists_used,
                             .room = p->lists_room - p->lists_used,
                             .scratch_room = f->scratch.size,
@@ -189,11 +185,12 @@ static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, 
     stk_pic_launch l;
     int rc;
 
+    assert(n && first + n <= p->n && p->lists_used <= p->lists_room);
     describe(&l, f, output);
     if (stk_pic_plan(&lists, p->item + first, n) < n)
         return STK_ELIMIT;
     stk_pic_launch_lists(&l, &lists, to);
-    l.status = (uint32_t *)p->far.data + first;
+    l.status = (uint32_t *)p->gpu.data + first;
     rc = put(f, to, lists.memory, lists.bytes);
     p->lists_used += align(lists.bytes);
     *at = lists.scratch;
@@ -204,13 +201,13 @@ static int launch(stk_transfer *f, uint32_t output, uint32_t first, uint32_t n, 
 
 /* The output that decodes pictures of this one's, or itself: its workers said so beside the
  * records. */
-static uint32_t lead_of(const stk_transfer *f, uint32_t output)
+static uint32_t lead_of(const stk_gpu_transfer *f, uint32_t output)
 {
     for (uint32_t k = 0; k < f->n; k++) {
         const stk_batch *b = f->on[k].batch;
         const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
 
-        for (uint32_t i = 0; i < b->rows * views_of(b, output); i++)
+        for (uint32_t i = 0; i < b->rows * pictures_of(b, output); i++)
             if (share[i].lead && share[i].lead - 1 != output)
                 return share[i].lead - 1;
     }
@@ -218,12 +215,12 @@ static uint32_t lead_of(const stk_transfer *f, uint32_t output)
 }
 
 /* The next output of a group after `o`; n_out: there is none. */
-static uint32_t next_in(const stk_transfer *f, uint32_t first, uint32_t o)
+static uint32_t next_in(const stk_gpu_transfer *f, uint32_t first, uint32_t o)
 {
     const stk_batch_plan *c = f->on[0].batch->common;
 
     for (o++; o < c->n_out; o++)
-        if (c->out[o].far_bytes && f->pictures[o].lead == first)
+        if (c->out[o].gpu_made && f->pictures[o].lead == first)
             return o;
     return c->n_out;
 }
@@ -232,8 +229,8 @@ static uint32_t next_in(const stk_transfer *f, uint32_t first, uint32_t o)
     for (uint32_t o = (first), n_out_ = (f)->on[0].batch->common->n_out; o < n_out_;               \
          o = next_in(f, first, o))
 
-/* Rows of all batches on board. */
-static uint32_t rows_of(const stk_transfer *f)
+/* Rows of all batches of a transfer. */
+static uint32_t rows_of(const stk_gpu_transfer *f)
 {
     uint32_t n = 0;
 
@@ -243,13 +240,13 @@ static uint32_t rows_of(const stk_transfer *f)
 }
 
 /* What row r takes of scratch memory, of all outputs of a group. */
-static uint64_t row_scratch(const stk_transfer *f, uint32_t first, uint32_t r)
+static uint64_t row_scratch(const stk_gpu_transfer *f, uint32_t first, uint32_t r)
 {
     uint64_t n = 0;
 
     EACH_OF_GROUP(o, f, first)
     {
-        uint32_t views = views_of(f->on[0].batch, o);
+        uint32_t views = pictures_of(f->on[0].batch, o);
 
         for (uint32_t v = 0; v < views; v++)
             n += stk_pic_share_scratch(&f->pictures[o].item[(size_t)r * views + v].share);
@@ -258,51 +255,53 @@ static uint64_t row_scratch(const stk_transfer *f, uint32_t first, uint32_t r)
 }
 
 /* Lists of several launches are each rounded up; there are never more launches than pictures. */
-static int make_tables(stk_transfer *f, uint32_t output, size_t slab_from, stk_error *err)
+static int make_tables(stk_gpu_transfer *f, uint32_t output, size_t slab_from, stk_error *err)
 {
     stk_pictures *p = &f->pictures[output];
-    size_t n = (size_t)rows_of(f) * views_of(f->on[0].batch, output);
+    size_t n = (size_t)rows_of(f) * pictures_of(f->on[0].batch, output);
     size_t items = align(n * sizeof *p->item), words = align(n * sizeof *p->status);
     size_t head = items + words;
 
-    STK_TRY(stk_staging_grow(f->device, &p->near, head, err));
+    STK_TRY(stk_staging_grow(f->device, &p->host, head, err));
     p->n = (uint32_t)n;
-    p->item = p->near.data;
+    p->item = p->host.data;
     place_all(f, output, slab_from);
     p->lists_room = stk_pic_lists_bytes(p->item, p->n) + 128 * n;
-    if (p->near.size < head + p->lists_room) { /* once or twice: then it is large enough */
-        STK_TRY(stk_staging_grow(f->device, &p->near, head + p->lists_room, err));
-        p->item = p->near.data;
+    if (p->host.size < head + p->lists_room) { /* once or twice: then it is large enough */
+        STK_TRY(stk_staging_grow(f->device, &p->host, head + p->lists_room, err));
+        p->item = p->host.data;
         place_all(f, output, slab_from);
     }
     p->lists_at = words;
     p->lists_used = 0;
-    p->status = (uint32_t *)(void *)((uint8_t *)p->near.data + items);
-    p->lists = (uint8_t *)p->near.data + head;
-    return stk_gpu_scratch_grow(f->device, &p->far, words + p->lists_room, err);
+    p->status = (uint32_t *)(void *)((uint8_t *)p->host.data + items);
+    p->lists = (uint8_t *)p->host.data + head;
+    return stk_gpu_scratch_grow(f->device, &p->gpu, words + p->lists_room, err);
 }
 
 /* Whose samples each item reads: those of its row's first record, of the output that decodes. */
-static void find_leads(stk_transfer *f, uint32_t output)
+static void find_leads(stk_gpu_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
-    uint32_t views = views_of(f->on[0].batch, output);
+    uint32_t views = pictures_of(f->on[0].batch, output);
 
     for (uint32_t i = 0; i < p->n; i++) {
         uint32_t lead = p->item[i].share.lead;
 
+        assert(lead <= f->on[0].batch->common->n_out);
         if (lead)
             p->item[i].lead = f->pictures[lead - 1].item +
-                              (size_t)(i / views) * views_of(f->on[0].batch, lead - 1);
+                              (size_t)(i / views) * pictures_of(f->on[0].batch, lead - 1);
     }
 }
 
 /* Scratch memory for all pictures of a group, or as much of it as there may be. */
-static int make_scratch(stk_transfer *f, uint32_t first, stk_error *err)
+static int make_scratch(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     stk_device *d = f->device;
-    uint64_t want = 0, most = d->limit / 2 / d->n_flights, one = 0;
+    uint64_t want = 0, most = d->limit / 2 / d->n_transfers, one = 0;
 
+    assert(f->n && d->group);
     for (uint32_t r = 0, n = rows_of(f); r < n; r++) {
         uint64_t cost = row_scratch(f, first, r);
 
@@ -319,20 +318,43 @@ static int make_scratch(stk_transfer *f, uint32_t first, stk_error *err)
                                 err);
 }
 
-/* Where the pictures will be. */
-static int make_outputs(stk_transfer *f, uint32_t output, stk_error *err)
+/* Where each row of a batch will be; the bytes of all. */
+static size_t place_rows(stk_batch *b, uint32_t output)
 {
+    size_t at = 0, each = b->common->out[output].gpu_bytes;
+
+    for (uint32_t r = 0; r < b->rows; r++) {
+        stk_row_out *row = &b->out[output].row[r];
+
+        row->gpu_at = at;
+        at += each ? each : align(stk_row_out_bytes(b, output, r));
+    }
+    return at;
+}
+
+/* Where the pictures will be. */
+static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
+{
+    stk_pic_item *item = f->pictures[output].item;
+
     for (uint32_t k = 0; k < f->n; k++) {
         stk_batch *b = f->on[k].batch;
-        size_t bytes = b->common->out[output].far_bytes * b->rows;
+        stk_batch_out *o = &b->out[output];
+        uint32_t n = pictures_of(b, output);
+        size_t bytes = place_rows(b, output);
 
-        STK_TRY(stk_gpu_pool_get(f->device->far, bytes, f->stream, &b->out[output].far, err));
+        STK_TRY(stk_gpu_pool_get(f->device->pool, bytes + !bytes, f->stream, &o->gpu_memory, err));
+        for (uint32_t i = 0; i < b->rows * n; i++, item++) {
+            item->out_bytes = stk_row_out_bytes(b, output, item->row) / n;
+            item->out = (uint8_t *)o->gpu_memory->data + o->row[item->row].gpu_at +
+                        i % n * item->out_bytes;
+        }
     }
     return 0;
 }
 
 /* Everything that a group needs, before the first of it is sent. */
-static int make_rooms(stk_transfer *f, uint32_t first, stk_error *err)
+static int make_rooms(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     size_t slab = 0;
 
@@ -349,11 +371,12 @@ static int make_rooms(stk_transfer *f, uint32_t first, stk_error *err)
 }
 
 /* How many rows, from r on, fit scratch memory together; at least one, which then says so. */
-static uint32_t rows_that_fit(const stk_transfer *f, uint32_t first, uint32_t r)
+static uint32_t rows_that_fit(const stk_gpu_transfer *f, uint32_t first, uint32_t r)
 {
     uint32_t from = r, all = rows_of(f);
     uint64_t left = f->scratch.size;
 
+    assert(r < all);
     for (; r < all; r++) {
         uint64_t cost = row_scratch(f, first, r);
 
@@ -365,7 +388,7 @@ static uint32_t rows_that_fit(const stk_transfer *f, uint32_t first, uint32_t r)
 }
 
 /* Some rows after the others, until all pictures are in a launch. */
-static int launch_all(stk_transfer *f, uint32_t first, stk_error *err)
+static int launch_all(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     int rc = 0;
 
@@ -375,7 +398,7 @@ static int launch_all(stk_transfer *f, uint32_t first, stk_error *err)
         n = rows_that_fit(f, first, r);
         EACH_OF_GROUP(o, f, first)
         {
-            uint32_t views = views_of(f->on[0].batch, o);
+            uint32_t views = pictures_of(f->on[0].batch, o);
 
             if (!rc)
                 rc = launch(f, o, r * views, n * views, &at);
@@ -387,7 +410,7 @@ static int launch_all(stk_transfer *f, uint32_t first, stk_error *err)
     return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
 }
 
-static int send_group(stk_transfer *f, uint32_t first, stk_error *err)
+static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     const stk_cuda *c = f->device->cuda;
     int gpu = f->device->gpu, rc = 0;
@@ -403,27 +426,27 @@ static int send_group(stk_transfer *f, uint32_t first, stk_error *err)
         rc = c->event_record(gpu, f->copied, f->stream);
     EACH_OF_GROUP(o, f, first)
     if (!rc)
-        rc = c->zero(gpu, f->pictures[o].far.data, f->pictures[o].n * sizeof(uint32_t), f->stream);
+        rc = c->zero(gpu, f->pictures[o].gpu.data, f->pictures[o].n * sizeof(uint32_t), f->stream);
     if (rc)
         return stk_device_fail(f->device, rc, "a slab of pictures could not be sent", err);
     STK_TRY(launch_all(f, first, err));
     EACH_OF_GROUP(o, f, first)
     if (!rc)
-        rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].far.data,
+        rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].gpu.data,
                      f->pictures[o].n * sizeof(uint32_t), STK_COPY_OUT, f->stream);
     return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
 }
 
-int stk_pictures_send(stk_transfer *f, stk_error *err)
+int stk_pictures_send(stk_gpu_transfer *f, stk_error *err)
 {
     const stk_batch_plan *c = f->on[0].batch->common; /* one loader's, so all have it */
 
     for (uint32_t o = 0; o < c->n_out; o++) {
         f->pictures[o].n = 0;
-        f->pictures[o].lead = c->out[o].far_bytes ? lead_of(f, o) : o;
+        f->pictures[o].lead = c->out[o].gpu_made ? lead_of(f, o) : o;
     }
     for (uint32_t o = 0; o < c->n_out; o++)
-        if (c->out[o].far_bytes && f->pictures[o].lead == o)
+        if (c->out[o].gpu_made && f->pictures[o].lead == o)
             STK_TRY(send_group(f, o, err));
     return 0;
 }
@@ -436,7 +459,7 @@ static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
     const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
     int64_t jpegs = 0;
 
-    for (uint32_t i = 0, views = views_of(b, output); i < b->rows * views; i++) {
+    for (uint32_t i = 0, views = pictures_of(b, output); i < b->rows * views; i++) {
         jpegs += share[i].kind == STK_PIC_SEEK || share[i].kind == STK_PIC_WHOLE;
         if (!status[i])
             continue;
@@ -447,11 +470,11 @@ static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
     return jpegs;
 }
 
-int stk_pictures_landed(stk_transfer *f, uint32_t output)
+int stk_pictures_done(stk_gpu_transfer *f, uint32_t output)
 {
     const uint32_t *status = f->pictures[output].status;
     stk_device *d = f->device;
-    uint64_t jpegs = 0, hits, kept = f->pictures[output].claimed ? rows_of(f) : 0;
+    uint64_t jpegs = 0, hits, gpu_cached = f->pictures[output].claimed ? rows_of(f) : 0;
 
     hits = settle(f, output);
     for (uint32_t k = 0; k < f->n; k++) {
@@ -460,12 +483,12 @@ int stk_pictures_landed(stk_transfer *f, uint32_t output)
         if (n < 0)
             return STK_ENOMEM;
         jpegs += (uint64_t)n;
-        status += f->on[k].batch->rows * views_of(f->on[k].batch, output);
+        status += f->on[k].batch->rows * pictures_of(f->on[k].batch, output);
     }
     stk_mutex_lock(&d->lock);
     d->figures.pictures += jpegs;
     d->figures.hits += hits;
-    d->figures.misses += kept - hits;
+    d->figures.misses += gpu_cached - hits;
     d->figures.copied += f->pictures[output].slab_bytes;
     stk_mutex_unlock(&d->lock);
     return 0;

@@ -7,7 +7,8 @@
 
 static void record(const stk_index *ix, uint32_t c, uint64_t shard, idx_chunk *out)
 {
-    memcpy(out, ix->chunks + ((uint64_t)c * ix->n_shards + shard) * sizeof *out, sizeof *out);
+    memcpy(out, ix->columns.chunks + ((uint64_t)c * ix->n_shards + shard) * sizeof *out,
+           sizeof *out);
 }
 
 static uint64_t rows_of(const stk_index *ix, uint64_t shard)
@@ -35,17 +36,17 @@ int idx_columns_load(stk_index *ix, const uint8_t *p, uint64_t len, stk_error *e
 
     if (!len)
         return 0;
-    ix->n_columns = len < 8 ? UINT32_MAX : idx_u32(p, 0);
-    at = 8 + (((uint64_t)ix->n_columns * 4 + 7) & ~(uint64_t)7);
-    if (ix->n_columns > IDX_MAX_COLUMNS || at > len ||
-        (ix->n_columns && (len - at) / sizeof(idx_chunk) / ix->n_columns < ix->n_shards))
+    ix->columns.n = len < 8 ? UINT32_MAX : idx_u32(p, 0);
+    at = 8 + (((uint64_t)ix->columns.n * 4 + 7) & ~(uint64_t)7);
+    if (ix->columns.n > IDX_MAX_COLUMNS || at > len ||
+        (ix->columns.n && (len - at) / sizeof(idx_chunk) / ix->columns.n < ix->n_shards))
         return idx_damaged(ix, err, "columns past their section");
-    ix->column_names = p + 8;
-    ix->chunks = p + at;
-    for (uint32_t c = 0; c < ix->n_columns; c++)
-        if (idx_u32(ix->column_names, c) >= ix->strings_len)
+    ix->columns.names = p + 8;
+    ix->columns.chunks = p + at;
+    for (uint32_t c = 0; c < ix->columns.n; c++)
+        if (idx_u32(ix->columns.names, c) >= ix->strings_len)
             return idx_damaged(ix, err, "column's name past the strings");
-    for (uint32_t c = 0; c < ix->n_columns; c++) {
+    for (uint32_t c = 0; c < ix->columns.n; c++) {
         if (stk_index_column_find(ix, stk_index_column(ix, c)) != (int)c)
             return idx_damaged(ix, err, "two columns of one name");
         for (uint64_t i = 0; i < ix->n_shards; i++)
@@ -56,17 +57,17 @@ int idx_columns_load(stk_index *ix, const uint8_t *p, uint64_t len, stk_error *e
 
 uint32_t stk_index_columns(const stk_index *ix)
 {
-    return ix->n_columns;
+    return ix->columns.n;
 }
 
 const char *stk_index_column(const stk_index *ix, uint32_t c)
 {
-    return c < ix->n_columns ? ix->strings + idx_u32(ix->column_names, c) : NULL;
+    return c < ix->columns.n ? ix->strings + idx_u32(ix->columns.names, c) : NULL;
 }
 
 int stk_index_column_find(const stk_index *ix, const char *name)
 {
-    for (uint32_t c = 0; c < ix->n_columns; c++)
+    for (uint32_t c = 0; c < ix->columns.n; c++)
         if (!strcmp(stk_index_column(ix, c), name))
             return (int)c;
     return -1;
@@ -101,9 +102,9 @@ int stk_index_chunk(const stk_index *ix, uint32_t c, uint64_t shard, stk_chunk *
     uint64_t bytes;
 
     memset(out, 0, sizeof *out);
-    if (c >= ix->n_columns || shard >= ix->n_shards)
+    if (c >= ix->columns.n || shard >= ix->n_shards)
         return stk_fail(err, STK_EINVAL, "column %u of %u, shard %" PRIu64 " of %" PRIu64, c,
-                        ix->n_columns, shard, ix->n_shards);
+                        ix->columns.n, shard, ix->n_shards);
     record(ix, c, shard, &out->rec);
     out->rows = rows_of(ix, shard);
     bytes = idx_chunk_bytes(&out->rec, out->rows);

@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/registry.h"
 #include "index/layout.h"
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 static int has_scheme(const char *name)
 {

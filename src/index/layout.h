@@ -89,6 +89,12 @@ static inline uint64_t idx_segment_bytes(uint64_t samples, uint32_t fields, uint
            ~(uint64_t)7;
 }
 
+typedef struct stk_column_section { /* the optional section of typed columns */
+    const uint8_t *names;
+    const uint8_t *chunks; /* of column 0, a shard each, of column 1, ... */
+    uint32_t n;
+} stk_column_section;
+
 struct stk_index {
     const uint8_t *base; /* the head; memory or a memfd: all of it */
     size_t len;          /* of the file */
@@ -101,8 +107,7 @@ struct stk_index {
     const char *strings;
     uint64_t segments_len;
     uint32_t strings_len, n_names, n_schemas, n_maps;
-    const uint8_t *column_names, *chunks; /* chunks: of column 0, a shard each, of column 1, ... */
-    uint32_t n_columns;
+    stk_column_section columns;
     void *tables[SEC_COLUMNS +
                  1];        /* sections that were read, by id; NULL: they are in borrowed memory */
     double guess;           /* shards per sample */

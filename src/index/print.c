@@ -9,6 +9,7 @@
 #include "base/halt.h"
 #include "base/hash.h"
 #include "index/part.h"
+#include "store/remote.h"
 
 #define AHEAD_ALL (8u << 20) /* remote shards up to this are read by one request ... */
 #define AHEAD_ROW (1u << 20) /* ... and places within so many bytes */

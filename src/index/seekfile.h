@@ -15,6 +15,10 @@
 #include "index/index.h"
 
 #define STK_SEEK_GROUP 1024u
+/* A short field beside one that has points is kept itself, after this byte: the row then reads
+ * nothing but parts of the other. */
+#define STK_SEEK_SHORT 'B'
+#define STK_SEEK_SHORT_MAX 32u /* bytes of such a field */
 
 typedef struct stk_seek_counts { /* on disk */
     uint32_t fields, others;     /* with points; for which there are none */

@@ -14,8 +14,8 @@
 #include "format/format.h"
 #include "index/layout.h"
 #include "index/part.h"
-#include "source/folder.h"
-#include "source/pairs.h"
+#include "source/folder_files.h"
+#include "source/pair_folders.h"
 
 static int print_row(const stk_index *ix, uint64_t id, idx_print *p, uint64_t *hash, stk_error *err)
 {

@@ -358,7 +358,7 @@ static int carry_columns(stk_index_writer *w, uint64_t shard, const stk_index *o
 {
     stk_chunk chunk;
 
-    for (uint32_t c = 0; c < old->n_columns; c++) {
+    for (uint32_t c = 0; c < old->columns.n; c++) {
         STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
         if (chunk.rec.type != STK_CHUNK_UNKNOWN)
             STK_TRY(put_chunk(w, shard, stk_index_column(old, c), &chunk, err));
@@ -404,7 +404,7 @@ int stk_index_writer_reuse(stk_index_writer *w, uint64_t shard, const stk_shard_
     memcpy(&r, old->shards + from * sizeof r, sizeof r);
     STK_TRY(idx_check(old, r.segment,
                       idx_segment_bytes(was.samples, r.n_fields, r.n_wide, r.key_bytes), err));
-    for (uint32_t c = 0; c < old->n_columns; c++)
+    for (uint32_t c = 0; c < old->columns.n; c++)
         STK_TRY(stk_index_chunk(old, c, from, &chunk, err));
     stk_mutex_lock(&w->lock);
     rc = put_old(w, shard, info, old, from, &here);

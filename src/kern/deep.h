@@ -8,6 +8,7 @@
 #define STOKER_KERN_DEEP_H
 
 #include "base/err.h"
+#include "kern/pixels.h"
 
 /* What the view sees of `px`, which covers stk_sample_need(), into memory of the scratch; outside
  * of the picture the view's first fill, as a value.  0 or STK_ENOMEM. */

@@ -62,6 +62,26 @@ STK_HD static inline uint8_t stk_pil_sharpen(int32_t v, int32_t sum, float facto
     return (uint8_t)stk_pil_blend(stk_soft(sum), v, factor);
 }
 
+/* STK_ACT_PIL_BOX: one pass of Pillow's BoxBlur, of 2^24ths. */
+STK_HD static inline uint32_t stk_pil_box(const stk_action *a, const uint32_t *data, uint32_t w,
+                                          uint32_t h, uint32_t at)
+{
+    int32_t n = (int32_t)(a->v.u[3] ? h : w), i = (int32_t)(a->v.u[3] ? at / w : at % w);
+    int32_t half = (int32_t)a->v.u[0];
+    size_t step = a->v.u[3] ? w : 1, line = at - (size_t)i * step;
+    uint32_t sum[3] = { 1u << 23, 1u << 23, 1u << 23 };
+
+    for (int32_t k = -half - 1; k <= half + 1; k++) {
+        int32_t x = i + k < 0 ? 0 : i + k < n ? i + k : n - 1;
+        uint32_t v = data[line + (size_t)x * step];
+        uint32_t weight = k < -half || k > half ? a->v.u[2] : a->v.u[1];
+
+        for (int c = 0; c < 3; c++)
+            sum[c] += (v >> 8 * c & 255) * weight;
+    }
+    return sum[0] >> 24 | sum[1] >> 24 << 8 | sum[2] >> 24 << 16;
+}
+
 /* ---- pixels that move ---- */
 
 enum { STK_PIL_ROTATE, STK_PIL_SHEAR_X, STK_PIL_SHEAR_Y, STK_PIL_MOVE_X, STK_PIL_MOVE_Y };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_act.h - actions in a row that is finished: normalized, of its type and layout. */
+/* row_act.h - actions on a finished row, which is normalized and has its final type and layout:
+ * random_erasing of values that pixels cannot hold. */
 #ifndef STOKER_KERN_ROW_ACT_H
 #define STOKER_KERN_ROW_ACT_H
 

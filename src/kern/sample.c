@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "kern/taps.h"
 
-struct stk_sampler {
+struct stk_resampler {
     const stk_kern *kern;
     stk_sample_job job;
     stk_taps x, y;
@@ -67,7 +67,7 @@ void stk_sample_need(const stk_view *view, stk_rect *need)
 }
 
 /* Both axes' weights. */
-static int pass_plan(stk_sampler *p, stk_scratch *scratch, stk_error *err)
+static int pass_plan(stk_resampler *p, stk_scratch *scratch, stk_error *err)
 {
     size_t x_bytes, y_bytes;
     stk_axis x, y;
@@ -90,7 +90,7 @@ static int pass_plan(stk_sampler *p, stk_scratch *scratch, stk_error *err)
     return 0;
 }
 
-static int pass_room(stk_sampler *p, stk_scratch *scratch, stk_error *err)
+static int pass_room(stk_resampler *p, stk_scratch *scratch, stk_error *err)
 {
     uint32_t span = p->x.hi - p->x.lo;
     int short_span = span && span < p->x.stride;
@@ -122,7 +122,7 @@ static int pass_room(stk_sampler *p, stk_scratch *scratch, stk_error *err)
 }
 
 /* Columns that see no picture. */
-static void fill_columns(const stk_sampler *p, uint8_t *row)
+static void fill_columns(const stk_resampler *p, uint8_t *row)
 {
     for (uint32_t i = 0; i < p->x.n; i++)
         if (!p->x.count[i])
@@ -130,7 +130,7 @@ static void fill_columns(const stk_sampler *p, uint8_t *row)
 }
 
 /* Make rows up to, not including, `upto`. */
-static void pass_across(stk_sampler *p, uint32_t upto)
+static void pass_across(stk_resampler *p, uint32_t upto)
 {
     for (; p->done < upto; p->done++) {
         const uint8_t *src = p->src + (size_t)(p->done - p->from) * p->src_stride;
@@ -153,7 +153,7 @@ static void pass_across(stk_sampler *p, uint32_t upto)
 
 /* The rows that output row i is made of, in p->rows; 0: some of them are not there yet, and all
  * that are have been made. */
-static int pass_rows(stk_sampler *p, uint32_t i)
+static int pass_rows(stk_resampler *p, uint32_t i)
 {
     uint32_t first = p->y.first[i], end = first + p->y.count[i];
 
@@ -170,7 +170,7 @@ static int pass_rows(stk_sampler *p, uint32_t i)
 }
 
 /* The RGBX line of output row i; NULL: it has to wait for rows. */
-static const uint8_t *pass_down(stk_sampler *p, uint32_t i)
+static const uint8_t *pass_down(stk_resampler *p, uint32_t i)
 {
     uint32_t count = p->y.count[i];
 
@@ -195,7 +195,7 @@ static uint32_t fill_word(const stk_view *v)
 }
 
 /* Output row i; 0: it has to wait. */
-static int pass_row(stk_sampler *p, uint32_t i)
+static int pass_row(stk_resampler *p, uint32_t i)
 {
     const stk_sample_job *job = &p->job;
     uint32_t w = job->view->vis_w, h = job->view->vis_h, at = job->view->flip_y ? h - 1 - i : i;
@@ -217,7 +217,7 @@ static int pass_row(stk_sampler *p, uint32_t i)
     return 1;
 }
 
-void stk_sample_band(stk_sampler *p, const stk_pixels *px)
+void stk_sample_band(stk_resampler *p, const stk_pixels *px)
 {
     uint32_t h = p->job.view->vis_h;
 
@@ -235,7 +235,7 @@ void stk_sample_band(stk_sampler *p, const stk_pixels *px)
         p->next++;
 }
 
-static int start(stk_sampler *p, const stk_kern *kern, const stk_sample_job *job,
+static int start(stk_resampler *p, const stk_kern *kern, const stk_sample_job *job,
                  stk_scratch *scratch, stk_error *err)
 {
     p->kern = kern;
@@ -248,22 +248,22 @@ static int start(stk_sampler *p, const stk_kern *kern, const stk_sample_job *job
     return pass_room(p, scratch, err);
 }
 
-int stk_sample_open(stk_sampler **out, const stk_kern *kern, const stk_sample_job *job,
+int stk_sample_open(stk_resampler **out, const stk_kern *kern, const stk_sample_job *job,
                     stk_scratch *scratch, stk_error *err)
 {
-    stk_sampler *p = stk_scratch_get(scratch, sizeof *p);
+    stk_resampler *p = stk_scratch_get(scratch, sizeof *p);
 
     *out = p;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
-    *p = (stk_sampler){ .bands = 1 };
+    *p = (stk_resampler){ .bands = 1 };
     return start(p, kern, job, scratch, err);
 }
 
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err)
 {
-    stk_sampler p = { 0 };
+    stk_resampler p = { 0 };
 
     STK_TRY(start(&p, kern, job, scratch, err));
     stk_sample_band(&p, job->pixels);

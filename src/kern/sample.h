@@ -9,6 +9,7 @@
 #define STOKER_SAMPLE_H
 
 #include "kern/kern.h"
+#include "kern/pixels.h"
 
 typedef struct stk_sample_job {
     const stk_view *view;
@@ -31,10 +32,10 @@ int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch 
 /* The same of pixels that come in bands, from the top: what a decoder hands over
  * (stk_decode_request).  job->pixels is not read; all memory is taken here, of `scratch`.  Not of a
  * view with a border, whose rows are not seen in order. */
-typedef struct stk_sampler stk_sampler; /* Thread: one. */
-int stk_sample_open(stk_sampler **out, const stk_kern *kern, const stk_sample_job *job,
+typedef struct stk_resampler stk_resampler; /* Thread: one. */
+int stk_sample_open(stk_resampler **out, const stk_kern *kern, const stk_sample_job *job,
                     stk_scratch *scratch, stk_error *err);
 /* Makes what rows it can; a band that begins at the top begins again. */
-void stk_sample_band(stk_sampler *s, const stk_pixels *band);
+void stk_sample_band(stk_resampler *s, const stk_pixels *band);
 
 #endif

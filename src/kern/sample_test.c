@@ -348,7 +348,7 @@ static void test_color(void **state)
 
 /* Rows from..upto of what is needed, in memory that is used again after the call. */
 static void one_band(const struct picture *p, const stk_rect *n, uint32_t from, uint32_t upto,
-                     stk_sampler *s)
+                     stk_resampler *s)
 {
     stk_pixels px = { .stride = (size_t)n->w * 4, .area = *n };
 
@@ -366,7 +366,7 @@ static void one_band(const struct picture *p, const stk_rect *n, uint32_t from, 
 static void run_bands(const struct picture *p, const stk_sample_job *job, stk_rng *rng)
 {
     stk_scratch scratch = { 0 };
-    stk_sampler *s;
+    stk_resampler *s;
     stk_error err;
     stk_rect n;
     uint32_t again = stk_rng_below(rng, 3);

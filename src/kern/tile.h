@@ -13,9 +13,9 @@
 #include "base/philox.h"
 #include "kern/tile_code.h"
 
-typedef struct stk_tables { /* one per channel: R, G, B */
+typedef struct stk_channel_tables { /* one per channel: R, G, B */
     uint8_t of[3][256];
-} stk_tables;
+} stk_channel_tables;
 
 typedef struct stk_figures_of { /* of a whole picture */
     uint64_t gray;              /* sum of stk_pt_gray() */
@@ -33,7 +33,7 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
     void (*flip)(uint32_t *px, size_t n, uint32_t mask); /* exclusive or */
     void (*keep)(uint32_t *px, size_t n, uint32_t mask); /* and */
     void (*solarize)(uint32_t *px, size_t n, uint32_t from);
-    void (*table)(uint32_t *px, size_t n, const stk_tables *t);
+    void (*table)(uint32_t *px, size_t n, const stk_channel_tables *t);
     int table_is_quick; /* ... also than `linear` */
     void (*saturation)(uint32_t *px, size_t n, float mul);
     void (*hue)(uint32_t *px, size_t n, int32_t turn);

@@ -157,6 +157,17 @@ static int run_pil_sharpness(const stk_action *a, stk_tile *t, stk_tile_room *ro
     return 0;
 }
 
+static int run_pil_box(const stk_action *a, stk_tile *t, stk_tile_room *room, stk_error *err)
+{
+    size_t all = (size_t)t->width * t->height;
+
+    STK_TRY(spare(t, room, err));
+    for (size_t i = 0; i < all; i++)
+        room->spare[i] = stk_pil_box(a, t->data, t->width, t->height, (uint32_t)i);
+    swap(t, room);
+    return 0;
+}
+
 /* ---- Pillow's transform() ---- */
 
 static int run_pil_warp(const stk_action *a, stk_tile *t, stk_tile_room *room, stk_error *err)
@@ -239,6 +250,7 @@ int stk_tile_big(const stk_tile_kern *k, const stk_action *a, stk_tile *t, stk_t
     case STK_ACT_BLUR: return run_blur(k, a, t, room, err);
     case STK_ACT_SHARPNESS: return run_sharpness(k, a, t, room, err);
     case STK_ACT_PIL_SHARPNESS: return run_pil_sharpness(a, t, room, err);
+    case STK_ACT_PIL_BOX: return run_pil_box(a, t, room, err);
     case STK_ACT_PIL_WARP:
     case STK_ACT_MIX_WARP: return run_pil_warp(a, t, room, err);
     case STK_ACT_MIX_BEGIN: return mix_begin(t, room, err);

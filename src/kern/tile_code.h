@@ -5,6 +5,8 @@
 
 #include "kern/taps_core.h" /* STK_HD */
 
+#define STK_PIL_BOX_MAX 64u /* pixels on each side of STK_ACT_PIL_BOX */
+
 enum { /* codes; the numbers that each has */
        /* one pixel, by a table of 256 values */
        STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
@@ -34,6 +36,8 @@ enum { /* codes; the numbers that each has */
        STK_ACT_SHARPNESS,     /* f[0]: factor */
        STK_ACT_JPEG,          /* u[0]: quality */
        STK_ACT_PIL_SHARPNESS, /* f[0]: factor */
+       /* 2 u[0] + 1 pixels by u[1], and the two beyond them by u[2]; u[3]: down, not across */
+       STK_ACT_PIL_BOX,
        /* a rectangle: u[0..3]: x, y, w, h; u[4]: 0: f[5..7] are its values, 1: noise of the stream
         * u[5..9] */
        STK_ACT_ERASE = 32,

@@ -18,14 +18,14 @@
 typedef struct step { /* of one pass */
     stk_action a;
     float add;     /* CONTRAST: known by now */
-    stk_tables *t; /* a table in place of the action; NULL: none */
+    stk_channel_tables *t; /* a table in place of the action; NULL: none */
 } step;
 
 typedef struct pass {
     const stk_tile_kern *k;
     step s[RUN];
     uint32_t n;
-    stk_tables table[RUN];
+    stk_channel_tables table[RUN];
 } pass;
 
 /* ---- tables ---- */
@@ -61,7 +61,7 @@ static uint32_t value(const step *s, uint32_t v)
     }
 }
 
-static void make_table(step *s, stk_tables *t)
+static void make_table(step *s, stk_channel_tables *t)
 {
     for (uint32_t v = 0; v < 256; v++)
         t->of[0][v] = t->of[1][v] = t->of[2][v] = (uint8_t)value(s, v);
@@ -69,7 +69,7 @@ static void make_table(step *s, stk_tables *t)
 }
 
 /* The later table after the first, in the first's place. */
-static void join(stk_tables *first, const stk_tables *then)
+static void join(stk_channel_tables *first, const stk_channel_tables *then)
 {
     for (int c = 0; c < 3; c++)
         for (int v = 0; v < 256; v++)
@@ -146,7 +146,7 @@ static void run_pass(pass *p, const stk_tile *t, uint16_t wants, stk_figures_of 
 /* ---- runs ---- */
 
 /* Its figures are there: a step like the others. */
-static void resolve(step *s, stk_tables *t, const stk_figures_of *f, size_t pixels)
+static void resolve(step *s, stk_channel_tables *t, const stk_figures_of *f, size_t pixels)
 {
     if (s->a.code == STK_ACT_CONTRAST) {
         s->add = stk_contrast_add(s->a.v.f[0], f->gray, pixels);

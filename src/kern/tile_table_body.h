@@ -5,7 +5,7 @@
 #include "kern/point.h"
 #include "kern/tile.h"
 
-static inline void table_plain(uint32_t *px, size_t n, const stk_tables *t)
+static inline void table_plain(uint32_t *px, size_t n, const stk_channel_tables *t)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t x = px[i];
@@ -36,7 +36,7 @@ static inline __m512i quick_values(__m512i x, const quick *t)
                                   _mm512_permutex2var_epi8(t->c, x, t->d));
 }
 
-static void table(uint32_t *px, size_t n, const stk_tables *t)
+static void table(uint32_t *px, size_t n, const stk_channel_tables *t)
 {
     const quick r = quick_table(t->of[0]), g = quick_table(t->of[1]), b = quick_table(t->of[2]);
     int same = !memcmp(t->of[0], t->of[1], 256) && !memcmp(t->of[0], t->of[2], 256);
@@ -56,7 +56,7 @@ static void table(uint32_t *px, size_t n, const stk_tables *t)
 #else
 #define STK_TABLE_IS_QUICK 0
 
-static void table(uint32_t *px, size_t n, const stk_tables *t)
+static void table(uint32_t *px, size_t n, const stk_channel_tables *t)
 {
     table_plain(px, n, t);
 }

@@ -8,6 +8,7 @@
 #define STOKER_TURN_H
 
 #include "base/err.h"
+#include "kern/pixels.h"
 
 /* A filed picture's size, upright.  (The way back is the same.) */
 stk_image_info stk_turn_size(unsigned turn, stk_image_info filed);

@@ -67,11 +67,11 @@ static int is_before(uint64_t epoch_a, uint64_t at_a, uint64_t epoch_b, uint64_t
 static void choose(stk_ledger *l)
 {
     uint64_t end_epoch = UINT64_MAX, end_at = UINT64_MAX;
-    const ldg_head *kept = NULL;
+    const ldg_head *newer = NULL;
 
     for (size_t i = 0; i < l->n;) {
         const ldg_head *h = &l->file[i].head;
-        int keep = !kept || (h->generation < kept->generation && same_data(h, kept));
+        int keep = !newer || (h->generation < newer->generation && same_data(h, newer));
         size_t k = i;
 
         for (; k < l->n && by_group(&l->file[k].head, h) == 0; k++) {
@@ -80,7 +80,7 @@ static void choose(stk_ledger *l)
             l->file[k].end_at = end_at;
         }
         if (keep) {
-            kept = h;
+            newer = h;
             if (is_before(h->epoch, h->position, end_epoch, end_at)) {
                 end_epoch = h->epoch;
                 end_at = h->position;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blocks.h - what a loader's order has to know of shards: where they begin, and that they are far
- * away. */
+/* blocks.h - shuffle="block": an order that reads shards block by block, and the warning that an
+ * exact shuffle reads remote shards sample by sample. The plan of the schedule calls it. */
 #ifndef STOKER_BLOCKS_H
 #define STOKER_BLOCKS_H
 

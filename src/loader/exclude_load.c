@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
-#include "codec/text.h"
+#include "base/json.h"
 #include "loader/exclude.h"
 
 #define FILE_MAX (1ull << 30)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leave.h - for tools that make every sample once: a bad one leaves its row empty, and its reason
- * is told. */
+/* leave.h - for tools that make every sample exactly once: a bad sample leaves its row empty, and
+ * its reason is reported, instead of another sample taking its place. `stoker pack` calls it. */
 #ifndef STOKER_LEAVE_H
 #define STOKER_LEAVE_H
 
 #include <stoker/stoker.h>
 
-#include "plan/plan.h"
+#include "row/plan.h"
 
 /* Of a loader with on_error="skip", before its first batch. */
 void stk_loader_leave_bad(stk_loader *l, stk_leave leave);

@@ -28,6 +28,8 @@ typedef struct head { /* on disk */
 /* Whether an output is to be measured: some differ only in what is done with a row later. */
 static int measured(const stk_plan_chains *c, uint32_t i)
 {
+    if (c->chain[i].spec.picture.patch.side) /* by the sizes of pictures: patch_lengths.c */
+        return 0;
     for (uint32_t k = 0; k < i; k++)
         if (c->chain[k].counted && c->chain[k].raw_print == c->chain[i].raw_print)
             return 0;
@@ -210,6 +212,14 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
 
 /* ---- truncate ---- */
 
+static int any_measured(const stk_plan_chains *c)
+{
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (measured(c, i))
+            return 1;
+    return 0;
+}
+
 /* The most that a row keeps; UINT32_MAX: any. */
 static uint32_t most_of(const stk_plan_chains *all)
 {
@@ -217,15 +227,15 @@ static uint32_t most_of(const stk_plan_chains *all)
 
     for (uint32_t i = 0; i < all->n_out; i++) {
         const stk_chain *c = &all->chain[i];
-        int64_t cut = c->pack ? c->raw.most : c->spec.most;
+        int64_t cut = c->pack ? c->raw.max_len : c->spec.max_len;
 
-        if (!c->counted)
+        if (!c->counted || c->spec.picture.patch.side)
             continue;
         if (!cut || cut > UINT32_MAX)
             return UINT32_MAX;
         most = cut > most ? (uint32_t)cut : most;
     }
-    return most;
+    return most ? most : UINT32_MAX;
 }
 
 int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
@@ -241,7 +251,7 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     if (!counted)
         return stk_fail(err, STK_EINVAL,
                         "no output has rows that differ in length: max_tokens and bucket are for "
-                        "`ints`, `floats`, `npy` and `bytes` with collate=\"pad\" or "
+                        "`patches`, `ints`, `floats`, `npy` and `bytes` with collate=\"pad\" or "
                         "collate=\"list\"");
     if (o->lengths && o->n_lengths != n)
         return stk_fail(err, STK_EINVAL,
@@ -254,8 +264,11 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     if (o->lengths)
         memcpy(s->lengths, o->lengths, n * sizeof *s->lengths);
     for (uint32_t d = 0; !o->lengths && d < so_far->data.n; d++)
-        STK_TRY(of_dataset(so_far, d, o, s->lengths + s->start[d], err));
+        if (any_measured(c))
+            STK_TRY(of_dataset(so_far, d, o, s->lengths + s->start[d], err));
     for (uint64_t i = 0; i < n; i++)
         s->lengths[i] = s->lengths[i] < most ? s->lengths[i] : most;
+    for (uint32_t d = 0; !o->lengths && d < so_far->data.n; d++)
+        STK_TRY(stk_patch_lengths_add(so_far, d, o, s->lengths + s->start[d], err));
     return 0;
 }

@@ -83,8 +83,8 @@ int stk_loader_peek(stk_loader *l, stk_batch **out, int timeout_ms, stk_error *e
     if (rc == 0)
         rc = stk_engine_peek(&l->e, timeout_ms, err);
     if (rc == 0) {
-        stk_batch_ref(l->e.held.batch);
-        *out = l->e.held.batch;
+        stk_batch_ref(l->e.consumer.held.batch);
+        *out = l->e.consumer.held.batch;
     }
     return rc;
 }
@@ -103,8 +103,8 @@ void stk_loader_copies_on(stk_loader *l, void *stream)
 
 void stk_loader_where(const stk_loader *l, uint64_t *epoch, uint64_t *step)
 {
-    *epoch = l->e.epoch;
-    *step = l->e.taken;
+    *epoch = l->e.consumer.epoch;
+    *step = l->e.consumer.taken;
 }
 
 uint64_t stk_loader_position(const stk_loader *l)
@@ -159,9 +159,9 @@ int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_e
     STK_TRY(check_process(l, err));
     stk_ring_drain(&l->e);
     rc = stk_bins_replan(l->plan->schedule, window, together, err);
-    if (position > stk_loader_positions(l, l->e.epoch))
+    if (position > stk_loader_positions(l, l->e.consumer.epoch))
         position = 0;
-    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    at = stk_engine_seek(&l->e, l->e.consumer.epoch, position, rc < 0 ? NULL : err);
     return rc < 0 ? rc : at;
 }
 
@@ -184,7 +184,7 @@ int stk_loader_set_streams(stk_loader *l, uint64_t streams, uint64_t window, stk
     stk_ring_drain(&l->e); /* no one reads the order now */
     rc = stk_blocks_replan(l->plan->schedule, &l->plan->data, streams, window, err);
     stk_schedule_forget(l->plan->schedule);
-    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    at = stk_engine_seek(&l->e, l->e.consumer.epoch, position, rc < 0 ? NULL : err);
     return rc < 0 ? rc : at;
 }
 
@@ -200,7 +200,7 @@ static int remix(stk_loader *l, int rc, uint64_t position, stk_error *err)
     int at;
 
     stk_schedule_forget(l->plan->schedule);
-    at = stk_engine_seek(&l->e, l->e.epoch, position, rc < 0 ? NULL : err);
+    at = stk_engine_seek(&l->e, l->e.consumer.epoch, position, rc < 0 ? NULL : err);
 
     return rc < 0 ? rc : at;
 }
@@ -246,7 +246,7 @@ int stk_loader_set_mix(stk_loader *l, const stk_mix_change_info *all, size_t n, 
 
 uint64_t stk_loader_steps(const stk_loader *l)
 {
-    return stk_schedule_steps(l->plan->schedule, l->e.epoch);
+    return stk_schedule_steps(l->plan->schedule, l->e.consumer.epoch);
 }
 
 uint64_t stk_loader_steps_of(const stk_loader *l, uint64_t epoch)
@@ -365,6 +365,13 @@ uint64_t stk_loader_spans(const stk_loader *l, stk_trace_span *out, uint64_t cap
 int stk_loader_doing(const stk_loader *l, uint32_t i, stk_doing *out)
 {
     return stk_engine_doing(&l->e, i, out);
+}
+
+const char *stk_loader_reads_whole(const stk_loader *l, uint32_t output)
+{
+    const stk_plan *p = l->e.plan;
+
+    return output < p->chains.n_out ? p->rows.whole[output] : "";
 }
 
 int stk_loader_waiting(const stk_loader *l, stk_waiting *out)

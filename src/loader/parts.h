@@ -7,7 +7,7 @@
 #ifndef STOKER_PARTS_H
 #define STOKER_PARTS_H
 
-#include "plan/plan.h"
+#include "row/plan.h"
 
 #define STK_MAX_BATCH (1u << 20)
 

@@ -16,7 +16,7 @@ static const stk_array *only_array(const stk_dataset *ds)
 
     if (!ds->ops->type(ds, 0, &first) || ds->ops->type(ds, 1, &more))
         return NULL;
-    return ds->ops->array(ds, first.name);
+    return ds->ops->immediate.array(ds, first.name);
 }
 
 static int bind(const stk_chain *c, const char *output, const stk_dataset *ds,
@@ -28,7 +28,7 @@ static int bind(const stk_chain *c, const char *output, const stk_dataset *ds,
 
     *out = NULL;
     for (uint32_t i = 0; i < c->n_from && !*out; i++)
-        *out = ds->ops->array(ds, c->from[i]);
+        *out = ds->ops->immediate.array(ds, c->from[i]);
     if (!*out && !c->from_given)
         *out = only_array(ds);
     if (*out)
@@ -96,7 +96,7 @@ static int agree(stk_plan_chains *out, stk_error *err)
 {
     stk_array_plan *p = out->arrays;
     const stk_tokens *t0 = out->chain[0].tokens;
-    uint64_t far = 0;
+    uint64_t max_shift = 0;
 
     for (uint32_t i = 0; i < p->n_out; i++) {
         const stk_tokens *t = out->chain[i].tokens;
@@ -117,18 +117,18 @@ static int agree(stk_plan_chains *out, stk_error *err)
                             "outputs %s and %s differ in %s: a sample is one window, so all token "
                             "chains of a loader agree in everything but shift, give, pad and to()",
                             out->out[0].name, out->out[i].name, what);
-        if (t && t->shift > far)
-            far = t->shift;
+        if (t && t->shift > max_shift)
+            max_shift = t->shift;
     }
     if (!t0)
         return 0;
     p->cut = *t0;
-    p->span = t0->block + far;
+    p->span = t0->block + max_shift;
     return 0;
 }
 
 /* Where parts begin when every document is one token longer. */
-static int part_stream(const stk_array *a, stk_stream *s, stk_error *err)
+static int part_stream(const stk_array *a, stk_token_stream *s, stk_error *err)
 {
     s->first = stk_zalloc((size_t)a->n_parts + 1, sizeof *s->first);
     if (!s->first)
@@ -149,7 +149,7 @@ static int plan_streams(stk_plan_chains *out, stk_error *err)
         return stk_fail_nomem(err, p->n_data * sizeof *p->stream);
     for (uint32_t d = 0; d < p->n_data; d++) {
         const stk_array *a = p->out[d * p->n_out].array;
-        stk_stream *s = &p->stream[d];
+        stk_token_stream *s = &p->stream[d];
 
         for (uint32_t i = 1; i < p->n_out; i++)
             if (p->out[d * p->n_out + i].array != a)

@@ -79,8 +79,12 @@ static int most_rows(stk_schedule *s, const stk_loader_options *o, uint64_t n, s
     for (uint64_t i = 0; i < n; i++)
         length[i] = padded(s, stk_sample_set_id(&s->set, i));
     qsort(length, (size_t)n, sizeof *length, by_size);
-    for (uint64_t i = 0; i < n && i < cap && (i + 1) * length[i] <= budget; i++)
+    for (uint64_t i = 0, sum = 0; i < n && i < cap; i++) {
+        sum = s->binning.joined ? sum + length[i] : (i + 1) * length[i];
+        if (sum > budget)
+            break;
         most = i + 1;
+    }
     stk_free(length);
     s->binning.rows = (uint32_t)most;
     return 0;
@@ -158,7 +162,7 @@ static int check_packs(const stk_plan_chains *c, const stk_loader_options *o, st
                             "ends in one",
                             c->out[i].name);
         if (t->block != t0->block || t->pack != t0->pack || t->window != t0->window ||
-            c->chain[i].raw.most != c->chain[0].raw.most)
+            c->chain[i].raw.max_len != c->chain[0].raw.max_len)
             return stk_fail(err, STK_EINVAL,
                             "output %s: all pack() of a loader agree in block, fit, window and "
                             "truncate(): their rows are one another's",
@@ -231,6 +235,15 @@ static int plan_kind(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     return in->o->max_tokens ? plan_budget(s, in->o, &so_far->data, err) : plan_like(s, err);
 }
 
+/* Nothing is padded: what counts of a batch is the sum of its rows. */
+static int all_joined(const stk_plan_chains *c)
+{
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (c->chain[i].counted && !c->out[i].joined)
+            return 0;
+    return 1;
+}
+
 int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far, stk_error *err)
 {
     const stk_loader_options *o = in->o;
@@ -262,6 +275,7 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),
                                 .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW };
     STK_TRY(multiple_of(c, &s->binning.multiple, err));
+    s->binning.joined = all_joined(c);
     STK_TRY(plan_kind(s, in, so_far, again, err));
     return stk_schedule_bin(s,
                             again      ? STK_TICKET_BIN

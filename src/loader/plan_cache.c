@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "cuda/gather.h"
+#include "cuda/gpu_gather.h"
 #include "gpu/pic_program.h"
 #include "loader/parts.h"
 
@@ -30,7 +30,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i].far_bytes || c->open_root[i] || !stk_pic_program_can(&c->chain[i]))
+        if (!c->out[i].gpu_made || c->open_root[i] || !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))
@@ -128,7 +128,7 @@ static stk_out_gather plan_gather(const stk_plan_chains *c, uint32_t i)
     for (uint32_t d = 0; d < p->n_data; d++)
         if (p->out[d * p->n_out + i].array->dtype != a->dtype)
             return g;
-    if (o->row_bytes < sizeof(uint64_t) || (o->shared && i) || a->row_bytes > STK_SHELF_CHUNK ||
+    if (o->row_bytes < sizeof(uint64_t) || (o->shared && i) || a->row_bytes > STK_ARRAY_CHUNK ||
         (a->dtype != o->spec.dtype && !widens(a->dtype, o->spec.dtype)))
         return g;
     g.sign = (uint32_t)is_signed(a->dtype);
@@ -148,7 +148,7 @@ static uint64_t place_array(stk_plan_cache *out, const stk_array_plan *p, uint32
     uint64_t at = *bytes;
 
     for (uint32_t j = 0; j < k; j++)
-        if (p->out[j].array == a && out->place[j].kept)
+        if (p->out[j].array == a && out->place[j].on_gpu)
             return out->place[j].at;
     *bytes = (*bytes + a->rows * a->row_bytes + 255) & ~(uint64_t)255;
     out->move[out->n_moves++] = (stk_array_move){ a, at };
@@ -170,7 +170,7 @@ static uint64_t place_arrays(stk_plan_cache *out, const stk_plan *so_far)
             uint32_t k = d * p->n_out + i;
 
             out->place[k].at = place_array(out, p, k, &bytes);
-            out->place[k].kept = 1;
+            out->place[k].on_gpu = 1;
         }
     }
     return bytes;
@@ -189,8 +189,8 @@ static int keep_arrays(stk_plan_cache *out, const stk_plan_input *in, const stk_
         return stk_fail_nomem(err, p->n_out * sizeof *out->gather);
     bytes = place_arrays(out, so_far);
     if (bytes)
-        STK_TRY(stk_device_shelf(so_far->gpu.device, bytes, in->o->device_cache_limit, &out->arrays,
-                                 err));
+        STK_TRY(stk_device_array_cache(so_far->gpu.device, bytes, in->o->device_cache_limit,
+                                       &out->arrays, err));
     if (out->arrays)
         return 0;
     stk_free(out->gather); /* they do not fit */

@@ -10,6 +10,7 @@
 #include "loader/plan_field.h"
 #include "loader/ragged.h"
 #include "op/like.h"
+#include "video/clip_codec.h"
 
 static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, stk_error *err)
 {
@@ -24,12 +25,13 @@ static int check_kinds(const stk_plan_data *data, const stk_loader_options *o, s
     return 0;
 }
 
-/* Dense pictures go to a GPU as records, in one buffer per batch. */
+/* Pictures go to a GPU as records, in one buffer per batch. */
 static void as_records(stk_out_plan *p)
 {
-    p->far_bytes = p->row_bytes;
+    p->gpu_made = 1;
+    p->gpu_bytes = p->row_bytes;
     p->row_bytes = 0;
-    p->note_bytes = sizeof(stk_pic_share) * (p->spec.views ? p->spec.views : 1);
+    p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
 }
 
 /* A field that is bytes elsewhere has a type in data set d: it becomes what the chain reads. */
@@ -160,8 +162,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && p->row_bytes && !p->spec.mode &&
-        !c->boxes && !(p->spec.views && c->n_calls))
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->pad && !p->spec.picture.mode &&
+        !p->spec.picture.patch.side && !c->boxes && !c->clip && !(p->spec.n_leads && c->n_calls))
         as_records(p);
     out->open_root[i] = c->open_root;
     if (c->fallback && c->stored)
@@ -238,14 +240,38 @@ static int find_boxes(stk_plan_chains *out, uint32_t i, stk_error *err)
                     out->out[i].name, c->boxes, out->out[i].name);
 }
 
+/* The output that has the time of output i's clip. */
+static int find_time(stk_plan_chains *out, uint32_t i, stk_error *err)
+{
+    stk_clip_how *how = out->chain[i].clip ? out->chain[i].clip->state : NULL;
+
+    if (!how || !how->at[0])
+        return 0;
+    for (uint32_t k = 0; k < out->n_out; k++) {
+        const stk_chain *c = &out->chain[k];
+
+        if (strcmp(out->out[k].name, how->at))
+            continue;
+        if (!c->parse || c->n_turns || c->n_calls || c->pack ||
+            c->row_bytes != stk_dtype_size(c->spec.dtype))
+            break;
+        how->at_output = k;
+        return 0;
+    }
+    return stk_fail(err, STK_EINVAL,
+                    "output %s: video(at=%s) names no output of one number per sample, as "
+                    "{\"%s\": \"from(%s) | float\"} is",
+                    out->out[i].name, how->at, how->at, how->at);
+}
+
 /* What moves pixels is the same: views, and warps among the actions. */
 static int same_geometry(const stk_draws *a, const stk_draws *b)
 {
     uint32_t i = 0, k = 0;
 
-    if (a->n_views != b->n_views)
+    if (a->n_passes != b->n_passes)
         return 0;
-    for (uint32_t n = 0; n < a->n_views; n++)
+    for (uint32_t n = 0; n < a->n_passes; n++)
         if (memcmp(&a->view[n], &b->view[n], offsetof(stk_view, split)) != 0)
             return 0;
     for (;; i++, k++) {
@@ -309,7 +335,7 @@ static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
 
             if (k == i || a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE ||
                 a->leader || b->leader || !strcmp(a->from[0], b->from[0]) || !draws_geometry(a) ||
-                !(b->spec.mode == STK_MODE_INDEX || (k < i && draws_geometry(b))))
+                !(b->spec.picture.mode == STK_MODE_INDEX || (k < i && draws_geometry(b))))
                 continue;
             warn_of(out, log, k, i);
             return;
@@ -338,8 +364,7 @@ static int check_kinds_apart(const stk_plan_chains *out, const stk_plan_data *da
                 const stk_chain *a = &out->chain[k], *b = &out->chain[i];
                 const stk_binding *x = out->binding[d][k], *y = out->binding[d][i];
 
-                if (x && y && x->field != UINT16_MAX && x->field == y->field &&
-                    other_kinds(a, b))
+                if (x && y && x->field != UINT16_MAX && x->field == y->field && other_kinds(a, b))
                     return stk_fail(err, STK_EINVAL,
                                     "outputs %s and %s: from(%s) and from(%s) are the same file "
                                     "here, as every picture of a folder is a sample: open it with "
@@ -366,8 +391,10 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
         STK_TRY(plan_after_leaders(out, i, in, so_far, err));
     if (!so_far->data.immediate)
         STK_TRY(check_kinds_apart(out, &so_far->data, err));
-    for (uint32_t i = 0; i < o->n_outputs; i++)
+    for (uint32_t i = 0; i < o->n_outputs; i++) {
         STK_TRY(find_boxes(out, i, err));
+        STK_TRY(find_time(out, i, err));
+    }
     for (uint32_t i = 0; i < o->n_outputs; i++)
         if (out->chain[i].leader)
             out->chain[out->chain[i].leader_output].followed = 1;

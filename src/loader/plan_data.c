@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_data.c - the data sets, and what their sources can do. */
 #include "base/registry.h"
-#include "dataset/array_table.h"
+#include "table/array_table.h"
 #include "loader/parts.h"
 
 int stk_plan_sources(const stk_plan_data *p,

@@ -11,10 +11,20 @@
 /* The first of the chain's names that the data set has. */
 static int find(const stk_dataset *ds, const stk_chain *c, stk_field_type *out)
 {
+    const uint32_t others = STK_DATA_INDEXED | STK_DATA_IMMEDIATE | STK_DATA_STREAM;
+
     for (uint32_t i = 0; i < c->n_from; i++)
         for (uint32_t k = 0; ds->ops->type(ds, k, out); k++)
             if (!strcmp(out->name, c->from[i]))
                 return 1;
+    for (uint32_t i = 0; i < c->n_from; i++) {
+        int at = ds->can & others ? -1 : ds->ops->find(ds, 0, c->from[i]);
+
+        if (at < 0 || ds->ops->type(ds, (uint32_t)at, out))
+            continue;
+        *out = (stk_field_type){ .name = c->from[i], .text = 1 }; /* of a decimal */
+        return 1;
+    }
     return !c->from_given && ds->can & STK_DATA_ONE_FIELD && ds->ops->type(ds, 0, out);
 }
 
@@ -77,9 +87,10 @@ int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, s
                 "the field %.60s has another type or shape in data set %u than in those "
                 "before it: a loader takes one type for an output",
                 t.name, d);
+        /* texts here and lists of texts there are bytes */
+        text &= t.text && (!known || t.ndim == out->ndim);
         if (!known || !t.dtype)
             *out = t;
-        text &= t.text;
         decimal |= t.decimal;
         other |= t.dtype && !t.decimal;
         known = 1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_field.h - fields that have a type, for plan_chains.c. */
+/* plan_field.h - the chain of an output that only names a field with a known type, such as a
+ * column of a table. plan_chains.c calls it. */
 #ifndef STOKER_PLAN_FIELD_H
 #define STOKER_PLAN_FIELD_H
 
-#include "plan/plan.h"
+#include "row/plan.h"
 
 /* stk_chain_head.type; cookie: the stk_plan_data. */
 int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);

@@ -11,7 +11,7 @@ int stk_plan_gpu_make(stk_plan_gpu *out, const stk_plan_input *in, const stk_pla
     stk_device_options d = { .name = o->device,
                              .memory_limit = o->device_memory_limit,
                              .sm_limit = o->sm_limit,
-                             .flights = o->in_flight,
+                             .transfers = o->in_flight,
                              .outputs = o->n_outputs };
 
     (void)so_far;

@@ -10,15 +10,16 @@
 #define AHEAD_ROWS 384   /* rows that all slots together should hold ... */
 #define AHEAD_LIGHT 4096 /* ... and where rows are cheap, so that a hand-over does not wait */
 /* ... and for each worker, where bytes come 100 ms after they are asked for */
-#define AHEAD_FAR 128
+#define AHEAD_REMOTE 128
 /* bytes of remote reads: what waits for the client can be merged */
-#define FLIGHT ((uint64_t)128 << 20)
+#define IN_FLIGHT ((uint64_t)128 << 20)
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory ... */
 #define RING_WORKER (512u << 10)         /* ... of which many have more */
 #define GPU_LEAST 8                      /* slots, where some are on their way to a GPU ... */
 #define GPU_MOST 32                      /* ... and where batches are small: ... */
 #define GPU_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
 #define GPU_PICTURES ((uint64_t)3 << 29) /* and of pictures, as they are on the GPU */
+#define GPU_ANY_SIZE ((size_t)512 << 10) /* what a picture of any size is taken for */
 
 /* pin_memory without a device: what is missing is said of that option. */
 static int pins_for_host(stk_plan_memory *out, stk_memory *pinned, stk_error *err)
@@ -78,18 +79,20 @@ static uint64_t batch_bytes(const stk_plan *so_far, uint64_t *ragged)
 /* More slots where some are on their way to a GPU; `bytes`: of a batch here. */
 static uint32_t gpu_slots(const stk_plan *so_far, uint64_t bytes)
 {
-    uint64_t n = bytes ? GPU_BYTES / bytes : GPU_MOST, far = 0;
+    uint64_t n = bytes ? GPU_BYTES / bytes : GPU_MOST, on_gpu = 0;
 
     for (uint32_t i = 0; i < so_far->chains.n_out; i++) {
         const stk_out_plan *p = &so_far->chains.out[i];
 
-        far += (uint64_t)p->far_bytes * so_far->batching.rows;
-        if (!p->row_bytes && !p->far_bytes &&
+        if (p->gpu_made)
+            on_gpu += (uint64_t)(p->gpu_bytes ? p->gpu_bytes : GPU_ANY_SIZE) *
+                      so_far->batching.rows;
+        if (!p->row_bytes && !p->gpu_made &&
             (p->spec.out == STK_OUT_LIST || p->spec.out == STK_OUT_DENSE))
             return 0; /* ragged: how much of the GPU a batch takes is not known yet */
     }
-    if (far)
-        n = GPU_PICTURES / far < 16 ? GPU_PICTURES / far : 16;
+    if (on_gpu)
+        n = GPU_PICTURES / on_gpu < 16 ? GPU_PICTURES / on_gpu : 16;
     return (uint32_t)(n < GPU_LEAST ? GPU_LEAST : n > GPU_MOST ? GPU_MOST : n);
 }
 
@@ -98,20 +101,20 @@ static uint32_t gpu_slots(const stk_plan *so_far, uint64_t bytes)
 static uint64_t ahead_rows(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
 {
     uint64_t n = so_far->batching.claim_size > 1 ? AHEAD_LIGHT : AHEAD_ROWS;
-    uint64_t far = (uint64_t)AHEAD_FAR * so_far->io.workers;
+    uint64_t rows = (uint64_t)AHEAD_REMOTE * so_far->io.workers;
 
-    if (!so_far->data.remote || far <= n)
+    if (!so_far->data.remote || rows <= n)
         return n;
     bytes = bytes ? bytes / so_far->batching.rows + 1 : 1;
-    far = far < limit / 4 / bytes ? far : limit / 4 / bytes;
-    return far < n ? n : far;
+    rows = rows < limit / 4 / bytes ? rows : limit / 4 / bytes;
+    return rows < n ? n : rows;
 }
 
 static uint32_t chosen_slots(const stk_plan *so_far, uint64_t limit, uint64_t bytes)
 {
     uint32_t n, gpu = so_far->gpu.device ? gpu_slots(so_far, bytes) : 0;
-    uint32_t far = AHEAD_ROWS + AHEAD_FAR * so_far->io.workers;
-    uint32_t most = so_far->data.remote && far / 32 > so_far->batching.rows ? 64 : 32;
+    uint32_t rows = AHEAD_ROWS + AHEAD_REMOTE * so_far->io.workers;
+    uint32_t most = so_far->data.remote && rows / 32 > so_far->batching.rows ? 64 : 32;
 
     if (so_far->data.immediate) {
         uint64_t ring = (uint64_t)RING_WORKER * so_far->io.workers;
@@ -135,7 +138,7 @@ static int fit_gpu(uint32_t *slots, const stk_plan *so_far, stk_error *err)
         return 0;
     room = stk_device_room(so_far->gpu.device);
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
-        bytes += (uint64_t)(so_far->chains.out[i].row_bytes + so_far->chains.out[i].far_bytes) *
+        bytes += (uint64_t)(so_far->chains.out[i].row_bytes + so_far->chains.out[i].gpu_bytes) *
                  so_far->batching.rows;
     if (bytes > room / 3)
         return stk_fail(err, STK_EINVAL,
@@ -187,7 +190,7 @@ int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const s
         return stk_fail_nomem(err, sizeof *out->reads);
     stk_account_init_part(out->reads, out->limit / 4, stk_pool_account(out->pool));
     if (so_far->data.remote)
-        out->flight = out->limit / 8 < FLIGHT ? out->limit / 8 : FLIGHT;
+        out->in_flight = out->limit / 8 < IN_FLIGHT ? out->limit / 8 : IN_FLIGHT;
     for (uint32_t i = 0; i < so_far->data.n; i++) {
         const stk_shard_data *shards = stk_shard_data_of(so_far->data.set[i]);
 

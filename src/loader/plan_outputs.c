@@ -22,7 +22,7 @@ static size_t expect_record(const stk_plan *so_far, const stk_spec *spec)
 {
     uint64_t bytes = 0, samples = 0;
     int points = 1;
-    size_t made = (size_t)spec->width * spec->height * 3;
+    size_t made = (size_t)spec->picture.width * spec->picture.height * 3;
 
     for (uint32_t d = 0; d < so_far->data.n; d++) {
         samples += stk_dataset_len(so_far->data.set[d]);
@@ -31,6 +31,8 @@ static size_t expect_record(const stk_plan *so_far, const stk_spec *spec)
     }
     bytes = samples ? bytes / samples : 0;
     bytes = points ? bytes * 3 / 4 : bytes * 9 / 8; /* most crops see less than half of a picture */
+    if (!made)                                      /* of any size */
+        return (size_t)bytes;
     return so_far->gpu.decode && bytes < made ? (size_t)bytes : made;
 }
 
@@ -46,7 +48,7 @@ static int take_output(stk_batch_plan *c, uint32_t i, const stk_plan *so_far, st
     p->keep = so_far->cache.keep ? so_far->cache.keep[i] : 0;
     if (so_far->cache.gather)
         p->gather = so_far->cache.gather[i];
-    if (p->far_bytes)
+    if (p->gpu_made)
         atomic_init(&c->sizes[i].high, (expect_record(so_far, &p->spec) + 4096) * c->batch);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "data/shard_data.h"
 #include "gpu/pic_program.h"
 #include "loader/parts.h"
+#include "loader/sampling.h"
 #include "row/row.h"
 
 #define LEARN_MEMORY ((uint64_t)64 << 20) /* of seek points found, all data sets together */
@@ -84,13 +85,17 @@ static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input 
 
     if (so_far->data.immediate)
         return stk_row_array_ops(so_far, i, kind == RESIDENT);
+    if (c->clip)
+        return &stk_row_video;
     if (c->n_calls && c->pack)
         return c->called == STK_KIND_IMAGE ? &stk_row_call_picture_packed : &stk_row_call_packed;
     if (c->n_calls && c->called == STK_KIND_IMAGE)
-        return so_far->chains.out[i].far_bytes ? &stk_row_gpu_call : &stk_row_call_picture;
+        return so_far->chains.out[i].gpu_made ? &stk_row_gpu_call : &stk_row_call_picture;
     if (c->n_calls)
         return &stk_row_call;
-    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].far_bytes)
+    if (c->sound)
+        return &stk_row_sound;
+    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].gpu_made)
         return gpu_ops(so_far, i, kind);
     if (c->spec.kind == STK_KIND_IMAGE && is_shared(out, so_far, i))
         return &stk_row_shared;
@@ -99,7 +104,7 @@ static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input 
     if (c->pack)
         return &stk_row_packed;
     if (c->like)
-        return &stk_row_boxes;
+        return &stk_row_turned;
     if (c->parse && c->row_bytes)
         return c->n_turns ? &stk_row_turned : &stk_row_dense;
     if (in->measured)
@@ -137,6 +142,9 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
     t->replaceable = so_far->policy.on_error == STK_ON_ERROR_SKIP &&
                      !so_far->chains.chain[0].pack; /* of pieces, none has the same length */
     t->note = so_far->chains.chain[0].pack ? stk_row_note_piece : stk_row_note_sample;
+    for (uint32_t i = 0; i < t->n_out; i++)
+        if (!out->whole[i])
+            t->find = stk_row_find_short;
     if (!so_far->cache.fields)
         return t;
     t->find = kind == USUAL ? stk_row_gpu_find : stk_row_gpu_forget;
@@ -159,21 +167,22 @@ static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
 {
     const stk_chain *a = &c->chain[i], *b = &c->chain[k];
 
-    if (!c->out[i].far_bytes != !c->out[k].far_bytes ||
-        (c->out[i].far_bytes && stk_pic_program_can(a) != stk_pic_program_can(b)))
+    if (c->out[i].gpu_made != c->out[k].gpu_made ||
+        (c->out[i].gpu_made && stk_pic_program_can(a) != stk_pic_program_can(b)))
         return 0;
 
     for (uint32_t o = i;; o = k) {
         const stk_chain *x = &c->chain[o];
 
-        if (x->spec.kind != STK_KIND_IMAGE || x->like || x->narrows || x->n_calls ||
+        if (x->spec.kind != STK_KIND_IMAGE || x->clip || x->like || x->extracts || x->n_calls ||
             c->open_root[o] || c->fallback[o].data)
             return 0;
         if (o == k)
             break;
     }
-    if (a->n_from != b->n_from || a->spec.mode != b->spec.mode ||
-        a->spec.high_byte != b->spec.high_byte || a->spec.exif != b->spec.exif)
+    if (a->n_from != b->n_from || a->spec.picture.mode != b->spec.picture.mode ||
+        a->spec.picture.high_byte != b->spec.picture.high_byte ||
+        a->spec.picture.exif != b->spec.picture.exif)
         return 0;
     for (uint32_t f = 0; f < a->n_from; f++)
         if (strcmp(a->from[f], b->from[f]))
@@ -254,6 +263,44 @@ static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     return 0;
 }
 
+/* ---- which outputs may read parts of a field ---- */
+
+/* Why output i reads its field whole; NULL: it need not. */
+static const char *whole_because(const stk_plan_input *in, const stk_plan *so_far, uint32_t i)
+{
+    const stk_chain *c = &so_far->chains.chain[i];
+    const stk_chain *drawn = c->leader ? c->leader : c;
+
+    if (c->spec.kind != STK_KIND_IMAGE && c->called != STK_KIND_IMAGE && !c->sound)
+        return "it is not a picture";
+    if (c->sound && c->n_calls)
+        return "a function takes it";
+    if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */
+        return "the files are local: the page cache has them, or reads ahead";
+    if (so_far->data.remote && in->o->shuffle != STK_SHUFFLE_EXACT && !stk_sampling_given(in->o))
+        return "samples are read in the order in which they are stored, many by one request";
+    if (so_far->chains.open_root[i])
+        return "open() names its file";
+    if (c->extracts)
+        return "it is decompressed first";
+    if (drawn->boxes)
+        return "its crop depends on boxes, which are read first";
+    if (so_far->cache.keep && so_far->cache.keep[i])
+        return "cache=\"device\" keeps the whole picture";
+    return NULL;
+}
+
+static int plan_whole(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
+                      stk_error *err)
+{
+    out->whole = stk_zalloc(so_far->chains.n_out, sizeof *out->whole);
+    if (!out->whole)
+        return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->whole);
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        out->whole[i] = whole_because(in, so_far, i);
+    return 0;
+}
+
 static void nvtx_range(const void *device, const char *name)
 {
     stk_device_range(device, name);
@@ -266,6 +313,7 @@ int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     out->measured = in->measured;
     if (so_far->gpu.device)
         out->trace = (stk_trace){ nvtx_range, so_far->gpu.device };
+    STK_TRY(plan_whole(out, in, so_far, err));
     STK_TRY(plan_tables(out, in, so_far, err));
     out->fit = stk_zalloc(so_far->chains.n_out, sizeof *out->fit);
     if (!out->fit)
@@ -282,5 +330,6 @@ void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
     stk_free(p->op);
     stk_free(p->order);
     stk_free(p->share);
+    stk_free(p->whole);
     stk_free(p->fit);
 }

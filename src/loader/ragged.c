@@ -30,8 +30,14 @@ static int plan_ragged(stk_plan_chains *out, uint32_t i, const stk_loader_option
     int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
     uint8_t value[8];
 
-    if (how.collate == STK_COLLATE_PAD && !words) {
+    if ((how.collate == STK_COLLATE_PAD || how.collate == STK_COLLATE_PACK) && !words) {
         p->pad = 1;
+        p->joined = how.collate == STK_COLLATE_PACK;
+        if (p->joined && c->spec.kind == STK_KIND_IMAGE && !c->spec.picture.patch.side)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: collate=\"pack\" joins rows of patches or numbers, not "
+                            "pictures: add patches() to its chain",
+                            p->name);
         p->pad_value = how.pad;
         p->multiple = how.multiple;
         c->spec.out = STK_OUT_DENSE;
@@ -95,6 +101,7 @@ int stk_ragged_plan(stk_plan_chains *out, uint32_t i, const stk_plan_input *in, 
         STK_TRY(settle_packed(c, out->out[i].name, err));
     if (!c->row_bytes)
         STK_TRY(plan_ragged(out, i, in->o, rows, err));
-    c->counted = c->pack || (!c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c)));
+    c->counted = c->pack || (!c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c) ||
+                                               c->spec.picture.patch.side));
     return 0;
 }

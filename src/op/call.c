@@ -47,7 +47,7 @@ static int shape_of(stk_call_step *c, const stk_args *args, stk_error *err)
 /* A picture whose type is settled: its numbers, as a batch has them. */
 static int settled(const stk_spec *spec)
 {
-    return spec->kind == STK_KIND_IMAGE && (spec->typed || spec->normalized);
+    return spec->kind == STK_KIND_IMAGE && (spec->dtype_fixed || spec->picture.normalized);
 }
 
 static int take_numbers(stk_call_step *c, stk_spec *spec, stk_error *err)
@@ -57,10 +57,10 @@ static int take_numbers(stk_call_step *c, stk_spec *spec, stk_error *err)
                         "call: NumPy has no bf16: write to(f32) before it, and to(bf16) after it");
     if (spec->kind != STK_KIND_IMAGE)
         return 0;
-    if (spec->layout == STK_CHANNELS_LAST)
+    if (spec->picture.layout == STK_CHANNELS_LAST)
         return stk_fail(err, STK_EINVAL, "call takes numbers as chw or hwc, not channels_last");
     c->kind = STK_KIND_VALUE;
-    spec->out = spec->width && spec->height ? STK_OUT_DENSE : STK_OUT_LIST;
+    spec->out = spec->picture.width && spec->picture.height ? STK_OUT_DENSE : STK_OUT_LIST;
     spec->ndim = stk_spec_picture_shape(spec, spec->shape);
     return 0;
 }
@@ -77,12 +77,14 @@ static void settle(const stk_call_step *c, stk_spec *spec)
                         .out = any ? STK_OUT_LIST : STK_OUT_DENSE,
                         .dtype = c->dtype,
                         .ndim = c->shaped ? c->ndim : 1,
-                        .exif = was.exif, /* of the picture that it is made of */
-                        .mode = was.mode,
-                        .views = was.views,
-                        .width = was.width, /* for those that follow it */
-                        .height = was.height,
-                        .like = was.like };
+                        .n_leads = was.n_leads,
+                        /* of the picture that it is made of, for those that follow it */
+                        .picture = { .exif = was.picture.exif,
+                                     .mode = was.picture.mode,
+                                     .width = was.picture.width,
+                                     .height = was.picture.height,
+                                     .like = was.picture.like } };
+    memcpy(spec->lead, was.lead, sizeof spec->lead);
     memcpy(spec->shape, c->shape, sizeof spec->shape);
 }
 
@@ -110,11 +112,13 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
                         STK_CALL_NAME - 1);
     if (which < 0 || which > UINT16_MAX)
         return stk_fail(err, STK_EINVAL, "call: which=%" PRId64 " is not in 0..65535", which);
-    if (spec->kind == STK_KIND_IMAGE && spec->mode == STK_MODE_GRAY16 && !settled(spec))
+    if (spec->kind == STK_KIND_IMAGE && spec->picture.mode == STK_MODE_GRAY16 && !settled(spec))
         return stk_fail(err, STK_EINVAL,
                         "call takes pictures of 8 bits, and mode=gray16 has 16: write to(u16) or "
                         "to(f32) before it");
-    if (spec->most)
+    if (spec->picture.patch.side)
+        return stk_fail(err, STK_EINVAL, "call comes before patches: put it there");
+    if (spec->max_len)
         return stk_fail(err, STK_EINVAL, "call comes before truncate: put it there");
     c->which = (uint32_t)which;
     c->kind = spec->kind;
@@ -130,7 +134,7 @@ static int call_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
         keep(c, spec);
     if (c->gives == STK_KIND_VALUE)
         settle(c, spec);
-    spec->resized = 0; /* it is a picture of its own */
+    spec->picture.resized = 0; /* it is a picture of its own */
     return 0;
 }
 

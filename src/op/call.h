@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.h - what the step call(function) says. */
+/* call.h - the arguments of the step call(function), and the check of what the function returned.
+ * The plan sets them up; the worker that runs the function reads them. */
 #ifndef STOKER_OP_CALL_H
 #define STOKER_OP_CALL_H
 

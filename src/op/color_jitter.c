@@ -108,50 +108,36 @@ ONE(contrast, CONTRAST)
 ONE(saturation, SATURATION)
 ONE(hue, HUE)
 
-#define P                                                                                          \
-    {                                                                                              \
-        "p", STK_ARG_FLOAT, "1", "how often"                                                       \
-    }
-
 static const stk_arg jitter_args[] = {
     { "brightness", STK_ARG_FLOATS, "0", "b: factors from 1 - b to 1 + b; or (least, most)" },
     { "contrast", STK_ARG_FLOATS, "0", "the same" },
     { "saturation", STK_ARG_FLOATS, "0", "the same" },
     { "hue", STK_ARG_FLOATS, "0", "h: turns from -h to h of the circle, at most 0.5; or a pair" },
-    P,
+    STK_ARG_P("1"),
     { 0 },
 };
 static const stk_arg brightness_args[] = {
     { "brightness", STK_ARG_FLOATS, NULL, "b: factors from 1 - b to 1 + b; or (least, most)" },
-    P,
+    STK_ARG_P("1"),
     { 0 },
 };
 static const stk_arg contrast_args[] = {
     { "contrast", STK_ARG_FLOATS, NULL, "c: factors from 1 - c to 1 + c; or (least, most)" },
-    P,
+    STK_ARG_P("1"),
     { 0 },
 };
 static const stk_arg saturation_args[] = {
     { "saturation", STK_ARG_FLOATS, NULL, "s: factors from 1 - s to 1 + s; or (least, most)" },
-    P,
+    STK_ARG_P("1"),
     { 0 },
 };
 static const stk_arg hue_args[] = {
     { "hue", STK_ARG_FLOATS, NULL, "h: turns from -h to h of the circle, at most 0.5; or a pair" },
-    P,
+    STK_ARG_P("1"),
     { 0 },
 };
 
-#define OP(id, text, plan_fn, act_fn, arg_table, flags)                                            \
-    const stk_op stk_op_##id = { .abi = STK_PLUGIN_ABI,                                            \
-                                 .size = sizeof(stk_op),                                           \
-                                 .name = #id,                                                      \
-                                 .help = text,                                                     \
-                                 .args = arg_table,                                                \
-                                 .state_size = sizeof(struct jitter),                              \
-                                 .plan = plan_fn,                                                  \
-                                 .act = act_fn,                                                    \
-                                 .can = (flags) | STK_OP_GPU }
+#define OP(...) STK_ACT_OP(struct jitter, __VA_ARGS__)
 OP(color_jitter, "brightness, contrast, saturation and hue, in random order", jitter_plan,
    jitter_act, jitter_args, STK_OP_POINT | STK_OP_STATS);
 OP(brightness, "every value times a factor", brightness_plan, brightness_act, brightness_args,

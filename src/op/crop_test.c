@@ -31,17 +31,10 @@ struct chain {
     stk_error err;
 };
 
-#define STK_SOURCE(name)
-#define STK_FORMAT(name)
-#define STK_DECODER(name)
 #define STK_CODEC(name) &stk_codec_##name,
-#define STK_OP(name)
 static const stk_codec *const codecs[] = {
 #include "registry.def"
 };
-#undef STK_CODEC
-#undef STK_OP
-#define STK_CODEC(name)
 #define STK_OP(name) &stk_op_##name,
 static const stk_op *const ops[] = {
 #include "registry.def"
@@ -178,30 +171,32 @@ static void planned_rows(void **state)
     good(&c, "image");
     assert_int_equal(c.spec.out, STK_OUT_LIST);
     assert_int_equal(c.spec.dtype, STK_U8);
-    assert_int_equal(c.spec.layout, STK_CHW);
+    assert_int_equal(c.spec.picture.layout, STK_CHW);
     good(&c, "image | resize(256) | center_crop((224, 192))");
     assert_int_equal(c.spec.out, STK_OUT_DENSE);
-    assert_int_equal(c.spec.height, 224);
-    assert_int_equal(c.spec.width, 192);
+    assert_int_equal(c.spec.picture.height, 224);
+    assert_int_equal(c.spec.picture.width, 192);
     good(&c, "image | resize(256)");
     assert_int_equal(c.spec.out, STK_OUT_LIST);
     good(&c, "image | center_crop((100, 300)) | resize(50)");
-    assert_int_equal(c.spec.width, 150);
+    assert_int_equal(c.spec.picture.width, 150);
     good(&c, "image | normalize(imagenet)");
     assert_int_equal(c.spec.dtype, STK_F32);
     for (int x = 0; x < 256; x++)
-        assert_true(fabs((double)x * c.spec.mul[1] + c.spec.add[1] - (x / 255.0 - 0.456) / 0.224) <
-                    1e-6);
+        assert_true(fabs((double)x * c.spec.picture.mul[1] + c.spec.picture.add[1] -
+                         (x / 255.0 - 0.456) / 0.224) < 1e-6);
     good(&c, "image | to(f16)");
-    assert_true(c.spec.mul[0] == 1.0f / 255 && c.spec.dtype == STK_F16);
+    assert_true(c.spec.picture.mul[0] == 1.0f / 255 && c.spec.dtype == STK_F16);
     good(&c, "image | to(float32, scale=false)");
-    assert_true(c.spec.mul[2] == 1 && c.spec.dtype == STK_F32);
+    assert_true(c.spec.picture.mul[2] == 1 && c.spec.dtype == STK_F32);
     good(&c, "image | to(hwc)");
-    assert_true(c.spec.layout == STK_HWC && c.spec.dtype == STK_U8 && c.spec.mul[0] == 1);
+    assert_true(c.spec.picture.layout == STK_HWC && c.spec.dtype == STK_U8 &&
+                c.spec.picture.mul[0] == 1);
     good(&c, "image | to(u8, channels_last)");
-    assert_int_equal(c.spec.layout, STK_CHANNELS_LAST);
+    assert_int_equal(c.spec.picture.layout, STK_CHANNELS_LAST);
     good(&c, "image | normalize((0.1, 0.2, 0.3), std=(1, 2, 4)) | to(bf16, layout=hwc)");
-    assert_true(c.spec.dtype == STK_BF16 && c.spec.mul[2] == 1.0f / 1020 && c.spec.add[1] == -0.1f);
+    assert_true(c.spec.dtype == STK_BF16 && c.spec.picture.mul[2] == 1.0f / 1020 &&
+                c.spec.picture.add[1] == -0.1f);
     good(&c, "json(a.b.3) | text");
     assert_int_equal(c.spec.out, STK_OUT_TEXT);
 }
@@ -304,7 +299,7 @@ static void random_resized_crop_rectangles(void **state)
 
     (void)state;
     good(&c, "image | random_resized_crop((20, 30))");
-    assert_int_equal(c.spec.width, 30);
+    assert_int_equal(c.spec.picture.width, 30);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t p = 0; p < 3000; p++) {
             stk_rng rng;

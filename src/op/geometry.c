@@ -2,7 +2,7 @@
 /* geometry.c - crops, a resize and mirrors compose into one view.
  *
  * The stages of a view have a fixed order: clip, resize, window, mirror.  An op that comes out
- * of order is turned into the stage it belongs to: a crop before the resize narrows the clip,
+ * of order is turned into the stage it belongs to: a crop before the resize extracts the clip,
  * after it moves the window; a crop after a mirror is reflected.  Before the resize the picture
  * inside the window is always the whole clip, so that nothing that was cut away can come back.
  * After it, a window that was cut and then widened again would need black over known pixels, and
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define FAR (1 << 30) /* windows stay within +-FAR, so that int32 arithmetic is safe */
+#define PLACE_MAX (1 << 30) /* windows stay within +-PLACE_MAX, so that int32 arithmetic is safe */
 
 void stk_view_init(stk_view *v, uint32_t width, uint32_t height)
 {
@@ -84,7 +84,7 @@ void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h)
 
     if (v->refused)
         return;
-    if (!w || !h || w > FAR || h > FAR) {
+    if (!w || !h || w > PLACE_MAX || h > PLACE_MAX) {
         v->refused = "a crop without pixels";
         return;
     }
@@ -94,7 +94,7 @@ void stk_view_crop(stk_view *v, int32_t x, int32_t y, uint32_t w, uint32_t h)
         at_y = (int64_t)v->vis_h - y - h;
     at_x += v->vis_x;
     at_y += v->vis_y;
-    if (at_x < -FAR || at_y < -FAR || at_x > FAR || at_y > FAR) {
+    if (at_x < -PLACE_MAX || at_y < -PLACE_MAX || at_x > PLACE_MAX || at_y > PLACE_MAX) {
         v->refused = "a crop too far from the picture";
         return;
     }
@@ -132,7 +132,7 @@ void stk_view_pad(stk_view *v, const stk_padding *p)
 
     if (v->refused || (!p->left && !p->top && !p->right && !p->bottom))
         return;
-    if (x < -FAR || y < -FAR || w > FAR || h > FAR) {
+    if (x < -PLACE_MAX || y < -PLACE_MAX || w > PLACE_MAX || h > PLACE_MAX) {
         v->refused = "padding to more pixels than can be drawn";
         return;
     }
@@ -159,7 +159,7 @@ void stk_view_resize(stk_view *v, uint32_t w, uint32_t h)
         split(v, "one resize a chain");
     else if (!w || !h)
         v->refused = "a resize to no pixels: the picture is too thin";
-    else if (w > FAR || h > FAR)
+    else if (w > PLACE_MAX || h > PLACE_MAX)
         v->refused = "a resize to more pixels than can be drawn";
     else if (v->vis_x || v->vis_y || v->vis_w != v->res_w || v->vis_h != v->res_h)
         split(v, "a resize after a crop larger than the picture: resize first");

@@ -108,33 +108,21 @@ static uint32_t shuffle_act(const void *state, stk_rng *rng, const stk_view *can
     return 1;
 }
 
-#define P(often)                                                                                   \
-    {                                                                                              \
-        "p", STK_ARG_FLOAT, often, "how often"                                                     \
-    }
-static const stk_arg half_args[] = { P("0.5"), { 0 } }, tenth_args[] = { P("0.1"), { 0 } },
-                     always_args[] = { P("1"), { 0 } };
+static const stk_arg half_args[] = { STK_ARG_P("0.5"), { 0 } },
+                     tenth_args[] = { STK_ARG_P("0.1"), { 0 } },
+                     always_args[] = { STK_ARG_P("1"), { 0 } };
 static const stk_arg solarize_args[] = {
     { "threshold", STK_ARG_FLOATS, NULL, "values from it on are inverted; or (least, most)" },
-    P("0.5"),
+    STK_ARG_P("0.5"),
     { 0 },
 };
 static const stk_arg posterize_args[] = {
     { "bits", STK_ARG_INTS, NULL, "bits that a channel keeps, 0 to 8; or (least, most)" },
-    P("0.5"),
+    STK_ARG_P("0.5"),
     { 0 },
 };
 
-#define OP(id, text, plan_fn, act_fn, arg_table, flags)                                            \
-    const stk_op stk_op_##id = { .abi = STK_PLUGIN_ABI,                                            \
-                                 .size = sizeof(stk_op),                                           \
-                                 .name = #id,                                                      \
-                                 .help = text,                                                     \
-                                 .args = arg_table,                                                \
-                                 .state_size = sizeof(struct level),                               \
-                                 .plan = plan_fn,                                                  \
-                                 .act = act_fn,                                                    \
-                                 .can = (flags) | STK_OP_GPU }
+#define OP(...) STK_ACT_OP(struct level, __VA_ARGS__)
 OP(grayscale, "three equal channels: the pixel's gray, at random", grayscale_plan, simple_act,
    tenth_args, STK_OP_POINT);
 OP(solarize, "bright values inverted, at random", solarize_plan, solarize_act, solarize_args,

@@ -105,7 +105,7 @@ static int plan_view(stk_like *l, const stk_args *args, const stk_spec *spec, st
 
 static int plan_sampling(stk_like *l, const stk_args *args, const stk_spec *spec, stk_error *err)
 {
-    int index = spec->mode == STK_MODE_INDEX;
+    int index = spec->picture.mode == STK_MODE_INDEX;
     stk_padding by = { 0 };
 
     l->fill_given = (uint8_t)stk_args_has(args, "fill");
@@ -133,17 +133,19 @@ static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 
     if (spec->array || (spec->kind != STK_KIND_IMAGE && spec->kind != STK_KIND_VALUE))
         return stk_fail(err, STK_EINVAL, "like follows an image or numbers: put it after them");
-    if (spec->like || spec->typed || spec->normalized || spec->resized || spec->views)
+    if (spec->picture.like || spec->dtype_fixed || spec->picture.normalized ||
+        spec->picture.resized || spec->n_leads)
         return stk_fail(err, STK_EINVAL,
                         "like gives all the geometry: it stands right after image or numbers");
-    spec->like = 1;
+    spec->picture.like = 1;
     STK_TRY(plan_sampling(l, args, spec, err));
     STK_TRY(plan_view(l, args, spec, err));
     return plan_boxes(l, args, err);
 }
 
 /* Numbers become others: row_boxes.c does it, which knows the picture. */
-static int like_value(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+static int like_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                      stk_error *err)
 {
     (void)state;
     (void)row;

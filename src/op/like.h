@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* like.h - what like(output) says of a row that follows another's geometry. */
+/* like.h - the arguments of the step like(output): this row is moved as the row of another output
+ * was. Masks, boxes and keypoints use it to follow their picture. */
 #ifndef STOKER_OP_LIKE_H
 #define STOKER_OP_LIKE_H
 

@@ -61,11 +61,11 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
     stk_spec place = *spec;
 
     (void)state;
-    if (spec->mode == STK_MODE_INDEX)
+    if (spec->picture.mode == STK_MODE_INDEX)
         return stk_fail(err, STK_EINVAL, "normalize: indices are not brightness: leave it out");
-    if (spec->kind == STK_KIND_IMAGE && spec->normalized)
+    if (spec->kind == STK_KIND_IMAGE && spec->picture.normalized)
         return stk_fail(err, STK_EINVAL, "normalize comes twice: leave one");
-    place.like = 0; /* it may follow */
+    place.picture.like = 0; /* it may follow */
     STK_TRY(stk_spec_geometry(&place, "normalize", err));
     if (name && stk_args_has(args, "std"))
         return stk_fail(err, STK_EINVAL, "normalize: `%s` brings its own std: leave std away",
@@ -82,10 +82,11 @@ static int normalize_plan(void *state, const stk_args *args, stk_spec *spec, stk
     for (int i = 0; i < 3; i++) {
         if (!(k.std[i] > 0))
             return stk_fail(err, STK_EINVAL, "normalize: std has %g, must be above 0", k.std[i]);
-        spec->mul[i] = (float)(1 / ((spec->mode == STK_MODE_GRAY16 ? 65535 : 255) * k.std[i]));
-        spec->add[i] = (float)(-k.mean[i] / k.std[i]);
+        spec->picture.mul[i] = (float)(1 / ((spec->picture.mode == STK_MODE_GRAY16 ? 65535 : 255) *
+                                            k.std[i]));
+        spec->picture.add[i] = (float)(-k.mean[i] / k.std[i]);
     }
-    spec->normalized = 1;
+    spec->picture.normalized = 1;
     spec->dtype = STK_F32;
     return 0;
 }

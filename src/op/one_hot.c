@@ -43,7 +43,7 @@ static int one_hot_plan(void *state, const stk_args *args, stk_spec *spec, stk_e
 static int multi_hot_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     if (spec->kind != STK_KIND_VALUE || spec->array || spec->out != STK_OUT_LIST ||
-        spec->dtype != STK_I64 || spec->most)
+        spec->dtype != STK_I64 || spec->max_len)
         return stk_fail(err, STK_EINVAL,
                         "multi_hot works on a list of class numbers: put `ints` right before it, "
                         "as in from(json) | json(tags) | ints | multi_hot(80)");
@@ -73,12 +73,13 @@ static int turn(const struct hot *h, const char *name, stk_value_row *row, stk_s
     return 0;
 }
 
-static int one_hot_turn(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+static int one_hot_turn(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                        stk_error *err)
 {
     return turn(state, "one_hot", row, scratch, err);
 }
 
-static int multi_hot_turn(const void *state, stk_value_row *row, stk_scratch *scratch,
+static int multi_hot_turn(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
                           stk_error *err)
 {
     return turn(state, "multi_hot", row, scratch, err);

@@ -73,7 +73,7 @@ struct pad {
 static int pad_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     struct pad *p = state;
-    uint32_t w = spec->width, h = spec->height;
+    uint32_t w = spec->picture.width, h = spec->picture.height;
 
     STK_TRY(stk_spec_geometry(spec, "pad", err));
     STK_TRY(stk_spec_padding(args, "pad", "padding", &p->by, err));

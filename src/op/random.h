@@ -25,6 +25,23 @@ int stk_arg_factor(const stk_args *args, const char *op, const char *name, stk_r
 int stk_arg_turn(const stk_args *args, const char *op, const char *name, stk_range *out,
                  stk_error *err);
 
+#define STK_ARG_P(often)                                                                           \
+    {                                                                                              \
+        "p", STK_ARG_FLOAT, often, "how often"                                                     \
+    }
+
+/* An op that changes colors: it draws an action, on the CPU or a GPU. */
+#define STK_ACT_OP(state, id, text, plan_fn, act_fn, arg_table, flags)                             \
+    const stk_op stk_op_##id = { .abi = STK_PLUGIN_ABI,                                            \
+                                 .size = sizeof(stk_op),                                           \
+                                 .name = #id,                                                      \
+                                 .help = text,                                                     \
+                                 .args = arg_table,                                                \
+                                 .state_size = sizeof(state),                                      \
+                                 .plan = plan_fn,                                                  \
+                                 .act = act_fn,                                                    \
+                                 .can = (flags) | STK_OP_GPU }
+
 static inline int stk_hits(stk_rng *rng, double p)
 {
     return p >= 1 || stk_rng_unit(rng) < p;

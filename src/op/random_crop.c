@@ -19,13 +19,13 @@ static int random_crop_plan(void *state, const stk_args *args, stk_spec *spec, s
     STK_TRY(stk_spec_padding(args, "random_crop", "padding", &r->by, err));
     STK_TRY(stk_spec_fill(args, "random_crop", &r->by, err));
     r->if_needed = stk_args_bool(args, "pad_if_needed");
-    if (spec->width && !r->if_needed &&
-        (spec->width + r->by.left + r->by.right < r->w ||
-         spec->height + r->by.top + r->by.bottom < r->h))
+    if (spec->picture.width && !r->if_needed &&
+        (spec->picture.width + r->by.left + r->by.right < r->w ||
+         spec->picture.height + r->by.top + r->by.bottom < r->h))
         return stk_fail(err, STK_EINVAL,
                         "random_crop: the picture is %ux%u here, smaller than the crop of %ux%u: "
                         "give pad_if_needed=true",
-                        spec->width, spec->height, r->w, r->h);
+                        spec->picture.width, spec->picture.height, r->w, r->h);
     stk_spec_size(spec, r->w, r->h);
     return 0;
 }

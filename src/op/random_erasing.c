@@ -52,7 +52,7 @@ static int erasing_plan(void *state, const stk_args *args, stk_spec *spec, stk_e
     struct erasing *e = state;
     stk_range ratio;
 
-    e->in_row = spec->kind == STK_KIND_IMAGE && spec->normalized && !spec->typed;
+    e->in_row = spec->kind == STK_KIND_IMAGE && spec->picture.normalized && !spec->dtype_fixed;
     if (!e->in_row)
         STK_TRY(stk_spec_geometry(spec, "random_erasing", err));
     STK_TRY(stk_arg_p(args, "random_erasing", &e->p, err));

@@ -17,21 +17,6 @@ struct rrc {
     int any_filter; /* bilinear or bicubic, for each picture: timm's `random` */
 };
 
-/* log(x), 1e-6 <= x <= 1e6, from stk_exp() alone.  Halley's step triples the digits that are
- * right. */
-static double log_of(double x)
-{
-    int e;
-    double m = frexp(x, &e), y = e * 0.6931471805599453 + (m - 1);
-
-    for (int i = 0; i < 5; i++) {
-        double t = stk_exp(y);
-
-        y += 2 * (x - t) / (x + t);
-    }
-    return y;
-}
-
 static int rrc_range(const stk_args *args, const char *name, double out[2], stk_error *err)
 {
     uint32_t n = stk_args_count(args, name);
@@ -70,7 +55,7 @@ static int rrc_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
         return stk_fail(err, STK_EINVAL, "random_resized_crop: ratio=(%g, %g) is not in 1e-6..1e6",
                         r->ratio[0], r->ratio[1]);
     for (int i = 0; i < 2; i++)
-        r->log_ratio[i] = log_of(r->ratio[i]);
+        r->log_ratio[i] = stk_ln(r->ratio[i]);
     stk_spec_size(spec, r->w, r->h);
     return 0;
 }

@@ -56,8 +56,8 @@ static int resize_plan(void *state, const stk_args *args, stk_spec *spec, stk_er
     }
     STK_TRY(stk_spec_filter(args, "resize", &r->filter, err));
     STK_TRY(stk_spec_resize(spec, "resize", err));
-    if (!r->shorter || (spec->width && spec->height))
-        resize_to(r, spec->width, spec->height, &w, &h);
+    if (!r->shorter || (spec->picture.width && spec->picture.height))
+        resize_to(r, spec->picture.width, spec->picture.height, &w, &h);
     if (w > STK_MAX_SIDE || h > STK_MAX_SIDE)
         return stk_fail(err, STK_EINVAL,
                         "resize: %" PRIu64 "x%" PRIu64 " is more than %u pixels wide or high", w, h,

@@ -9,12 +9,14 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
 {
     if (spec->kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "%s works on an image: put `image` before it", op);
-    if (spec->typed)
+    if (spec->dtype_fixed)
         return stk_fail(err, STK_EINVAL, "%s comes after `to`: `to` must be the last of a chain",
                         op);
-    if (spec->normalized)
+    if (spec->picture.patch.side)
+        return stk_fail(err, STK_EINVAL, "%s comes after `patches`: only `to` may follow it", op);
+    if (spec->picture.normalized)
         return stk_fail(err, STK_EINVAL, "%s comes after `normalize`: put it before", op);
-    if (spec->like)
+    if (spec->picture.like)
         return stk_fail(
             err, STK_EINVAL,
             "%s comes after `like`, which gives all the geometry: put it into the chain "
@@ -26,15 +28,40 @@ int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err)
 int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err)
 {
     STK_TRY(stk_spec_geometry(spec, op, err));
-    spec->resized = 1;
+    spec->picture.resized = 1;
     return 0;
 }
 
 void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h)
 {
-    spec->width = w;
-    spec->height = h;
+    spec->picture.width = w;
+    spec->picture.height = h;
     spec->out = w && h ? STK_OUT_DENSE : STK_OUT_LIST;
+}
+
+int stk_spec_add_lead(stk_spec *spec, const char *op, stk_lead lead, stk_error *err)
+{
+    uint32_t at = spec->n_leads;
+
+    if (spec->n_leads == STK_MAX_LEADS || stk_spec_lead(spec, lead.kind))
+        return stk_fail(err, STK_EINVAL, "%s: rows have that dimension already: leave one", op);
+    while (at && spec->lead[at - 1].kind > lead.kind) {
+        spec->lead[at] = spec->lead[at - 1];
+        at--;
+    }
+    spec->lead[at] = lead;
+    spec->n_leads++;
+    return 0;
+}
+
+void stk_spec_put_leads(stk_spec *spec)
+{
+    uint32_t n = spec->n_leads;
+
+    memmove(spec->shape + n, spec->shape, spec->ndim * sizeof *spec->shape);
+    for (uint32_t i = 0; i < n; i++)
+        spec->shape[i] = spec->lead[i].n;
+    spec->ndim += n;
 }
 
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err)
@@ -93,15 +120,21 @@ int64_t stk_round_even(double x)
 
 uint32_t stk_spec_picture_shape(const stk_spec *spec, int64_t shape[STK_MAX_DIMS])
 {
-    int64_t channels = spec->mode ? 1 : 3;
+    int64_t channels = spec->picture.mode ? 1 : 3;
+    const stk_patch_spec *p = &spec->picture.patch;
 
-    if (spec->mode == STK_MODE_INDEX) {
-        shape[0] = spec->height;
-        shape[1] = spec->width;
+    if (p->side) {
+        shape[0] = (int64_t)(spec->picture.height / p->side) * (spec->picture.width / p->side);
+        shape[1] = (int64_t)p->side * p->side * 3 * p->frames;
         return 2;
     }
-    shape[0] = spec->layout == STK_HWC ? spec->height : channels;
-    shape[1] = spec->layout == STK_HWC ? spec->width : spec->height;
-    shape[2] = spec->layout == STK_HWC ? channels : spec->width;
+    if (spec->picture.mode == STK_MODE_INDEX) {
+        shape[0] = spec->picture.height;
+        shape[1] = spec->picture.width;
+        return 2;
+    }
+    shape[0] = spec->picture.layout == STK_HWC ? spec->picture.height : channels;
+    shape[1] = spec->picture.layout == STK_HWC ? spec->picture.width : spec->picture.height;
+    shape[2] = spec->picture.layout == STK_HWC ? channels : spec->picture.width;
     return 3;
 }

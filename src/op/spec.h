@@ -16,8 +16,14 @@ int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err);
 /* Rows are w x h from here on; 0: as the sample is. */
 void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h);
 
-/* The shape of a picture's row, without views; answers how many sides it has. */
+/* The shape of one picture of a row; answers how many sides it has. */
 uint32_t stk_spec_picture_shape(const stk_spec *spec, int64_t shape[STK_MAX_DIMS]);
+
+/* Rows get one more leading dimension: of views first, then of frames. */
+int stk_spec_add_lead(stk_spec *spec, const char *op, stk_lead lead, stk_error *err);
+
+/* The leading dimensions are put before those that spec->shape has. */
+void stk_spec_put_leads(stk_spec *spec);
 
 /* Argument `size`: one side for both, or (height, width).  Returns the number of values, 1 or 2. */
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err);

@@ -34,9 +34,15 @@ enum { /* the first fifteen in timm's order: _RAND_TRANSFORMS */
        TRANSLATE_X,
        TRANSLATE_Y,
        N_OPS,
-       POSTERIZE_UP = N_OPS, /* PosterizeIncreasing */
-       POSTERIZE_HIGH        /* PosterizeOriginal */
+       DESATURATE = N_OPS, /* these two are in lists that are named 3a */
+       BLUR,
+       N_ALL,
+       BLUR_RANDOM = N_ALL, /* GaussianBlurRand */
+       POSTERIZE_UP,        /* PosterizeIncreasing */
+       POSTERIZE_HIGH       /* PosterizeOriginal */
 };
+#define BLUR_PASSES 3 /* Pillow's, each way */
+#define BLUR_ACTS (2 * BLUR_PASSES)
 
 struct part { /* of a policy: an op, how often in tenths, its strength */
     uint8_t op, often, level;
@@ -47,8 +53,11 @@ struct timm {
     uint32_t n, fill;
     int filter;     /* -1: drawn for each op */
     int increasing; /* ops get stronger with m */
-    int weighted;
+    const uint8_t *list;     /* RandAugment: of n_list ops one is drawn; NULL: of all, ... */
+    const uint16_t *weights; /* ... or by weight, each op once */
+    uint32_t n_list;
     const struct part (*parts)[2];
+    uint32_t n_parts;
     uint32_t width, depth; /* AugMix: versions, and ops of each; depth 0: 1 to 3 */
 };
 
@@ -181,12 +190,46 @@ static stk_action added(double level)
     return by_bits(STK_ACT_SOLARIZE_ADD, (uint32_t)(add < 128 ? add : 128), 128);
 }
 
+/* ImageEnhance.Color: from half of the color to none. */
+static stk_action grayed(double level)
+{
+    stk_action out = { .code = STK_ACT_PIL_SATURATION, .n = 1 };
+    double by = 0.5 + (1.0 - 0.5) * (level / LEVELS);
+
+    by = 1. - (by < 1 ? by : 1);
+    out.v.f[0] = (float)(by > 0 ? by : 0);
+    return out;
+}
+
+/* Pillow's GaussianBlur: boxes whose side need not be whole (ImagingGaussianBlur, in floats). */
+static uint32_t blurred(float radius, stk_action *out)
+{
+    float sigma2 = radius * radius / BLUR_PASSES, side = (float)sqrt(12.0 * (double)sigma2 + 1.0);
+    float l = (float)floor(((double)side - 1.0) / 2.0), a, half;
+    uint32_t whole, ww;
+
+    a = (2 * l + 1) * (l * (l + 1) - 3 * sigma2);
+    a /= 6 * (sigma2 - (l + 1) * (l + 1));
+    half = l + a;
+    whole = (uint32_t)half;
+    ww = (uint32_t)((float)(1u << 24) / (half * 2 + 1));
+    for (uint32_t i = 0; i < BLUR_ACTS; i++) {
+        out[i] = (stk_action){ .code = STK_ACT_PIL_BOX, .n = 4 };
+        out[i].v.u[0] = whole;
+        out[i].v.u[1] = ww;
+        out[i].v.u[2] = ((1u << 24) - (whole * 2 + 1) * ww) / 2;
+        out[i].v.u[3] = i >= BLUR_PASSES;
+    }
+    return BLUR_ACTS;
+}
+
 static stk_action act_of(const drawn *d, uint32_t op, double level)
 {
     int64_t bits = (int64_t)(level / LEVELS * 4);
     double by = level / LEVELS;
 
     switch (op) {
+    case DESATURATE: return grayed(level);
     case AUTOCONTRAST: return (stk_action){ .code = STK_ACT_PIL_AUTOCONTRAST };
     case EQUALIZE: return (stk_action){ .code = STK_ACT_EQUALIZE };
     case INVERT: return (stk_action){ .code = STK_ACT_INVERT };
@@ -208,21 +251,42 @@ static stk_action act_of(const drawn *d, uint32_t op, double level)
     }
 }
 
+/* How many actions that is. */
+static uint32_t put_op(const drawn *d, uint32_t op, double level, stk_action *out)
+{
+    double by = level < LEVELS ? level / LEVELS : 1;
+
+    if (op == BLUR)
+        return blurred((float)(0.1 + (2.0 - 0.1) * by), out);
+    if (op == BLUR_RANDOM)
+        return blurred((float)(0.1 + (2.0 * by - 0.1) * stk_rng_unit(d->rng)), out);
+    *out = act_of(d, op, level);
+    return 1;
+}
+
 /* ---- the three ---- */
 
 /* timm's _RAND_WEIGHTED_0, in hundredths. */
-static const uint16_t weights[N_OPS] = {
+static const uint16_t weighted_0[N_ALL] = {
     [ROTATE] = 300, [SHEAR_X] = 200,  [SHEAR_Y] = 200,     [TRANSLATE_X] = 100, [TRANSLATE_Y] = 100,
     [COLOR] = 25,   [SHARPNESS] = 25, [AUTOCONTRAST] = 25, [SOLARIZE] = 5,      [SOLARIZE_ADD] = 5,
     [CONTRAST] = 5, [BRIGHTNESS] = 5, [EQUALIZE] = 5,      [POSTERIZE] = 5,     [INVERT] = 5
 };
 
+/* timm's _RAND_WEIGHTED_3A, and _RAND_3A. */
+static const uint16_t weighted_3a[N_ALL] = {
+    [SOLARIZE] = 6,  [DESATURATE] = 6, [BLUR] = 6,         [ROTATE] = 3,   [SHEAR_X] = 2,
+    [SHEAR_Y] = 2,   [POSTERIZE] = 1,  [AUTOCONTRAST] = 1, [COLOR] = 1,    [SHARPNESS] = 1,
+    [CONTRAST] = 1,  [BRIGHTNESS] = 1, [EQUALIZE] = 1,     [INVERT] = 1
+};
+static const uint8_t list_3a[] = { SOLARIZE, DESATURATE, BLUR };
+
 /* One that is not in `taken` yet, by its weight. */
-static uint32_t weighted(stk_rng *rng, uint32_t taken)
+static uint32_t weighted(const uint16_t *weights, stk_rng *rng, uint32_t taken)
 {
     uint32_t total = 0, at, op = 0;
 
-    for (uint32_t i = 0; i < N_OPS; i++)
+    for (uint32_t i = 0; i < N_ALL; i++)
         total += taken >> i & 1 ? 0 : weights[i];
     at = stk_rng_below(rng, total);
     for (;; op++) {
@@ -241,11 +305,12 @@ static uint32_t rand_act(const void *state, stk_rng *rng, const stk_view *canvas
     uint32_t n = 0, taken = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
-        uint32_t op = s->weighted ? weighted(rng, taken) : stk_rng_below(rng, N_OPS);
+        uint32_t op = s->weights ? weighted(s->weights, rng, taken) : stk_rng_below(rng, s->n_list);
 
+        op = s->list ? s->list[op] : op;
         taken |= 1u << op;
         if (stk_hits(rng, s->p))
-            out[n++] = act_of(&d, op, level_of(&d, s->m));
+            n += put_op(&d, op, level_of(&d, s->m), out + n);
     }
     return n;
 }
@@ -254,12 +319,12 @@ static uint32_t auto_act(const void *state, stk_rng *rng, const stk_view *canvas
 {
     const struct timm *s = state;
     const drawn d = { s, rng, canvas };
-    const struct part *part = s->parts[stk_rng_below(rng, 25)];
+    const struct part *part = s->parts[stk_rng_below(rng, s->n_parts)];
     uint32_t n = 0;
 
     for (int i = 0; i < 2; i++)
         if (stk_hits(rng, part[i].often / 10.0))
-            out[n++] = act_of(&d, part[i].op, level_of(&d, part[i].level));
+            n += put_op(&d, part[i].op, level_of(&d, part[i].level), out + n);
     return n;
 }
 
@@ -347,10 +412,23 @@ static int plan_shared(struct timm *s, const stk_args *args, const char *op, stk
     return 0;
 }
 
+/* Lists of RandAugment.  Those that draw by weight have each op once, and a blur is six actions. */
+static const struct list {
+    const char *name;
+    const uint8_t *list;
+    const uint16_t *weights;
+    uint32_t n, most; /* most: ops, one after the other */
+    int increasing;
+} lists[] = { { "all", NULL, NULL, N_OPS, MAX_N, 0 },
+              { "weights", NULL, weighted_0, 0, N_OPS, 1 },
+              { "t3a", list_3a, NULL, sizeof list_3a, STK_OP_ACTS / BLUR_ACTS, 1 },
+              { "t3aw", NULL, weighted_3a, 0, STK_OP_ACTS - BLUR_ACTS + 1, 1 } };
+
 static int rand_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     static const char op[] = "timm_rand_augment";
     const char *which = stk_args_str(args, "transforms");
+    const struct list *found = NULL;
     struct timm *s = state;
     double n;
 
@@ -359,14 +437,18 @@ static int rand_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     STK_TRY(plan_number(args, op, "n", (stk_range){ 0, MAX_N }, &n, err));
     STK_TRY(stk_arg_p(args, op, &s->p, err));
     s->n = (uint32_t)n;
-    s->weighted = which && !strcmp(which, "weights");
-    if (!s->weighted && (!which || strcmp(which, "all")))
-        return stk_fail(err, STK_EINVAL, "%s: transforms is all or weights, not %s", op,
+    for (const struct list *l = lists; !found && l < lists + sizeof lists / sizeof *lists; l++)
+        found = which && !strcmp(which, l->name) ? l : NULL;
+    if (!found)
+        return stk_fail(err, STK_EINVAL, "%s: transforms is all, weights, t3a or t3aw, not %s", op,
                         which ? which : "a number");
-    if (s->weighted && s->n > N_OPS)
-        return stk_fail(err, STK_EINVAL, "%s: weights draws each op once: n is at most %d", op,
-                        N_OPS);
-    s->increasing = s->weighted || stk_args_bool(args, "increasing");
+    if (s->n > found->most)
+        return stk_fail(err, STK_EINVAL, "%s: transforms=%s: n is at most %u", op, which,
+                        found->most);
+    s->weights = found->weights;
+    s->list = found->list;
+    s->n_list = found->n;
+    s->increasing = found->increasing || stk_args_bool(args, "increasing");
     return plan_shared(s, args, op, err);
 }
 
@@ -433,7 +515,10 @@ static int mix_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
 
 static const struct part v0[25][2] = V0(POSTERIZE), v0r[25][2] = V0(POSTERIZE_UP),
                          original[25][2] = ORIGINAL(POSTERIZE_HIGH),
-                         originalr[25][2] = ORIGINAL(POSTERIZE_UP);
+                         originalr[25][2] = ORIGINAL(POSTERIZE_UP),
+                         three[3][2] = { { { SOLARIZE, 10, 5 } },
+                                         { { DESATURATE, 10, 10 } },
+                                         { { BLUR_RANDOM, 10, 10 } } };
 
 static int auto_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
@@ -447,9 +532,12 @@ static int auto_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
                : !strcmp(name, "v0r")       ? v0r
                : !strcmp(name, "original")  ? original
                : !strcmp(name, "originalr") ? originalr
+               : !strcmp(name, "t3a")       ? three
                                             : NULL;
+    s->n_parts = s->parts == three ? 3 : 25;
     if (!s->parts)
-        return stk_fail(err, STK_EINVAL, "%s: policy is v0, v0r, original or originalr, not %s", op,
+        return stk_fail(err, STK_EINVAL,
+                        "%s: policy is v0, v0r, original, originalr or t3a, not %s", op,
                         name ? name : "a number");
     return plan_shared(s, args, op, err);
 }
@@ -470,11 +558,12 @@ static const stk_arg rand_args[] = {
     { "n", STK_ARG_INT, "2", "ops one after the other" },
     { "p", STK_ARG_FLOAT, "0.5", "how often each of them is done" },
     { "increasing", STK_ARG_BOOL, "false", "all ops get stronger with m (inc1)" },
-    { "transforms", STK_ARG_NAME, "all", "all: fifteen, evenly; weights: by weight, each once" },
+    { "transforms", STK_ARG_NAME, "all",
+      "all: fifteen, evenly; weights: by weight, each once; t3a, t3aw: timm's lists 3a and 3aw" },
     SHARED("0", "0.45"),
 };
 static const stk_arg auto_args[] = {
-    { "policy", STK_ARG_NAME, "v0", "v0, v0r, original or originalr" },
+    { "policy", STK_ARG_NAME, "v0", "v0, v0r, original, originalr or t3a" },
     SHARED("0", "0.45"),
 };
 
@@ -497,7 +586,7 @@ static const stk_arg mix_args[] = {
                                  .can = STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | (where) }
 OP(timm_rand_augment, "timm's RandAugment: n of fifteen ops", rand_args, rand_plan, rand_act,
    STK_OP_WARP | STK_OP_GPU);
-OP(timm_auto_augment, "timm's AutoAugment: one of 25 pairs of ops", auto_args, auto_plan, auto_act,
-   STK_OP_WARP | STK_OP_GPU);
+OP(timm_auto_augment, "timm's AutoAugment: one of 25 pairs of ops, or of three ops", auto_args,
+   auto_plan, auto_act, STK_OP_WARP | STK_OP_GPU);
 OP(timm_augmix, "timm's AugMix: several versions of a picture, mixed", mix_args, mix_plan, mix_act,
    0);

@@ -10,6 +10,9 @@
 #include "base/expr.h"
 #include "kern/convert.h"
 
+/* Of frames: channels before them.  A frame by itself is CHW. */
+#define CTHW ((stk_layout)(STK_CHANNELS_LAST + 1))
+
 static const struct {
     const char *name;
     stk_dtype dtype;
@@ -40,6 +43,7 @@ static const struct {
     { "chw", 0, STK_CHW },
     { "hwc", 0, STK_HWC },
     { "channels_last", 0, STK_CHANNELS_LAST },
+    { "cthw", 0, CTHW },
 };
 #define NAMES (sizeof names / sizeof *names)
 
@@ -65,7 +69,7 @@ static int take(const char *name, stk_dtype *dtype, stk_layout *layout, stk_erro
     if (near)
         return stk_fail(err, STK_EINVAL, "to: `%s` is not known: did you mean `%s`?", name, near);
     return stk_fail(err, STK_EINVAL,
-                    "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last", name);
+                    "to: `%s` is not known: u8 f16 bf16 f32; chw hwc channels_last cthw", name);
 }
 
 /* Rows of arrays have a type and no layout; their numbers are never scaled. */
@@ -75,7 +79,7 @@ static int to_array(const stk_args *args, stk_spec *spec, stk_error *err)
     stk_dtype dtype = 0;
     stk_layout layout = 0;
 
-    if (spec->typed)
+    if (spec->dtype_fixed)
         return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
     if (!name || stk_args_has(args, "layout"))
         return stk_fail(err, STK_EINVAL, "to: rows of arrays take a type: to(i32), to(stored)");
@@ -84,7 +88,7 @@ static int to_array(const stk_args *args, stk_spec *spec, stk_error *err)
     if (layout)
         return stk_fail(err, STK_EINVAL, "to: `%s` is a layout, which pictures have", name);
     spec->dtype = dtype;
-    spec->typed = 1;
+    spec->dtype_fixed = 1;
     return 0;
 }
 
@@ -98,7 +102,7 @@ static int to_value(struct to *t, const stk_args *args, stk_spec *spec, stk_erro
     const char *name = stk_args_str(args, "dtype");
     stk_layout layout = 0;
 
-    if (spec->typed)
+    if (spec->dtype_fixed)
         return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
     if (!name || stk_args_has(args, "layout"))
         return stk_fail(err, STK_EINVAL, "to: numbers take a type: to(i32), to(f16)");
@@ -109,11 +113,12 @@ static int to_value(struct to *t, const stk_args *args, stk_spec *spec, stk_erro
         return stk_fail(err, STK_EINVAL, "to: %s numbers don't become %s: take a float type",
                         stk_dtype_name(spec->dtype), stk_dtype_name(t->dtype));
     spec->dtype = t->dtype;
-    spec->typed = 1;
+    spec->dtype_fixed = 1;
     return 0;
 }
 
-static int to_turn(const void *state, stk_value_row *row, stk_scratch *scratch, stk_error *err)
+static int to_turn(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                   stk_error *err)
 {
     const struct to *t = state;
     stk_convert_fn convert = stk_convert_find(stk_cpu_level(), row->dtype, t->dtype);
@@ -142,7 +147,7 @@ static int to_check(const stk_spec *spec, stk_error *err)
 {
     if (spec->kind != STK_KIND_IMAGE)
         return stk_fail(err, STK_EINVAL, "to works on an image: put `image` before it");
-    if (spec->typed)
+    if (spec->dtype_fixed)
         return stk_fail(err, STK_EINVAL, "to comes twice: leave one");
     return 0;
 }
@@ -150,7 +155,7 @@ static int to_check(const stk_spec *spec, stk_error *err)
 /* Values of 16 bits stay what they are, unless scale=true or normalize says otherwise. */
 static int to_deep(const stk_args *args, stk_spec *spec, stk_dtype dtype, stk_error *err)
 {
-    int scaled = spec->normalized ||
+    int scaled = spec->picture.normalized ||
                  (stk_args_given(args, "scale") && stk_args_bool(args, "scale"));
 
     if (dtype == STK_U8 || dtype == STK_I8 || dtype == STK_I16)
@@ -163,12 +168,12 @@ static int to_deep(const stk_args *args, stk_spec *spec, stk_dtype dtype, stk_er
     if (scaled && dtype && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
         return stk_fail(err, STK_EINVAL, "to: scaled values come as f16, bf16 or f32, not %s",
                         stk_dtype_name(dtype));
-    if (scaled && !dtype && !spec->normalized)
+    if (scaled && !dtype && !spec->picture.normalized)
         return stk_fail(err, STK_EINVAL, "to: scale=true needs a float type: to(f32, scale=true)");
     spec->dtype = dtype ? dtype : spec->dtype;
-    if (scaled && !spec->normalized)
-        spec->mul[0] = 1.0f / 65535;
-    spec->typed = 1;
+    if (scaled && !spec->picture.normalized)
+        spec->picture.mul[0] = 1.0f / 65535;
+    spec->dtype_fixed = 1;
     return 0;
 }
 
@@ -186,38 +191,46 @@ static int to_plan(void *state, const stk_args *args, stk_spec *spec, stk_error 
         STK_TRY(take(stk_args_str(args, "dtype"), &dtype, &layout, err));
     if (stk_args_has(args, "layout"))
         STK_TRY(take(stk_args_str(args, "layout"), &dtype, &layout, err));
-    if (spec->mode == STK_MODE_INDEX) { /* whole numbers that mean what they are */
+    if (layout == CTHW) {
+        if (!stk_spec_lead(spec, STK_LEAD_FRAMES))
+            return stk_fail(err, STK_EINVAL, "to: cthw is of frames: put `video` first");
+        spec->picture.channels_first = 1;
+        layout = STK_CHW;
+    }
+    if (spec->picture.mode == STK_MODE_INDEX) { /* whole numbers that mean what they are */
         if (layout || (dtype && !stk_convert_c(STK_U8, dtype) && dtype != STK_U8))
             return stk_fail(err, STK_EINVAL, "to: indices are (height, width), of any type");
         spec->dtype = dtype ? dtype : spec->dtype;
-        spec->typed = 1;
+        spec->dtype_fixed = 1;
         return 0;
     }
-    if (spec->mode == STK_MODE_GRAY16) {
-        spec->layout = layout ? layout : spec->layout;
+    if (spec->picture.mode == STK_MODE_GRAY16) {
+        spec->picture.layout = layout ? layout : spec->picture.layout;
         return to_deep(args, spec, dtype, err);
     }
     if (dtype && dtype != STK_U8 && dtype != STK_F16 && dtype != STK_BF16 && dtype != STK_F32)
         return stk_fail(err, STK_EINVAL, "to: pictures come as u8, f16, bf16 or f32, not %s",
                         stk_dtype_name(dtype));
-    if (dtype == STK_U8 && spec->normalized)
+    if (dtype == STK_U8 && spec->picture.normalized)
         return stk_fail(err, STK_EINVAL,
                         "to(u8) after normalize would lose everything: take f16, bf16 or f32");
     if (dtype)
         spec->dtype = dtype;
+    if (layout && spec->picture.patch.side)
+        return stk_fail(err, STK_EINVAL, "to: patches have no layout: patches(channels=first)");
     if (layout)
-        spec->layout = layout;
-    if (spec->dtype != STK_U8 && !spec->normalized && stk_args_bool(args, "scale"))
+        spec->picture.layout = layout;
+    if (spec->dtype != STK_U8 && !spec->picture.normalized && stk_args_bool(args, "scale"))
         for (int i = 0; i < 3; i++)
-            spec->mul[i] = 1.0f / 255;
-    spec->typed = 1;
+            spec->picture.mul[i] = 1.0f / 255;
+    spec->dtype_fixed = 1;
     return 0;
 }
 
 static const stk_arg to_args[] = {
     { "dtype", STK_ARG_NAME, "",
       "u8, f16, bf16 or f32; of numbers any type; of arrays also stored; absent: as it is" },
-    { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last" },
+    { "layout", STK_ARG_NAME, "", "chw (absent: this), hwc or channels_last; of frames also cthw" },
     { "scale", STK_ARG_BOOL, "true",
       "float types without normalize: 0..255 to 0..1; of gray16 only if it is given" },
     { 0 },

@@ -15,12 +15,11 @@ struct views {
 static int begin(stk_spec *spec, const char *op, double n, stk_error *err)
 {
     STK_TRY(stk_spec_geometry(spec, op, err));
-    if (spec->views)
+    if (stk_spec_lead(spec, STK_LEAD_VIEWS))
         return stk_fail(err, STK_EINVAL, "%s: the chain has views already: leave one", op);
     if (!(n >= 1 && n <= MAX_VIEWS))
         return stk_fail(err, STK_EINVAL, "%s: n=%g is not in 1..%d", op, n, MAX_VIEWS);
-    spec->views = (uint32_t)n;
-    return 0;
+    return stk_spec_add_lead(spec, op, (stk_lead){ STK_LEAD_VIEWS, (uint32_t)n }, err);
 }
 
 static int views_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)

@@ -6,6 +6,7 @@
  * any epoch is found in the same time. */
 #include "order/bins.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -67,6 +68,7 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
     uint64_t first = w * h->window, left = b->positions - first, position[RUN];
     uint32_t n = left < h->window ? (uint32_t)left : h->window;
 
+    assert(first < b->positions); /* no window is empty */
     for (uint32_t at = 0, k; at < n; at += k) {
         k = n - at < RUN ? n - at : RUN;
         for (uint32_t i = 0; i < k; i++)
@@ -82,11 +84,14 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
     return n;
 }
 
-/* m->key: positions, the longest first, those of equal length as they come. */
-static void sort(maker *m, uint32_t n)
+/* m->key: positions, the longest first, those of equal length as they come; joined: all as they
+ * come. */
+static void sort(maker *m, uint32_t n, int joined)
 {
     for (uint32_t i = 0; i < n; i++)
         m->key[i] = (uint64_t)~m->length[i] << 32 | i;
+    if (joined)
+        return;
     for (int shift = 32; shift < 64; shift += 8) {
         uint32_t at[257] = { 0 };
         uint64_t *swap;
@@ -159,6 +164,7 @@ static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
         out->at[r] = m->next[r] = at;
         at += count;
     }
+    assert(at == rests); /* every rest is in one row */
     out->at[out->packed] = rests;
     for (uint32_t i = 0; i < rests; i++)
         where[m->next[m->row[i]]++] = m->from[i];
@@ -169,8 +175,10 @@ static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
 
 static uint32_t fits(const stk_binning *h, uint32_t longest)
 {
-    uint64_t n = h->budget / longest;
+    uint64_t n;
 
+    assert(longest); /* rounded() */
+    n = h->budget / longest;
     n = n < h->rows ? n : h->rows;
     return n ? (uint32_t)n : 1;
 }
@@ -180,6 +188,17 @@ static uint32_t length_at(const maker *m, uint32_t i)
     return ~(uint32_t)(m->key[i] >> 32);
 }
 
+/* Rows from number `at` on whose sum fits. */
+static uint32_t fits_joined(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
+{
+    uint64_t sum = length_at(m, at);
+    uint32_t rows = 1;
+
+    while (at + rows < n && rows < h->rows && sum + length_at(m, at + rows) <= h->budget)
+        sum += length_at(m, at + rows++);
+    return rows;
+}
+
 /* m->row: how many rows each batch has, the longest first.  More are made, out of those that have
  * the most rows, until they are a multiple of a group. */
 static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
@@ -187,7 +206,7 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
     uint32_t bins = 0, more, split = 1;
 
     for (uint32_t at = 0; at < n; at += m->row[bins++]) {
-        m->row[bins] = fits(h, length_at(m, at));
+        m->row[bins] = h->joined ? fits_joined(h, m, at, n) : fits(h, length_at(m, at));
         m->row[bins] = m->row[bins] < n - at ? m->row[bins] : n - at;
     }
     more = (h->group - bins % h->group) % h->group;
@@ -212,6 +231,7 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
         }
         memcpy(m->row, m->next, bins * sizeof *m->row);
     }
+    assert(bins <= n); /* none is empty */
     return bins;
 }
 
@@ -243,6 +263,7 @@ static void make_batches(const stk_bins *b, maker *m, uint32_t n, uint64_t epoch
             for (uint32_t i = 0; i < m->row[from]; i++)
                 where[at++] = (uint32_t)m->key[m->next[from] + i];
         }
+    assert(at == n); /* every position stands in one batch */
     out->at[bins] = n;
 }
 
@@ -274,10 +295,10 @@ static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sum
         out->perm = shuffled(h, e, w, out->bins);
         return;
     }
-    sort(m, n);
+    sort(m, n, h->joined);
     if (h->kind == STK_BIN_BUDGET) {
         out->bins = cut(h, m, n);
-        s->room += padded(m, (uint32_t)out->bins);
+        s->room += h->joined ? out->bins * h->budget : padded(m, (uint32_t)out->bins);
         make_batches(b, m, n, e, w, out);
         return;
     }
@@ -343,6 +364,7 @@ static uint64_t window_of(stk_bins *b, uint64_t number, uint64_t *bin)
         return number * b->windows + lo;
     }
     e = stk_tables_pin(b->by_epoch, number);
+    assert(*bin < e->first[b->windows]); /* callers ask for bins that the epoch has */
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
 

@@ -34,6 +34,7 @@ typedef struct stk_binning {
     uint64_t budget;   /* BUDGET: at least the longest length */
     uint32_t multiple; /* BUDGET, LIKE: lengths are rounded up to it; 0: they are not */
     uint32_t rows;     /* BUDGET: the most of a bin; LIKE: of a run */
+    int joined;        /* BUDGET: rows are joined: their sum <= budget, in the order as they come */
     uint32_t group;    /* BUDGET: so many bins of like length follow each other */
 } stk_binning;
 

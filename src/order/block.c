@@ -12,6 +12,7 @@
  * Ranks take runs of a global batch sorted by stream.  The top bits of a stream are the low bits of
  * its positions, so the j-th item of such a list is found bit by bit: how many positions of a run
  * are c modulo a power of two is arithmetic. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -246,6 +247,7 @@ static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j)
 {
     uint64_t mask = ((uint64_t)1 << x->bits) - 1, each = batch->count >> x->bits, c = 0;
 
+    assert(j < batch->count);
     if (!(batch->count & mask)) { /* as many of each stream */
         c = reversed(x, (uint32_t)(each == 1 ? j : j / each));
         j = each == 1 ? 0 : j % each;
@@ -315,6 +317,7 @@ static void plan_runs(block *x)
         x->run[i] = (run){ at, x->first[k] };
         at += (k + 1 < x->n_runs ? x->first[k + 1] : x->pass) - x->first[k];
     }
+    assert(at == x->pass); /* the runs are all of its shards */
     x->run[x->n_runs] = (run){ at, 0 };
 }
 
@@ -335,6 +338,7 @@ static void plan_streams(block *x)
         x->stream[s] = (stream){ .start = start, .first = x->n ? run_of(x, start) : 0 };
         start += each + (s < n && reversed(x, s) < extra);
     }
+    assert(x->stream[n].start == x->n); /* streams are all of the sequence */
     for (uint32_t s = 0; s < n; s++) {
         const stream *m = &x->stream[s];
         uint64_t last = m[1].first; /* the run in which the next begins, or it ends there */

@@ -4,6 +4,7 @@
  * The ids taken out are sorted: id[0] < id[1] < ...  Below id[i] are id[i] - i ids that stay, so
  * the r-th id that stays has after it as many of the others as have id[i] - i <= r: one binary
  * search, and the order stays arithmetic. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "order/order.h"
@@ -60,7 +61,10 @@ static uint64_t out_below(const stk_exclude *x, uint64_t id)
 
 uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id)
 {
-    return id - out_below(x, id);
+    uint64_t out = out_below(x, id);
+
+    assert(out <= id); /* they are sorted, and each is there once */
+    return id - out;
 }
 
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id)

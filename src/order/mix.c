@@ -8,6 +8,7 @@
  * sample comes again before all others have come.  New weights begin a new pattern and count on
  * from what each data set has had (base_d): that, and where it was, is all a state keeps.  So what
  * came before is not needed to go on: the first change that is known may begin anywhere. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -347,12 +348,13 @@ static int mix_init(mix *m, const stk_mixing *how, stk_error *err)
     if (!m->start)
         return stk_fail_nomem(err, (m->n + 1) * sizeof *m->start);
     for (uint32_t d = 0; d < m->n; d++) { /* each less what is excluded in it */
-        uint64_t kept = 0, lo = r->start[d], hi = r->start[d + 1];
+        uint64_t left = 0, lo = r->start[d], hi = r->start[d + 1];
 
-        kept = hi - lo;
+        left = hi - lo;
         for (uint64_t i = 0; i < r->exclude.n; i++)
-            kept -= r->exclude.id[i] >= lo && r->exclude.id[i] < hi;
-        m->start[d + 1] = m->start[d] + kept;
+            left -= r->exclude.id[i] >= lo && r->exclude.id[i] < hi;
+        assert(left <= hi - lo);
+        m->start[d + 1] = m->start[d] + left;
     }
     STK_TRY(stk_pattern_open(&m->pattern, m->n, err));
     STK_TRY(stk_tables_open(&m->tables, PATTERNS, M * sizeof(uint32_t), fill_pattern, m, err));

@@ -8,6 +8,7 @@
  * Both are the textbook's, and both give the same rows on every machine. */
 #include "order/pack_fit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define NONE UINT32_MAX
@@ -93,6 +94,7 @@ static void sort(stk_packer *p, const uint32_t *length, uint32_t n)
 
 static void push(stk_packer *p, uint32_t row, uint32_t room)
 {
+    assert(room <= p->block && row < p->most);
     p->next[row] = p->head[room];
     p->head[room] = row;
     p->some[room / 64] |= (uint64_t)1 << room % 64;
@@ -103,6 +105,7 @@ static uint32_t pop(stk_packer *p, uint32_t room)
 {
     uint32_t row = p->head[room];
 
+    assert(row != NONE); /* `some` says that there is one */
     p->head[room] = p->next[row];
     if (p->head[room] == NONE) {
         p->some[room / 64] &= ~((uint64_t)1 << room % 64);
@@ -164,6 +167,7 @@ static uint32_t first(stk_packer *p, const uint32_t *length, uint32_t n, uint32_
 
         while (at < p->leaves)
             at = 2 * at + (p->room[2 * at] < length[i]);
+        assert(p->room[at] >= length[i]); /* there is a leaf, so a row, for every length */
         p->room[at] -= length[i];
         row[i] = at - p->leaves;
         rows = row[i] >= rows ? row[i] + 1 : rows;
@@ -178,6 +182,7 @@ uint32_t stk_packer_run(stk_packer *p, const uint32_t *length, uint32_t n, uint3
 {
     uint32_t rows, named = 0;
 
+    assert(n <= p->most);
     if (!n)
         return 0;
     rows = p->fit == STK_FIT_FIRST ? first(p, length, n, row) : best(p, length, n, row);

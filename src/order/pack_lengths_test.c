@@ -18,7 +18,11 @@ static uint64_t rows_of(uint64_t n, uint32_t block, int best, uint32_t window)
     stk_fit_info info;
     stk_error err;
 
-    assert_int_equal(stk_pack_lengths(some, n, block, best, window, &info, &err), 0);
+    assert_int_equal(
+        stk_fit_lengths(some, n,
+                        &(stk_fit_options){ .block = block, .first = !best, .window = window },
+                        &info, &err),
+        0);
     return info.rows;
 }
 
@@ -34,11 +38,21 @@ static void by_hand(void **state)
     assert_int_equal(rows_of(9, 10, 1, 3), 5); /* 5+5, 7; 4+2+2; 6, 5+1 */
     assert_int_equal(rows_of(9, 10, 1, 1), 9);
     assert_int_equal(rows_of(0, 10, 1, 0), 0);
-    assert_int_equal(stk_pack_lengths(lengths, 4, 10, 1, 0, &info, &err), 0);
+    assert_int_equal(stk_fit_lengths(lengths, 4,
+                                     &(stk_fit_options){ .block = 10, .first = !1, .window = 0 },
+                                     &info, &err),
+                     0);
     assert_int_equal(info.rows, 4); /* two and a half, one, none, a half */
     assert_int_equal(info.tokens, 40);
-    assert_int_equal(stk_pack_lengths(lengths, 4, 0, 1, 0, &info, &err), STK_EINVAL);
-    assert_int_equal(stk_pack_lengths(lengths, 4, UINT32_MAX, 1, 0, &info, &err), STK_EINVAL);
+    assert_int_equal(stk_fit_lengths(lengths, 4,
+                                     &(stk_fit_options){ .block = 0, .first = !1, .window = 0 },
+                                     &info, &err),
+                     STK_EINVAL);
+    assert_int_equal(
+        stk_fit_lengths(lengths, 4,
+                        &(stk_fit_options){ .block = UINT32_MAX, .first = !1, .window = 0 }, &info,
+                        &err),
+        STK_EINVAL);
 }
 
 static void memory_that_fails(void **state)
@@ -50,7 +64,8 @@ static void memory_that_fails(void **state)
     (void)state;
     for (uint64_t k = 1; rc != 0; k++) {
         stk_mem_fail_at(k);
-        rc = stk_pack_lengths(some, 9, 10, 1, 0, &info, &err);
+        rc = stk_fit_lengths(some, 9, &(stk_fit_options){ .block = 10, .first = !1, .window = 0 },
+                             &info, &err);
         stk_mem_fail_at(0);
         assert_true(rc == 0 || rc == STK_ENOMEM);
     }

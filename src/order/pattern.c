@@ -7,6 +7,8 @@
  * earliest deadline finds it (R. Tijdeman, The chairman assignment problem, 1980).  Equal deadlines
  * are settled by a hash, so that kinds of one size don't come in the same turn every time. */
 #include "base/hash.h"
+
+#include <assert.h>
 #include "base/mem.h"
 #include "order/order.h"
 
@@ -62,9 +64,11 @@ static void push(heap *h, turn t)
 
 static turn pop(heap *h)
 {
-    turn top = h->at[0], t = h->at[--h->n];
+    turn top = h->at[0], t;
     uint32_t i = 0, child;
 
+    assert(h->n);
+    t = h->at[--h->n];
     for (; (child = 2 * i + 1) < h->n; i = child) {
         child += child + 1 < h->n && before(&h->at[child + 1], &h->at[child]);
         if (!before(&h->at[child], &t))
@@ -113,6 +117,7 @@ void stk_pattern_make(stk_pattern *p, const uint64_t *first, uint32_t kinds, uin
         out[place] = (uint32_t)(first[t.kind] + p->next[t.kind]++);
         wait_for(p, first, t.kind, n);
     }
+    assert(!p->waiting.n && !p->ready.n); /* every number has a place */
 }
 
 uint32_t stk_pattern_kind(const uint64_t *first, uint32_t kinds, uint64_t number)

@@ -8,6 +8,7 @@
  *
  * Six rounds; of a few dozen samples halves are so small that six show (300,000 seeds tell n <= 25
  * from chance), so sets up to SMALL take twelve. */
+#include <assert.h>
 #include <math.h>
 
 #include "base/hash.h"
@@ -145,6 +146,7 @@ void stk_perm_each(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *o
 
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i)
 {
+    assert(p->n && i / p->b < p->a);
     do
         i = encrypt(p, i);
     while (i >= p->n);
@@ -153,6 +155,7 @@ uint64_t stk_perm_at(const stk_perm *p, uint64_t i)
 
 uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k)
 {
+    assert(k < p->n);
     do /* the walk that at() took, backwards */
         k = decrypt(p, k);
     while (k >= p->n);

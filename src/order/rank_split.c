@@ -7,13 +7,18 @@
  * not divide by the ranks and the last one, when it is short and kept; a rank left with nothing
  * gets one wrapped row that is marked as not valid, so that all ranks take the same number of
  * steps. */
+#include <assert.h>
+
 #include "base/hash.h"
+
+#include <assert.h>
 #include "order/order.h"
 
 uint64_t stk_rank_split_steps(const stk_rank_split *d, uint64_t from)
 {
     uint64_t left = from < d->samples ? d->samples - from : 0;
 
+    assert(d->global);
     return left / d->global + (!d->drop_last && left % d->global != 0);
 }
 
@@ -38,6 +43,7 @@ void stk_rank_split_step(const stk_rank_split *d, uint64_t from, uint64_t step, 
     uint64_t first = begin_of(d, count, d->rank - k),
              n = begin_of(d, count, (uint64_t)d->rank - k + local) - first; /* of the node */
 
+    assert(d->rank < d->world && start < d->samples && first + n <= count);
     *out = (stk_share){ .start = start,
                         .count = count,
                         .item = first + k,
@@ -68,6 +74,7 @@ uint64_t stk_substitute(uint64_t seed, uint64_t epoch, uint64_t position, uint32
 {
     uint64_t h = stk_mix64(stk_mix64(seed ^ 0x5D588B656C078965u) + epoch);
 
+    assert(samples);
     h = stk_mix64(h ^ stk_mix64(position) ^ (uint64_t)attempt << 48);
     return (uint64_t)((unsigned __int128)h * samples >> 64);
 }

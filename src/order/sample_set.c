@@ -3,7 +3,11 @@
  * what is excluded, or only what is selected, in its order.
  *
  * Orders arrange these numbers and know nothing of data sets. */
+#include <assert.h>
+
 #include "order/order.h"
+
+#include <assert.h>
 
 #include "base/hash.h"
 
@@ -29,6 +33,7 @@ void stk_sample_set_where(const stk_sample_set *r, uint64_t id, stk_where *out)
 {
     uint32_t lo = 0, hi = r->n;
 
+    assert(id < r->start[r->n]);
     while (hi - lo > 1) { /* start[lo] <= id < start[hi] */
         uint32_t mid = lo + (hi - lo) / 2;
 

@@ -6,6 +6,7 @@
  * Looking at a table that is there takes no lock: a reader counts itself in and then looks whether
  * the slot still is that table; who makes one takes the name off the slot and then waits for the
  * readers.  Both use sequentially consistent atomics, so that one of them sees the other. */
+#include <assert.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -35,6 +36,7 @@ int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill f
 {
     stk_tables *t = STK_NEW(stk_tables);
 
+    assert(n && fill);
     *out = NULL;
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
@@ -78,6 +80,7 @@ const void *stk_tables_pin(stk_tables *t, uint64_t number)
     slot *s = &t->slot[number % t->n];
     void *table = t->memory + number % t->n * t->bytes;
 
+    assert(number != NONE); /* it stands for an empty slot */
     if (enter(s, number))
         return table;
     stk_mutex_lock(&t->lock);
@@ -89,6 +92,7 @@ const void *stk_tables_pin(stk_tables *t, uint64_t number)
 
 void stk_tables_unpin(stk_tables *t, uint64_t number)
 {
+    assert(atomic_load_explicit(&t->slot[number % t->n].readers, memory_order_relaxed) > 0);
     atomic_fetch_sub_explicit(&t->slot[number % t->n].readers, 1, memory_order_release);
 }
 

@@ -22,7 +22,7 @@ static void record_skip(stk_engine *e, const stk_error *err)
     n = atomic_load_explicit(&e->bad.n, memory_order_relaxed);
     while (i < n && !is_same(&e->bad.list[i], err))
         i++;
-    if (i == n && n < STK_KEPT_SKIPS) {
+    if (i == n && n < STK_LISTED_SKIPS) {
         e->bad.list[n] = *err;
         atomic_store_explicit(&e->bad.n, n + 1, memory_order_release);
     }

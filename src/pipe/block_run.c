@@ -14,7 +14,7 @@
 /* spans of fewer rows cost more than they save: a few rows are made one by one then */
 #define SHORT 8u
 #define PROBE 1024u             /* samples: the first step when the next block is looked for */
-#define FAR ((uint64_t)1 << 26) /* samples: it is not looked for beyond that */
+#define LOOK_MAX ((uint64_t)1 << 26) /* samples: it is not looked for beyond that */
 
 /* ---- one by one ---- */
 
@@ -31,11 +31,7 @@ static uint32_t make_rows(stk_worker *w, const stk_run *u, stk_block_peek *held)
             stk_blocks_drop(e, held);
             stk_worker_wait_request(w);
         }
-        x.req = w->req;
-        x.req->attempt = 0;
-        x.row = u->row + i;
-        x.position = u->position[i];
-        x.where = u->where[i];
+        stk_run_place(u, i, w->req, &x);
         if (stk_block_look(e, &u->where[i], held, &p) && stk_peek_make(&x, &p)) {
             done++;
             continue;
@@ -85,7 +81,7 @@ static int ahead_next(ahead *a, uint64_t sample)
              in = sample, step = PROBE;
 
     do { /* `in` is in the same block */
-        if (step > FAR || in + 1 >= len)
+        if (step > LOOK_MAX || in + 1 >= len)
             return 0;
         sample = in + step < len ? in + step : len - 1;
         if (!ahead_find(a, sample))

@@ -7,10 +7,10 @@
 #ifndef STOKER_CLAIM_H
 #define STOKER_CLAIM_H
 
-#include "pipe/flight.h"
+#include "pipe/in_flight.h"
 
-#define STK_FAR_ROWS 64u  /* rows of remote data that are begun together ... */
-#define STK_FAR_CLAIM 32u /* ... of so many tickets each */
+#define STK_REMOTE_ROWS 64u  /* rows of remote data that are begun together ... */
+#define STK_REMOTE_CLAIM 32u /* ... of so many tickets each */
 
 /* Claim up to `want` tickets of one slot.  How many; 0: none are open. */
 static inline uint32_t stk_claim(stk_engine *e, uint32_t want, uint64_t *first)
@@ -38,16 +38,17 @@ static inline uint32_t stk_claim(stk_engine *e, uint32_t want, uint64_t *first)
 /* May rows be begun, many at a time?  0: requests are in flight or have arrived, as above. */
 static inline int stk_claim_many_locked(const stk_engine *e) STK_REQUIRES(e->lock)
 {
-    return stk_flight_room(e) && e->max_requests - e->n_requests + e->io.n_idle >= STK_FAR_ROWS;
+    return stk_in_flight_room(e) &&
+           e->requests.max - e->requests.n + e->io.n_idle >= STK_REMOTE_ROWS;
 }
 
 /* Tickets to claim at once.  Neighbours should be one worker's where their bytes must be waited
  * for. */
 static inline uint32_t stk_claim_size(const stk_engine *e)
 {
-    return e->plan->data.remote && e->claim_size < STK_FAR_CLAIM &&
+    return e->plan->data.remote && e->claim_size < STK_REMOTE_CLAIM &&
                    atomic_load_explicit(&e->cold, memory_order_relaxed)
-               ? STK_FAR_CLAIM
+               ? STK_REMOTE_CLAIM
                : e->claim_size;
 }
 

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/proc.h"
 #include "base/thread.h"
+#include "store/remote.h"
 
 static uint32_t workers_of(const stk_engine *e)
 {
-    return atomic_load_explicit(&e->n_workers, memory_order_relaxed);
+    return atomic_load_explicit(&e->workers.n, memory_order_relaxed);
 }
 
 static int worker_add_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
@@ -27,8 +29,8 @@ static int worker_add_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock
         stk_worker_close(&w);
         return stk_fail(err, STK_ENOMEM, "no thread could be started for worker %u", n);
     }
-    e->worker[n] = w; /* from here on its figures are read, until close */
-    atomic_store_explicit(&e->n_workers, n + 1, memory_order_release);
+    e->workers.worker[n] = w; /* from here on its figures are read, until close */
+    atomic_store_explicit(&e->workers.n, n + 1, memory_order_release);
     return 0;
 }
 
@@ -37,10 +39,11 @@ static int workers_set_locked(stk_engine *e, uint32_t n, stk_error *err) STK_REQ
 {
     int rc = 0;
 
+    assert(n && n <= STK_MAX_WORKERS);
     while (rc == 0 && workers_of(e) < n)
         rc = worker_add_locked(e, err);
     if (rc == 0)
-        atomic_store_explicit(&e->active, n, memory_order_relaxed);
+        atomic_store_explicit(&e->workers.active, n, memory_order_relaxed);
     atomic_store_explicit(&e->plan->memory.ration->keep,
                           (size_t)(e->plan->memory.ration->account.limit / 8 / n),
                           memory_order_relaxed);
@@ -59,20 +62,20 @@ int stk_engine_start(stk_engine *e, stk_error *err)
 {
     int rc = 0;
 
-    if (atomic_load_explicit(&e->active, memory_order_relaxed))
+    if (atomic_load_explicit(&e->workers.active, memory_order_relaxed))
         return 0;
     rc = stk_io_start(e, err); /* what a failed start left is gone on with */
-    if (rc == 0 && e->plan->gpu.device && !e->gpu.landing) {
+    if (rc == 0 && e->plan->gpu.device && !e->gpu.completing) {
         if (stk_thread_start(&e->gpu.completion_thread, completion_main, e->plan->gpu.device,
                              "stk-complete") != 0)
             return stk_fail(err, STK_ENOMEM, "no thread could be started for the GPU");
-        e->gpu.landing = 1;
+        e->gpu.completing = 1;
     }
     if (rc == 0 && e->plan->cache.arrays)
         STK_TRY(stk_array_upload_start(&e->gpu.upload, err));
     stk_mutex_lock(&e->lock);
     if (rc == 0)
-        rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->want_workers, err);
+        rc = workers_set_locked(e, e->plan->io.inline_mode ? 1 : e->workers.want, err);
     stk_mutex_unlock(&e->lock);
     return rc;
 }
@@ -92,15 +95,15 @@ int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err)
             err, STK_EINVAL,
             "a running loader has 1 to %d workers (and none with num_workers=0), not %u",
             STK_MAX_WORKERS, n);
-    e->want_workers = n;
+    e->workers.want = n;
     stk_mutex_lock(&e->lock);
-    if (n > e->max_requests - e->plan->io.depth) {
-        stk_request **heap = stk_grow(e->arrived, e->max_requests * sizeof *heap,
+    if (n > e->requests.max - e->plan->io.depth) {
+        stk_request **heap = stk_grow(e->requests.arrived, e->requests.max * sizeof *heap,
                                       (n + e->plan->io.depth) * sizeof *heap);
 
         if (heap) {
-            e->arrived = heap;
-            e->max_requests = n + e->plan->io.depth;
+            e->requests.arrived = heap;
+            e->requests.max = n + e->plan->io.depth;
         } else {
             rc = stk_fail_nomem(err, n * sizeof *heap);
         }
@@ -140,18 +143,6 @@ static int held_too_many(stk_engine *e, int rc, stk_error *err)
         stk_size_mb(a->limit));
 }
 
-struct timespec stk_in_ms(int ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000L;
-    t.tv_sec += t.tv_nsec / 1000000000L;
-    t.tv_nsec %= 1000000000L;
-    return t;
-}
-
 static int passed(const struct timespec *t)
 {
     struct timespec now = stk_in_ms(0);
@@ -170,7 +161,7 @@ int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock)
     was = stk_halt_enter(&e->io.halt);
     /* what it asks may want the loader, which is in the middle of this */
     asking = stk_thread_hush();
-    did = stk_worker_step(e->worker[0]);
+    did = stk_worker_step(e->workers.worker[0]);
     stk_thread_ask(asking.asked, asking.cookie);
     stk_halt_enter(was);
     stk_mutex_lock(&e->lock);
@@ -208,14 +199,14 @@ static int wait_slot_locked(stk_engine *e, int timeout_ms, stk_error *err) STK_R
             return held_too_many(e, rc, err);
         if (s->state == STK_SLOT_READY)
             return 0;
-        e->wanted = 1;
-        e->waits_from = stk_now_ns();
-        stk_wait_begin(e, e->waits_from);
+        e->consumer.wanted = 1;
+        e->consumer.waits_from = stk_now_ns();
+        stk_wait_begin(e, e->consumer.waits_from);
         if (e->plan->io.inline_mode)
             timed_out = !stk_worker_step_locked(e) && timeout_ms >= 0 && passed(&until);
         else
             timed_out = sleep_locked(e, timeout_ms < 0 ? NULL : &until);
-        e->waits_from = 0;
+        e->consumer.waits_from = 0;
         if (s->state != STK_SLOT_READY)
             stk_wait_look_locked(e, stk_now_ns());
         if (timed_out && s->state != STK_SLOT_READY)
@@ -241,23 +232,26 @@ static int hold_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 {
     stk_slot *s = stk_tail_slot(e);
 
+    assert(s->state == STK_SLOT_READY && s->seq == stk_tail(e));
+    assert(!e->consumer.held.batch); /* what was held was handed out */
     if (s->rc < 0) {
         if (err)
             *err = s->err;
-        e->wanted = 0;
-        e->held.failed = 1;
+        e->consumer.wanted = 0;
+        e->consumer.held.failed = 1;
         return s->rc;
     }
-    e->held = (stk_held){ .batch = s->batch,
-                          .epoch = s->epoch,
-                          .step = s->step,
-                          .start = s->share.start,
-                          .count = s->share.count,
-                          .samples = stk_slot_tickets(s),
-                          .skipped = atomic_load_explicit(&s->skipped, memory_order_relaxed) };
+    e->consumer.held = (stk_held){ .batch = s->batch,
+                                   .epoch = s->epoch,
+                                   .step = s->step,
+                                   .start = s->share.start,
+                                   .count = s->share.count,
+                                   .samples = stk_slot_tickets(s),
+                                   .skipped = atomic_load_explicit(&s->skipped,
+                                                                   memory_order_relaxed) };
     s->batch = NULL;
     s->state = STK_SLOT_FREE;
-    e->wanted = 0;
+    e->consumer.wanted = 0;
     stk_ready_locked(e, -1);
     stk_count(&e->figures.tail, 1);
     stk_ring_open_locked(
@@ -268,7 +262,7 @@ static int hold_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 /* Write down the batch that is held, before it is handed out.  When that fails it stays held. */
 static int note(stk_engine *e, stk_error *err)
 {
-    const stk_held *h = &e->held;
+    const stk_held *h = &e->consumer.held;
     stk_ledger_row row = { .epoch = h->epoch,
                            .step = h->step,
                            .start = h->start,
@@ -280,10 +274,11 @@ static int note(stk_engine *e, stk_error *err)
     uint64_t from, ns;
     int rc;
 
-    if (!e->ledger)
+    assert(h->batch);
+    if (!e->consumer.ledger)
         return 0;
     from = stk_now_ns();
-    rc = stk_ledger_writer_add(e->ledger, &row, err);
+    rc = stk_ledger_writer_add(e->consumer.ledger, &row, err);
     ns = stk_now_ns() - from;
     stk_count(&e->figures.ledger_ns, ns);
     stk_count(&e->figures.next_ns, ns);
@@ -297,10 +292,12 @@ static int repair(stk_engine *e, stk_slot *s, stk_error *err)
     stk_batch *b = s->batch;
     int rc = 0;
 
+    assert(b && s->state == STK_SLOT_READY);
+
     for (uint32_t row = 0; row < b->rows && rc == 0; row++) {
         if (!b->bad[row])
             continue;
-        rc = stk_worker_redecode(e->repair_worker, s, row, err);
+        rc = stk_worker_redecode(e->consumer.repair_worker, s, row, err);
         if (rc == 0)
             rc = stk_device_repair(e->plan->gpu.device, b, row, err);
     }
@@ -322,8 +319,8 @@ static void repair_locked(stk_engine *e) STK_REQUIRES(e->lock)
         return;
     from = stk_now_ns();
     stk_error_clear(&why);
-    if (!e->repair_worker) /* its request counts among those of the workers */
-        rc = stk_worker_open_locked(&e->repair_worker, e, STK_MAX_WORKERS, &why);
+    if (!e->consumer.repair_worker) /* its request counts among those of the workers */
+        rc = stk_worker_open_locked(&e->consumer.repair_worker, e, STK_MAX_WORKERS, &why);
     stk_mutex_unlock(&e->lock);
     if (rc == 0)
         rc = repair(e, s, &why);
@@ -336,8 +333,8 @@ static void repair_locked(stk_engine *e) STK_REQUIRES(e->lock)
 /* Of the consumer's epoch, which may have been entered midway. */
 static uint64_t epoch_steps(const stk_engine *e)
 {
-    return e->epoch == e->base.epoch ? e->base.first + e->base.steps
-                                     : stk_schedule_steps(e->schedule, e->epoch);
+    return e->consumer.epoch == e->base.epoch ? e->base.first + e->base.steps
+                                              : stk_schedule_steps(e->schedule, e->consumer.epoch);
 }
 
 /* Which thread consumes; its number is asked for when it is another one than before. */
@@ -353,17 +350,20 @@ static void note_consumer(stk_engine *e)
     atomic_store_explicit(&e->figures.consumer_tid, (uint32_t)gettid(), memory_order_relaxed);
 }
 
-/* Are the files of an epoch that begins, or of one that is gone on with, those that were opened? */
+/* Are the files of an epoch that begins, or of one that is gone on with, those that were opened?
+ * Also before a batch is held: what was read of a map that was torn since is not handed out. */
 static int look_at_files(stk_engine *e, stk_error *err)
 {
     const stk_plan_data *data = &e->plan->data;
+    uint64_t tears = stk_guarded_tears();
 
-    if (e->figures.looked == e->epoch + 1)
+    if (e->figures.looked == e->consumer.epoch + 1 && e->figures.tears == tears)
         return 0;
     for (uint32_t i = 0; i < data->n; i++)
-        if (data->set[i]->ops->unchanged)
-            STK_TRY(data->set[i]->ops->unchanged(data->set[i], err));
-    e->figures.looked = e->epoch + 1;
+        if (data->set[i]->ops->trust.unchanged)
+            STK_TRY(data->set[i]->ops->trust.unchanged(data->set[i], err));
+    e->figures.looked = e->consumer.epoch + 1;
+    e->figures.tears = tears;
     return 0;
 }
 
@@ -373,17 +373,17 @@ static void start_at(stk_engine *e, const stk_cursor *c)
 {
     const stk_dataset *d = e->plan->data.n ? e->plan->data.set[0] : NULL;
     uint64_t position = c->steps ? c->from : 0;
-    int failed = e->held.failed;
+    int failed = e->consumer.held.failed;
     stk_where where;
 
     stk_ring_drain(e);
     stk_wait_end(e);
     e->base = e->ahead = *c;
-    e->held.failed = 0;
-    if (!failed || !d || !d->ops->retry)
+    e->consumer.held.failed = 0;
+    if (!failed || !d || !d->ops->wait.retry)
         return;
     stk_schedule_at(e->schedule, c->epoch + !c->steps, &position, 1, &where);
-    d->ops->retry(d, where.sample);
+    d->ops->wait.retry(d, where.sample);
 }
 
 /* The batch that comes next and all that were made ahead are made again.  Reads that are in flight
@@ -392,14 +392,14 @@ int stk_engine_again(stk_engine *e, stk_error *err)
 {
     stk_cursor c;
 
-    STK_TRY(stk_schedule_enter(e->schedule, e->epoch, stk_engine_position(e), &c, err));
+    STK_TRY(stk_schedule_enter(e->schedule, e->consumer.epoch, stk_engine_position(e), &c, err));
     stk_halt_set(&e->io.halt, 1);
     stk_source_look();
     start_at(e, &c);
     stk_halt_set(&e->io.halt, 0);
-    atomic_store_explicit(&e->bad.of_epoch[e->epoch % STK_EPOCHS], e->bad.of_this,
+    atomic_store_explicit(&e->bad.of_epoch[e->consumer.epoch % STK_EPOCHS], e->bad.of_this,
                           memory_order_relaxed);
-    assert(!c.steps || c.first == e->taken);
+    assert(!c.steps || c.first == e->consumer.taken);
     return 0;
 }
 
@@ -408,27 +408,30 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
     uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
     int rc;
 
-    if (e->taken >= epoch_steps(e))
+    if (e->consumer.taken >= epoch_steps(e))
         return STK_END;
-    if (e->held.batch)
+    if (e->consumer.held.batch)
         return 0;
     from = stk_now_ns();
-    if (e->held.failed)
+    if (e->consumer.held.failed)
         STK_TRY(stk_engine_again(e, err));
     note_consumer(e);
     STK_TRY(look_at_files(e, err));
     STK_TRY(stk_engine_start(e, err));
     stk_tune_look(e, from);
     if (e->plan->io.inline_mode)
-        stk_stage_time_row(&e->worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
-    stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE, (e->epoch << 32) + e->taken);
-    if (e->taken >= epoch_steps(e) / 2)
-        stk_schedule_expect(e->schedule, e->epoch + 1); /* while workers work */
+        stk_stage_time_row(&e->workers.worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE,
+                 (e->consumer.epoch << 32) + e->consumer.taken);
+    if (e->consumer.taken >= epoch_steps(e) / 2)
+        stk_schedule_expect(e->schedule, e->consumer.epoch + 1); /* while workers work */
     stk_range(e, "stoker wait");
     stk_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);
     if (rc == 0)
         repair_locked(e);
+    if (rc == 0)
+        rc = look_at_files(e, err);
     if (rc == 0)
         rc = hold_locked(e, err);
     stk_mutex_unlock(&e->lock);
@@ -445,22 +448,22 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
     *out = NULL;
     if (rc == STK_END) {
-        e->taken = 0;
+        e->consumer.taken = 0;
         e->bad.of_this = 0;
-        e->epoch++;
+        e->consumer.epoch++;
         stk_engine_note_fill(e);
         stk_learn_save(e, 0);
     }
     if (rc != 0)
         return rc;
     STK_TRY(note(e, err));
-    *out = e->held.batch;
-    e->held.batch = NULL;
-    e->taken++;
+    *out = e->consumer.held.batch;
+    e->consumer.held.batch = NULL;
+    e->consumer.taken++;
     stk_count(&e->figures.batches, 1);
-    stk_count(&e->figures.handed_out, e->held.samples);
-    stk_count(&e->bad.skipped, e->held.skipped);
-    e->bad.of_this += e->held.skipped;
+    stk_count(&e->figures.handed_out, e->consumer.held.samples);
+    stk_count(&e->bad.skipped, e->consumer.held.skipped);
+    e->bad.of_this += e->consumer.held.skipped;
     if (!atomic_load_explicit(&e->figures.first_batch_ns, memory_order_relaxed)) {
         stk_count(&e->figures.first_wait_ns,
                   atomic_load_explicit(&e->figures.data_wait_ns, memory_order_relaxed));
@@ -471,11 +474,11 @@ int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *e
 
 uint64_t stk_engine_position(const stk_engine *e)
 {
-    stk_rank_split d = stk_schedule_split(e->schedule, e->epoch);
-    uint64_t at = e->taken * d.global;
+    stk_rank_split d = stk_schedule_split(e->schedule, e->consumer.epoch);
+    uint64_t at = e->consumer.taken * d.global;
 
-    if (e->epoch == e->base.epoch)
-        at = e->base.from + (e->taken - e->base.first) * d.global;
+    if (e->consumer.epoch == e->base.epoch)
+        at = e->base.from + (e->consumer.taken - e->base.first) * d.global;
     return at < d.samples ? at : d.samples;
 }
 
@@ -487,11 +490,13 @@ static void tail_place(const stk_engine *e, uint64_t *epoch, uint64_t *position)
     const stk_cursor *a = &e->ahead;
     int over = a->at == a->steps, open = stk_open_slots(e) != 0;
 
-    *epoch = e->held.batch ? e->held.epoch : open ? s->epoch : a->epoch + (uint64_t)over;
-    *position = e->held.batch ? e->held.start
-                : open        ? s->share.start
-                : over        ? 0
-                              : a->from + a->at * e->schedule->split.global;
+    *epoch = e->consumer.held.batch ? e->consumer.held.epoch
+             : open                 ? s->epoch
+                                    : a->epoch + (uint64_t)over;
+    *position = e->consumer.held.batch ? e->consumer.held.start
+                : open                 ? s->share.start
+                : over                 ? 0
+                                       : a->from + a->at * e->schedule->split.global;
 }
 
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err)
@@ -505,8 +510,8 @@ int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error 
         start_at(e, &c);
         e->bad.of_this = 0;
     } /* else that is what comes next anyway */
-    e->epoch = epoch;
-    e->taken = c.steps ? c.first : epoch_steps(e);
+    e->consumer.epoch = epoch;
+    e->consumer.taken = c.steps ? c.first : epoch_steps(e);
     stk_engine_note_fill(e);
     return 0;
 }
@@ -527,15 +532,16 @@ int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, s
                       .samples = dealt == e->schedule->positions ? dealt : 0 };
     stk_ledger_writer *w = NULL;
 
-    if (folder && e->ledger && stk_ledger_writer_is(e->ledger, folder, from->generation))
+    if (folder && e->consumer.ledger &&
+        stk_ledger_writer_is(e->consumer.ledger, folder, from->generation))
         return 0;
     if (folder) {
         STK_TRY(stk_plan_print(e->plan, e->schedule, &head.data, err));
         head.data.samples = e->schedule->start[e->plan->data.n];
         STK_TRY(stk_ledger_writer_open(&w, folder, &head, err));
     }
-    stk_ledger_writer_close(&e->ledger);
-    e->ledger = w;
+    stk_ledger_writer_close(&e->consumer.ledger);
+    e->consumer.ledger = w;
     return 0;
 }
 
@@ -550,21 +556,21 @@ static void stop(stk_engine *e)
     pthread_cond_broadcast(&e->parked);
     stk_mutex_unlock(&e->lock);
     for (uint32_t i = 0; i < workers_of(e) && !e->plan->io.inline_mode; i++)
-        pthread_join(e->worker[i]->thread, NULL);
+        pthread_join(e->workers.worker[i]->thread, NULL);
     stk_io_stop(e);
     stk_array_upload_stop(&e->gpu.upload);
-    if (e->gpu.landing) {
+    if (e->gpu.completing) {
         stk_device_shut(e->plan->gpu.device);
         pthread_join(e->gpu.completion_thread, NULL);
     }
     for (uint32_t i = 0; i < workers_of(e); i++)
-        stk_worker_close(&e->worker[i]);
-    stk_worker_close(&e->repair_worker);
+        stk_worker_close(&e->workers.worker[i]);
+    stk_worker_close(&e->consumer.repair_worker);
     stk_trace_close(e);
-    while (e->idle) {
-        stk_request *r = e->idle;
+    while (e->requests.idle) {
+        stk_request *r = e->requests.idle;
 
-        e->idle = r->next;
+        e->requests.idle = r->next;
         stk_request_close(&r);
     }
 }
@@ -594,7 +600,9 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     e->schedule = plan->schedule;
     e->tickets = plan->batching.tickets;
     e->n_slots = plan->memory.slots;
-    e->claim_size = plan->batching.claim_size;
+    e->claim_size = plan->io.inline_mode && plan->data.n && plan->data.set[0]->ops->wait.poll
+                        ? 1 /* a row that waits is the only one that is begun */
+                        : plan->batching.claim_size;
     e->gpu.upload.cache = plan->cache.arrays;
     e->gpu.upload.move = plan->cache.move;
     e->gpu.upload.n = plan->cache.n_moves;
@@ -602,14 +610,14 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     stk_tune_open(e);
     assert(e->tickets && e->claim_size && e->n_slots && e->n_slots <= STK_MAX_SLOTS);
     init_locks(e);
-    e->want_workers = plan->io.workers;
-    e->max_requests = plan->io.workers + plan->io.depth;
+    e->workers.want = plan->io.workers;
+    e->requests.max = plan->io.workers + plan->io.depth;
     e->ahead.steps = e->base.steps = stk_schedule_steps(e->schedule, 0);
-    e->arrived = stk_zalloc(e->max_requests, sizeof *e->arrived);
+    e->requests.arrived = stk_zalloc(e->requests.max, sizeof *e->requests.arrived);
     e->io.thread = stk_zalloc(plan->io.threads, sizeof *e->io.thread);
-    e->bad.list = stk_zalloc(STK_KEPT_SKIPS, sizeof *e->bad.list);
-    if (!e->arrived || !e->io.thread || !e->bad.list)
-        return stk_fail_nomem(err, STK_KEPT_SKIPS * sizeof *e->bad.list);
+    e->bad.list = stk_zalloc(STK_LISTED_SKIPS, sizeof *e->bad.list);
+    if (!e->requests.arrived || !e->io.thread || !e->bad.list)
+        return stk_fail_nomem(err, STK_LISTED_SKIPS * sizeof *e->bad.list);
     stk_engine_note_fill(e);
     return stk_ring_plan(e, err);
 }
@@ -624,10 +632,10 @@ void stk_engine_close(stk_engine *e)
         stk_free(e->slot[i].list.used);
         stk_free(e->slot[i].list.part);
     }
-    stk_free(e->arrived);
+    stk_free(e->requests.arrived);
     stk_free(e->io.thread);
     stk_free(e->bad.list);
-    stk_ledger_writer_close(&e->ledger);
+    stk_ledger_writer_close(&e->consumer.ledger);
     stk_mutex_destroy(&e->lock);
     stk_mutex_destroy(&e->io.lock);
     stk_mutex_destroy(&e->figures.wait.lock);

@@ -9,6 +9,7 @@
 #ifndef STOKER_ENGINE_H
 #define STOKER_ENGINE_H
 
+#include <assert.h>
 #include <pthread.h>
 #include <stoker/stoker.h>
 
@@ -17,7 +18,7 @@
 #include "pipe/slot.h"
 #include "pipe/worker.h"
 
-#define STK_KEPT_SKIPS 1000
+#define STK_LISTED_SKIPS 1000
 #define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
 #define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
 
@@ -32,7 +33,7 @@ typedef struct stk_held { /* a batch that left the ring and is not handed out ye
 
 typedef struct stk_gpu_threads {
     pthread_t completion_thread; /* receives batches that are there */
-    int landing;                 /* it runs */
+    int completing;              /* it runs */
     stk_array_upload upload;     /* fills plan.cache.arrays */
 } stk_gpu_threads;
 
@@ -58,6 +59,7 @@ typedef struct stk_engine_figures {
     uint64_t opened_ns, opened_ticks; /* never change */
     uint64_t open_ns;                 /* that opening took; never changes */
     uint64_t looked;                  /* the consumer's: 1 + epoch whose files were looked at */
+    uint64_t tears;                   /* ... and stk_guarded_tears() then */
     _Alignas(64) _Atomic uint64_t batches, handed_out, first_batch_ns, first_wait_ns;
     _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
     _Atomic uint32_t consumer_tid; /* 0: none came yet */
@@ -98,14 +100,38 @@ typedef struct stk_bad_samples { /* on_error="skip" */
     _Atomic uint64_t skipped;    /* in batches that were handed out: the consumer's */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
     uint32_t of_this;   /* the consumer's: in batches of its epoch that were handed out */
-    stk_error *list;    /* the first STK_KEPT_SKIPS */
+    stk_error *list;    /* the first STK_LISTED_SKIPS */
     _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
 } stk_bad_samples;
+
+typedef struct stk_consumer {  /* what only the thread in next() uses, but for the first two */
+    int wanted;                /* lock: it has asked for the slot at the tail */
+    uint64_t waits_from;       /* lock: since when it sleeps; 0: it does not */
+    uint64_t epoch, taken;     /* where it stands */
+    stk_held held;             /* what next() hands out */
+    stk_worker *repair_worker; /* NULL: nothing had to be repaired so far */
+    stk_ledger_writer *ledger; /* NULL: none is written */
+    int learn_told;            /* it was reported that seek points can't be stored */
+} stk_consumer;
+
+typedef struct stk_engine_requests { /* lock */
+    stk_request **arrived;           /* heap by ticket, engine.n_arrived of cap max */
+    stk_request *idle;
+    stk_request *all; /* every request there is */
+    uint32_t n, max;
+} stk_engine_requests;
+
+typedef struct stk_worker_threads {
+    stk_worker *worker[STK_MAX_WORKERS];
+    _Atomic uint32_t n;      /* threads there are; grows under the lock, with release */
+    uint32_t n_resting;      /* lock: of them, those with nothing to do */
+    _Atomic uint32_t active; /* threads that work; changed under the lock */
+    uint32_t want;           /* threads that shall work, from the next start on */
+} stk_worker_threads;
 
 struct stk_engine {
     const stk_plan *plan;
     stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
-    int learn_told;         /* the consumer's */
 
     /* claims */
     uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
@@ -125,21 +151,9 @@ struct stk_engine {
     stk_slot slot[STK_MAX_SLOTS];
     stk_cursor base;                   /* lock: where sequence number 0 is */
     stk_cursor ahead;                  /* lock: where the slot at the head will be */
-    int wanted;                        /* lock: the consumer has asked for the slot at the tail */
-    uint64_t waits_from;               /* lock: since when the consumer sleeps; 0: it does not */
-    uint64_t epoch, taken;             /* where the consumer stands */
-    stk_held held;                     /* the consumer's; what next() hands out */
-    stk_worker *repair_worker;         /* the consumer's; NULL: nothing had to be repaired so far */
-    stk_ledger_writer *ledger;         /* the consumer's; NULL: none is kept */
-    stk_request **arrived;             /* lock: heap by ticket, n_arrived of cap max_requests */
-    stk_request *idle;                 /* lock */
-    stk_request *all;                  /* lock: every request there is */
-    uint32_t n_requests, max_requests; /* lock */
-    stk_worker *worker[STK_MAX_WORKERS];
-    _Atomic uint32_t n_workers; /* threads there are; grows under the lock, with release */
-    uint32_t n_resting;         /* lock: of them, those with nothing to do */
-    _Atomic uint32_t active;    /* threads that work; changed under the lock */
-    uint32_t want_workers;
+    stk_consumer consumer;
+    stk_engine_requests requests;
+    stk_worker_threads workers;
     int stop; /* lock */
 
     stk_tune tune;
@@ -153,7 +167,8 @@ struct stk_engine {
 int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err);
 void stk_engine_close(stk_engine *e); /* ends all threads */
 int stk_engine_start(stk_engine *e, stk_error *err);
-int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err); /* 0: e->held has a batch */
+int stk_engine_peek(stk_engine *e, int timeout_ms,
+                    stk_error *err); /* 0: e->consumer.held has a batch */
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 /* What comes next is made once more, and nothing that was made before is handed out. */
 int stk_engine_again(stk_engine *e, stk_error *err);
@@ -162,7 +177,6 @@ uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the con
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err); /* Thread: any */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
-struct timespec stk_in_ms(int ms); /* on the monotonic clock */
 
 /* learn_save.c: seek points found while running; the consumer's thread */
 void stk_learn_save(stk_engine *e, int wait);
@@ -250,6 +264,7 @@ static inline void stk_ready_locked(stk_engine *e, int more) STK_REQUIRES(e->loc
 {
     uint32_t n = atomic_load_explicit(&e->figures.ready, memory_order_relaxed);
 
+    assert(more > 0 ? n < e->n_slots : n > 0);
     atomic_store_explicit(&e->figures.ready, n + (uint32_t)more, memory_order_relaxed);
 }
 

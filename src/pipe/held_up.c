@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "pipe/engine.h"
-#include "source/source.h"
+#include "store/remote.h"
 
 typedef struct late_row {
     uint64_t ticket;
@@ -58,7 +58,7 @@ static void on_its_way(stk_engine *e, const stk_slot *s, late_row *out)
     uint32_t n = 0;
 
     stk_mutex_lock(&e->lock);
-    for (const stk_request *r = e->all; r; r = r->all) {
+    for (const stk_request *r = e->requests.all; r; r = r->all) {
         uint64_t waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
 
         if (!waiting || !is_of(e, s, waiting - 1))
@@ -98,7 +98,7 @@ static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, stk_w
         return;
     d = e->plan->data.set[where.dataset];
     if (!e->plan->data.immediate && d->ops->entry(d, where.sample, &entry, NULL) == 0)
-        name = d->ops->awaited ? d->ops->awaited(d, entry.shard)
+        name = d->ops->wait.awaited ? d->ops->wait.awaited(d, entry.shard)
                                : d->ops->shard_name(d, entry.shard);
     if (!name) {
         snprintf(text, size, ", sample %" PRIu64, where.sample);
@@ -125,8 +125,8 @@ static void host_of(const stk_engine *e, stk_waiting *w, char *text, size_t size
     w->retries = o.retries;
     clock_text(stk_now_ns() - o.since_ns, since);
     snprintf(text, size,
-             "; %s has not answered since %s (%u requests in flight, %u sent again%s%s)", o.host,
-             since, o.running, o.retries, o.why[0] ? ", the last: " : "", o.why);
+             "; %s has not answered since %s (%u requests pending, %u sent again%s%s)", o.host,
+             since, o.pending, o.retries, o.why[0] ? ", the last: " : "", o.why);
 }
 
 /* The slot at the tail is the consumer's to take, so its share and list stay as they are. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io.h - threads that wait so that workers need not. */
+/* io.h - the threads of a loader that wait for bytes, so that its workers can go on: one that
+ * drives an io_uring for cold local files, some that block in read(), and one per remote source.
+ * engine.c starts and stops them. */
 #ifndef STOKER_IO_H
 #define STOKER_IO_H
 
@@ -9,7 +11,7 @@
 #include "base/halt.h"
 #include "base/lock.h"
 #include "fetch/uring.h"
-#include "plan/plan.h"
+#include "row/plan.h"
 
 typedef enum stk_ring_state { /* of the io_uring for cold local files */
                               STK_RING_UNTRIED,
@@ -32,8 +34,8 @@ typedef struct stk_io_threads {
     uint32_t n_driving;
     stk_async async;
     uint32_t n_idle; /* the engine's lock: requests in its `idle` */
-    /* bytes of remote reads whose rows are not being made yet: flight.h */
-    _Atomic uint64_t flight;
+    /* bytes of remote reads whose rows are not being made yet: in_flight.h */
+    _Atomic uint64_t in_flight;
     pthread_cond_t drive_work; /* a read is in flight, or stop */
     pthread_cond_t retry_work; /* on the monotonic clock */
     stk_io *retry_head;        /* lock: failed reads, by due_ns */

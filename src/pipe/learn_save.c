@@ -17,7 +17,7 @@ static void save(stk_engine *e, stk_learn *l, int wait)
         nanosleep(&pause, NULL);
         rc = stk_learn_write(l, &err);
     }
-    if (rc < 0 && !e->learn_told++)
+    if (rc < 0 && !e->consumer.learn_told++)
         stk_log_line(&e->plan->policy.log, STK_LOG_WARN,
                      "seek points that were found are not kept for the next run: %s", err.message);
 }

@@ -58,6 +58,7 @@ static uint32_t slot_rows(const stk_engine *e, const stk_slot *s)
 
 static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
 {
+    assert(s->state == STK_SLOT_FREE && b); /* the batch before has left it */
     s->seq = seq;
     s->rc = 0;
     s->err_row = UINT32_MAX;
@@ -85,6 +86,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
     uint32_t enough = e->plan->memory.open_slots * ahead / e->n_slots;
     int opened = 0, rc = 0;
 
+    assert(ahead && ahead <= e->n_slots);
     if (ahead < stk_open_slots(e) + enough)
         return 0; /* several at once: workers are made to wait and woken less often */
     while (rc == 0 && stk_open_slots(e) < ahead) {
@@ -115,6 +117,7 @@ int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock)
 
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err)
 {
+    assert(rc < 0);
     stk_mutex_lock(&e->lock);
     if (row < s->err_row) { /* the lowest row speaks, whatever order workers came in */
         s->err_row = row;
@@ -136,10 +139,10 @@ static int wake_locked(const stk_engine *e) STK_REQUIRES(e->lock)
 
     if (stk_head(e) == tail || e->slot[tail % e->n_slots].state != STK_SLOT_READY)
         return 0;
-    return !e->plan->memory.wake_slots || !e->waits_from ||
+    return !e->plan->memory.wake_slots || !e->consumer.waits_from ||
            next >= atomic_load_explicit(&e->limit, memory_order_relaxed) ||
            next >= (tail + e->plan->memory.wake_slots) * e->tickets ||
-           stk_now_ns() - e->waits_from >= MOMENT_NS;
+           stk_now_ns() - e->consumer.waits_from >= MOMENT_NS;
 }
 
 static void slot_ready(stk_engine *e, stk_slot *s)
@@ -147,6 +150,7 @@ static void slot_ready(stk_engine *e, stk_slot *s)
     if (s->rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed))
         stk_batch_settle(s->batch);
     stk_mutex_lock(&e->lock);
+    assert(s->state == STK_SLOT_STAGES && s->batch); /* once, by the worker of its last row */
     s->state = STK_SLOT_READY;
     stk_ready_locked(e, 1);
     if (wake_locked(e) || atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -204,9 +208,16 @@ static void finish(stk_engine *e, stk_slot *s)
 
 int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows)
 {
-    if (!rows || atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel) != rows)
+    uint32_t left;
+
+    if (!rows)
+        return 0;
+    left = atomic_fetch_sub_explicit(&s->left, rows, memory_order_acq_rel);
+    assert(left >= rows); /* a row is done once */
+    if (left != rows)
         return 0;
     stk_mutex_lock(&e->lock);
+    assert(s->state == STK_SLOT_FILLING);
     s->state = STK_SLOT_STAGES;
     stk_mutex_unlock(&e->lock);
     finish(e, s);
@@ -229,7 +240,7 @@ void stk_ring_drain(stk_engine *e)
     const uint64_t mask = ((uint64_t)1 << STK_TICKET_BITS) - 1;
     uint64_t old = atomic_load_explicit(&e->claim, memory_order_relaxed), seq;
 
-    stk_batch_release(&e->held.batch);
+    stk_batch_release(&e->consumer.held.batch);
     atomic_store_explicit(&e->draining, 1, memory_order_relaxed);
     stk_account_wake_all(e->plan->memory.reads);
     stk_stall_at(&e->plan->policy.stall, STK_STALL_DRAIN, old);
@@ -258,6 +269,7 @@ void stk_ring_drain(stk_engine *e)
         stk_batch_release(&s->batch);
     }
     stk_mutex_lock(&e->lock);
+    assert(!atomic_load_explicit(&e->figures.ready, memory_order_relaxed)); /* all are free */
     atomic_store_explicit(&e->figures.head, 0, memory_order_relaxed);
     atomic_store_explicit(&e->figures.tail, 0, memory_order_relaxed);
     stk_mutex_unlock(&e->lock);

@@ -25,10 +25,10 @@ static int nobody_gives(stk_engine *e, const stk_worker *w)
     if (e->plan->io.inline_mode)
         return 1;
     stk_mutex_lock(&e->lock);
-    none = e->n_resting + atomic_load(&e->n_short) >=
-               atomic_load_explicit(&e->n_workers, memory_order_relaxed) +
+    none = e->workers.n_resting + atomic_load(&e->n_short) >=
+               atomic_load_explicit(&e->workers.n, memory_order_relaxed) +
                    (uint32_t)w->synchronous &&
-           (w->synchronous || e->wanted) && stk_open_slots(e) &&
+           (w->synchronous || e->consumer.wanted) && stk_open_slots(e) &&
            (w->synchronous || stk_tail_slot(e)->state == STK_SLOT_FILLING);
     stk_mutex_unlock(&e->lock);
     return none;
@@ -57,7 +57,7 @@ static int trim(stk_engine *e)
             any |= stk_frames_trim(
                 stk_shards_frames(stk_shard_data_of(e->plan->data.set[i])->shards));
     stk_mutex_lock(&e->lock);
-    for (stk_request *r = e->idle; r; r = r->next)
+    for (stk_request *r = e->requests.idle; r; r = r->next)
         any |= stk_request_trim(r);
     stk_mutex_unlock(&e->lock);
     return any;

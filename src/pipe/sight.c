@@ -33,11 +33,11 @@ static void add_running(const stk_engine *e, stk_stats *s)
 
 static void add_threads(const stk_engine *e, stk_sight *out)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_acquire);
     uint64_t ran, delayed, all = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t tid = atomic_load_explicit(&e->worker[i]->tid, memory_order_relaxed);
+        uint32_t tid = atomic_load_explicit(&e->workers.worker[i]->tid, memory_order_relaxed);
 
         stk_proc_thread(tid, &ran, &delayed);
         all += delayed;
@@ -68,8 +68,9 @@ static void add_stages(const stk_stats *s, stk_sight *out)
     out->busy_s[reads] = fetch + s_of(s->read_wait_ns);
     out->busy_s[STK_CAUSE_DECODE] = decode +
                                     s_of(less(s->stage_ns[STK_STAGE_VALUE], s->value_call_ns));
-    out->busy_s[STK_CAUSE_AUGMENT] = s_of(less(s->stage_ns[STK_STAGE_SAMPLE], s->sample_call_ns));
-    out->busy_s[STK_CAUSE_PYTHON] = s_of(s->value_call_ns + s->sample_call_ns);
+    out->busy_s[STK_CAUSE_AUGMENT] = s_of(
+        less(s->stage_ns[STK_STAGE_RESAMPLE], s->resample_call_ns));
+    out->busy_s[STK_CAUSE_PYTHON] = s_of(s->value_call_ns + s->resample_call_ns);
     out->busy_s[STK_CAUSE_COLLATE] = s_of(s->stage_ns[STK_STAGE_BATCH]);
     out->idle_s = s_of(s->stage_ns[STK_STAGE_IDLE]) - s_of(s->read_wait_ns);
     if (out->idle_s < 0)
@@ -79,7 +80,7 @@ static void add_stages(const stk_stats *s, stk_sight *out)
 /* Pictures that were decoded, where fields are called as JPEGs are. */
 static double jpegs(const stk_engine *e)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire), named = 0;
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_acquire), named = 0;
     uint64_t sum = 0;
     const char *f;
 
@@ -88,7 +89,8 @@ static double jpegs(const stk_engine *e)
             named += !strcmp(f, "jpg") || !strcmp(f, "jpeg");
     for (uint32_t i = 0; i < n && named; i++)
         for (int k = 0; k < STK_LANES; k++)
-            sum += atomic_load_explicit(&e->worker[i]->m.count.lane[k], memory_order_relaxed);
+            sum += atomic_load_explicit(&e->workers.worker[i]->m.count.lane[k],
+                                        memory_order_relaxed);
     return (double)sum;
 }
 

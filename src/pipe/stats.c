@@ -11,7 +11,7 @@
 
 const char *stk_stage_name(stk_stage_id id)
 {
-    static const char *const names[STK_STAGES] = { "fetch", "decode", "sample",
+    static const char *const names[STK_STAGES] = { "fetch", "decode", "resample",
                                                    "value", "batch",  "idle" };
 
     return (unsigned)id < STK_STAGES ? names[id] : "?";
@@ -80,7 +80,7 @@ void stk_engine_note_fill(stk_engine *e)
 
     if (arrays && arrays->packed && !e->schedule->bins)
         packed_figures(arrays, &s);
-    stk_schedule_fill(e->schedule, e->epoch, &s.packed_tokens, &s.packed_room);
+    stk_schedule_fill(e->schedule, e->consumer.epoch, &s.packed_tokens, &s.packed_room);
     atomic_store_explicit(&e->figures.packed_tokens, s.packed_tokens, memory_order_relaxed);
     atomic_store_explicit(&e->figures.packed_room, s.packed_room, memory_order_relaxed);
 }
@@ -103,23 +103,23 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_picture_ns = d.picture_ns;
     s->gpu_bytes = d.copied;
     s->gpu_jpegs = d.pictures;
-    s->gpu_mended = d.redone;
+    s->gpu_redecoded = d.redone;
     s->gpu_memory = d.memory;
     s->gpu_memory_peak = d.memory_peak;
     s->gpu_memory_limit = d.memory_limit;
     s->gpu_cache_hits = d.hits;
     s->gpu_cache_misses = d.misses;
-    s->gpu_cache_bytes = d.kept.bytes;
-    s->gpu_cache_entries = d.kept.entries;
-    s->gpu_cache_limit = d.kept.limit;
+    s->gpu_cache_bytes = d.cache.bytes;
+    s->gpu_cache_entries = d.cache.entries;
+    s->gpu_cache_limit = d.cache.limit;
 }
 
 static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++) {
-        const stk_counters *c = &e->worker[i]->m.count;
+        const stk_counters *c = &e->workers.worker[i]->m.count;
 
         for (int k = 0; k < STK_STAGES * STK_TIMES; k++)
             (&s->stage_times[0][0])[k] += atomic_load_explicit(&c->times[0][0] + k,
@@ -128,12 +128,13 @@ static void worker_figures(const stk_engine *e, double ns_per_tick, stk_stats *s
             s->stage_ns[k] += (uint64_t)((double)get(&c->ticks[k]) * ns_per_tick);
         s->samples += get(&c->samples);
         s->bytes += get(&c->bytes);
+        s->bytes_unread += get(&c->unread);
         s->cold_reads += get(&c->cold);
         s->remote_reads += get(&c->remote);
         s->read_wait_ns += (uint64_t)((double)get(&c->read_wait) * ns_per_tick);
         s->room_ns += (uint64_t)((double)get(&c->room) * ns_per_tick);
         s->value_call_ns += (uint64_t)((double)get(&c->call[0]) * ns_per_tick);
-        s->sample_call_ns += (uint64_t)((double)get(&c->call[1]) * ns_per_tick);
+        s->resample_call_ns += (uint64_t)((double)get(&c->call[1]) * ns_per_tick);
         s->jpeg_seek += get(&c->lane[STK_LANE_SEEK]);
         s->jpeg_misfit += get(&c->lane[STK_LANE_MISFIT]);
         s->jpeg_fallback += get(&c->lane[STK_LANE_FALLBACK]);
@@ -174,9 +175,9 @@ int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out)
     const stk_counters *c;
     uint64_t doing, since, now;
 
-    if (i >= atomic_load_explicit(&e->n_workers, memory_order_acquire))
+    if (i >= atomic_load_explicit(&e->workers.n, memory_order_acquire))
         return STK_END;
-    c = &e->worker[i]->m.count;
+    c = &e->workers.worker[i]->m.count;
     doing = get(&c->doing);
     since = get(&c->since);
     now = stk_ticks();
@@ -192,7 +193,7 @@ void stk_engine_stats(const stk_engine *e, stk_stats *out)
 {
     double ns_per_tick = stk_engine_tick_ns(e, stk_ticks());
     stk_stats s = { .size = out->size,
-                    .workers = atomic_load_explicit(&e->active, memory_order_relaxed),
+                    .workers = atomic_load_explicit(&e->workers.active, memory_order_relaxed),
                     .slots = e->n_slots };
     size_t size = out->size && out->size < sizeof s ? out->size : sizeof s;
 

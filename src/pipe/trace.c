@@ -53,7 +53,7 @@ static int begin_locked(stk_engine *e, uint32_t spans, stk_error *err) STK_REQUI
 
 int stk_engine_trace(stk_engine *e, uint32_t spans, stk_error *err)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_relaxed);
     int rc = 0;
 
 #if !STK_COUNTERS
@@ -65,7 +65,7 @@ int stk_engine_trace(stk_engine *e, uint32_t spans, stk_error *err)
         rc = begin_locked(e, spans, err);
     e->figures.trace.on = spans && rc == 0;
     for (uint32_t i = 0; i < n; i++)
-        stk_trace_worker_locked(e, e->worker[i]);
+        stk_trace_worker_locked(e, e->workers.worker[i]);
     stk_mutex_unlock(&e->lock);
     return rc;
 }
@@ -74,7 +74,7 @@ void stk_trace_next(stk_engine *e, uint64_t from, uint64_t to)
 {
     stk_spans *mine = atomic_load_explicit(&e->figures.trace.consumer, memory_order_relaxed);
 
-    stk_spans_note(mine, (uint64_t)STK_STAGES << STK_TICKET_BITS | e->taken, from, to);
+    stk_spans_note(mine, (uint64_t)STK_STAGES << STK_TICKET_BITS | e->consumer.taken, from, to);
 }
 
 typedef struct taker {
@@ -103,7 +103,7 @@ static void take(taker *t, const stk_spans *s, uint32_t thread)
 
 uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_acquire);
     const stk_spans *mine = atomic_load_explicit(&e->figures.trace.consumer, memory_order_acquire);
     taker t = { .out = out,
                 .cap = cap,
@@ -117,6 +117,6 @@ uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap
         return (uint64_t)(n + 1) * (mine->mask + 1);
     take(&t, mine, STK_CONSUMER);
     for (uint32_t i = 0; i < n; i++)
-        take(&t, atomic_load_explicit(&e->worker[i]->spans, memory_order_acquire), i);
+        take(&t, atomic_load_explicit(&e->workers.worker[i]->spans, memory_order_acquire), i);
     return t.n;
 }

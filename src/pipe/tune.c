@@ -58,12 +58,12 @@ void stk_tune_open(stk_engine *e)
 /* What all workers did so far. */
 static void sum(const stk_engine *e, stk_tune_sums *s)
 {
-    uint32_t n = atomic_load_explicit(&e->n_workers, memory_order_relaxed);
-    uint32_t active = atomic_load_explicit(&e->active, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&e->workers.n, memory_order_relaxed);
+    uint32_t active = atomic_load_explicit(&e->workers.active, memory_order_relaxed);
 
     *s = (stk_tune_sums){ .wait_ns = get(&e->figures.data_wait_ns) };
     for (uint32_t i = 0; i < n; i++) {
-        const stk_counters *c = &e->worker[i]->m.count;
+        const stk_counters *c = &e->workers.worker[i]->m.count;
 
         for (int k = 0; k < STK_STAGE_IDLE; k++)
             s->busy += get(&c->ticks[k]);
@@ -123,7 +123,7 @@ static void set_workers(stk_engine *e, uint32_t n)
 static void adapt(stk_engine *e, double waits, double wait, double rests, double reads)
 {
     stk_tune *t = &e->tune;
-    uint32_t active = atomic_load_explicit(&e->active, memory_order_relaxed);
+    uint32_t active = atomic_load_explicit(&e->workers.active, memory_order_relaxed);
 
     if (waits > WAITS && t->workers && active < t->most && rests < RESTS) {
         t->least = active + 1; /* fewer were too few */

@@ -44,9 +44,9 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     (*out)->async = &e->io.async;
     (*out)->open_root = e->plan->chains.open_root;
     (*out)->fallback = e->plan->chains.fallback;
-    (*out)->all = e->all;
-    e->all = *out;
-    e->n_requests++;
+    (*out)->all = e->requests.all;
+    e->requests.all = *out;
+    e->requests.n++;
     return 0;
 }
 
@@ -97,11 +97,11 @@ static int own_request(stk_worker *w)
     if (w->req)
         return 1;
     stk_mutex_lock(&e->lock);
-    w->req = e->idle;
+    w->req = e->requests.idle;
     if (w->req) {
-        e->idle = w->req->next;
+        e->requests.idle = w->req->next;
         e->io.n_idle--;
-    } else if (e->n_requests < e->max_requests) {
+    } else if (e->requests.n < e->requests.max) {
         request_add_locked(e, &w->req, NULL);
     }
     stk_mutex_unlock(&e->lock);
@@ -120,8 +120,8 @@ static void give_request(stk_worker *w, stk_request *r)
         return;
     }
     stk_mutex_lock(&e->lock);
-    r->next = e->idle;
-    e->idle = r;
+    r->next = e->requests.idle;
+    e->requests.idle = r;
     e->io.n_idle++;
     pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
@@ -163,7 +163,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     stk_count(&w->m.count.cold, 1);
     if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
-        stk_flight_add(e, r);
+        stk_in_flight_add(e, r);
     }
     atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
@@ -174,7 +174,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     if (rc != STK_PENDING) {
         atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
-        (void)stk_flight_end(e, r);
+        (void)stk_in_flight_end(e, r);
     }
     return rc;
 }
@@ -189,9 +189,23 @@ static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
         return stk_request_finish(r, err);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
     rc = stk_request_finish(r, err);
-    if (rc != STK_PENDING)
-        atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+    if (rc != STK_PENDING) {
+        uint32_t counted = atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
+
+        assert(counted);
+        (void)counted;
+    }
     return rc;
+}
+
+static void count_parts(stk_worker *w, const stk_request *r)
+{
+    if (!stk_request_in_parts(r))
+        return;
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t k = 0; k < r->ranged[i].n; k++)
+            w->m.bytes += r->ranged[i].range[k].len;
+    stk_count(&w->m.count.unread, stk_request_unread(r));
 }
 
 /* Finish bytes and make the row. */
@@ -215,6 +229,7 @@ static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err
     w->m.rows++;
     for (uint32_t i = 0; i < r->n; i++)
         w->m.bytes += r->want[i].cached_bytes.data ? 0 : r->want[i].bytes.len;
+    count_parts(w, r);
     return 0;
 }
 
@@ -238,6 +253,17 @@ static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
     return rc == STK_ELIMIT && r->lacks ? stk_room_begin(w, r, row_begin, err) : rc;
 }
 
+/* Of inline mode: the row's sample is not there.  The consumer looks at its clock and its signals,
+ * and the next step begins the row again. */
+static void row_poll(stk_worker *w, stk_request *r)
+{
+    assert(r->polls && !w->polled); /* its rows are claimed one by one */
+    stk_range(w->engine, NULL);
+    atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
+    stk_does(&w->m, STK_STAGE_IDLE, 0);
+    w->polled = r;
+}
+
 static const stk_row_table *table_of(const stk_request *r)
 {
     return r->table;
@@ -252,7 +278,8 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     stk_error err;
     int rc;
 
-    (void)stk_flight_end(e, r);
+    assert(w->synchronous || (s->batch && r->ticket / e->tickets == s->seq)); /* it is open */
+    (void)stk_in_flight_end(e, r);
     for (;;) {
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
@@ -260,6 +287,10 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived) {
             stk_range(e, "stoker fetch");
             rc = row_begin_patiently(w, r, &err);
+            if (rc == STK_PENDING) {
+                row_poll(w, r);
+                return 0;
+            }
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             stk_range(e, NULL);
@@ -288,6 +319,11 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_request_end(r);
             continue;
         }
+        if (rc == STK_ESTALE && stk_request_in_parts(r)) {
+            r->whole = 1; /* its points may be of another version of it */
+            stk_request_end(r);
+            continue;
+        }
         if (rc < 0)
             address(e, r, &err);
         if (atomic_load_explicit(&r->retries, memory_order_relaxed))
@@ -303,11 +339,38 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             return 1;
         }
         r->entry.key.data = NULL;
+        r->whole = 0;
         r->table = w->synchronous ? e->plan->rows.repair : s->table;
     }
 }
 
 /* ---- the loop ---- */
+
+static void row_go_on(stk_worker *w, stk_request *r, int arrived)
+{
+    stk_engine *e = w->engine;
+    uint64_t ticket = r->ticket;
+
+    time_begin(w);
+    stk_does(&w->m, STK_STAGE_FETCH, ticket);
+    if (!row_run(w, r, arrived))
+        return;
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, ticket);
+    give_request(w, r);
+    time_run(w, STK_STAGE_FETCH);
+    time_done(w, stk_slot_of(e, ticket), 1, ticket);
+}
+
+/* The row that waited in the step before.  0: it still does. */
+static int step_polled(stk_worker *w)
+{
+    stk_request *r = w->polled;
+
+    w->polled = NULL;
+    atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
+    row_go_on(w, r, 0);
+    return !w->polled;
+}
 
 int stk_worker_take_arrived(stk_worker *w)
 {
@@ -318,22 +381,12 @@ int stk_worker_take_arrived(stk_worker *w)
         return 0;
     stk_mutex_lock(&e->lock);
     r = stk_arrived_pop_locked(e);
-    if (r && stk_flight_end(e, r))
+    if (r && stk_in_flight_end(e, r))
         pthread_cond_broadcast(&e->work);
     stk_mutex_unlock(&e->lock);
     if (!r)
         return 0;
-    time_begin(w);
-    stk_does(&w->m, STK_STAGE_FETCH, r->ticket);
-    if (row_run(w, r, 1)) {
-        uint64_t ticket = r->ticket;
-        stk_slot *s = stk_slot_of(e, ticket);
-
-        stk_stall_at(&e->plan->policy.stall, STK_STALL_DONE, ticket);
-        give_request(w, r);
-        time_run(w, STK_STAGE_FETCH);
-        time_done(w, s, 1, ticket);
-    }
+    row_go_on(w, r, 1);
     return 1;
 }
 
@@ -362,7 +415,7 @@ void stk_worker_wait_request(stk_worker *w)
         }
         stk_stage_time(&w->m, STK_STAGE_FETCH);
         stk_mutex_lock(&e->lock);
-        while (!e->idle && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
+        while (!e->requests.idle && !atomic_load_explicit(&e->n_arrived, memory_order_relaxed))
             stk_cond_wait(&e->work, &e->lock);
         stk_mutex_unlock(&e->lock);
         time_reads(w);
@@ -379,6 +432,8 @@ int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i)
     r->ticket = u->ticket + i;
     r->position = u->position[i];
     r->attempt = 0;
+    r->whole = 0;
+    r->polls = w->engine->plan->io.inline_mode;
     r->where = u->where[i];
     r->table = u->slot->table;
     r->entry.key.data = NULL;
@@ -412,11 +467,7 @@ static uint32_t run_peeks(stk_worker *w, const stk_run *u)
             stk_peek_look(e, &u->where[i + AHEAD], &ahead[(i + AHEAD) % (AHEAD + 1)]);
         if (!w->req)
             stk_worker_wait_request(w);
-        x.req = w->req;
-        x.req->attempt = 0;
-        x.row = u->row + i;
-        x.position = u->position[i];
-        x.where = u->where[i];
+        stk_run_place(u, i, w->req, &x);
         if (stk_peek_make(&x, &ahead[i % (AHEAD + 1)]))
             done++;
         else
@@ -541,7 +592,7 @@ static uint32_t run_claim(stk_worker *w)
 }
 
 /* Rows of remote data are begun many at a time, so that bytes of neighbours come by one request. */
-static int claim_far(stk_worker *w)
+static int claim_remote(stk_worker *w)
 {
     stk_engine *e = w->engine;
     uint32_t rows = 0, n;
@@ -556,7 +607,7 @@ static int claim_far(stk_worker *w)
     do {
         n = own_request(w) ? run_claim(w) : 0;
         rows += n;
-    } while (n && rows < STK_FAR_ROWS && stk_flight_room(e) &&
+    } while (n && rows < STK_REMOTE_ROWS && stk_in_flight_room(e) &&
              atomic_load_explicit(&e->cold, memory_order_relaxed));
     w->plugged = 0;
     stk_plug_flush(&w->plug);
@@ -566,7 +617,7 @@ static int claim_far(stk_worker *w)
 static int claim_more(stk_worker *w)
 {
     if (w->engine->plan->data.remote)
-        return claim_far(w);
+        return claim_remote(w);
     return own_request(w) && run_claim(w);
 }
 
@@ -574,6 +625,8 @@ int stk_worker_step(stk_worker *w)
 {
     stk_engine *e = w->engine;
 
+    if (w->polled)
+        return step_polled(w);
     if (atomic_load_explicit(&e->cold, memory_order_relaxed) &&
         atomic_load_explicit(&e->inflight, memory_order_relaxed) <
             atomic_load_explicit(&e->tune.depth, memory_order_relaxed) &&
@@ -623,6 +676,7 @@ int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err
     r->next = NULL;
     r->ticket = s->seq * e->tickets + row;
     r->attempt = 0;
+    r->whole = 0;
     r->table = e->plan->rows.repair;
     r->entry.key.data = NULL;
     if (s->list.position)
@@ -657,7 +711,7 @@ static int can_work_locked(stk_engine *e, const stk_worker *w) STK_REQUIRES(e->l
         return 0;
     if (e->plan->data.remote)
         return stk_claim_many_locked(e);
-    return w->req || e->idle || e->n_requests < e->max_requests;
+    return w->req || e->requests.idle || e->requests.n < e->requests.max;
 }
 
 void *stk_worker_main(void *arg)
@@ -669,22 +723,23 @@ void *stk_worker_main(void *arg)
     atomic_store_explicit(&w->tid, (uint32_t)gettid(), memory_order_relaxed);
     stk_halt_enter(&e->io.halt);
     if (e->plan->io.bound)
-        stk_cpu_bind(e->plan->io.node, e->want_workers);
+        stk_cpu_bind(e->plan->io.node, e->workers.want);
     w->m.last = stk_ticks();
     while (!stop) {
-        while (w->number < atomic_load_explicit(&e->active, memory_order_relaxed) &&
+        while (w->number < atomic_load_explicit(&e->workers.active, memory_order_relaxed) &&
                stk_worker_step(w)) {}
         stk_does(&w->m, STK_STAGE_IDLE, 0);
         stk_mutex_lock(&e->lock);
         for (;;) {
-            int parked = w->number >= atomic_load_explicit(&e->active, memory_order_relaxed);
+            int parked = w->number >=
+                         atomic_load_explicit(&e->workers.active, memory_order_relaxed);
 
             if (e->stop || (!parked && can_work_locked(e, w)))
                 break;
             reads = !parked && atomic_load_explicit(&e->inflight, memory_order_relaxed);
-            e->n_resting++;
+            e->workers.n_resting++;
             stk_cond_wait(parked ? &e->parked : &e->work, &e->lock);
-            e->n_resting--;
+            e->workers.n_resting--;
             if (reads)
                 time_reads(w);
         }

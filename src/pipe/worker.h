@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.h - a worker, and rows that need no request. */
+/* worker.h - a worker thread: it claims the next row, has its bytes read, and makes the row.
+ * engine.c starts as many as num_workers says; without workers the consumer's thread calls
+ * stk_worker_step(). */
 #ifndef STOKER_WORKER_H
 #define STOKER_WORKER_H
 
@@ -13,6 +15,7 @@ typedef struct stk_worker {
     uint32_t number;
     pthread_t thread;
     stk_request *req;     /* NULL: it is on its way */
+    stk_request *polled;  /* of inline mode: its row waits, nothing of it is begun; or NULL */
     _Atomic uint32_t tid; /* of its thread; 0: it has none yet */
     /* for a trace, also of one that has ended; NULL: none was asked for */
     _Atomic(stk_spans *) spans;
@@ -43,6 +46,15 @@ typedef struct stk_run { /* the rows of one claim */
 } stk_run;
 void stk_run_find(const stk_engine *e, stk_run *u); /* what its tickets are */
 stk_row stk_run_start(stk_worker *w, const stk_run *u);
+/* x becomes row i; the request is the worker's. */
+static inline void stk_run_place(const stk_run *u, uint32_t i, stk_request *req, stk_row *x)
+{
+    x->req = req;
+    x->req->attempt = 0;
+    x->row = u->row + i;
+    x->position = u->position[i];
+    x->where = u->where[i];
+}
 /* 1: row i is done; 0: its bytes are on their way */
 int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i);
 
@@ -70,7 +82,7 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
  * look() held either way. */
 int stk_peek_make(stk_row *x, stk_peek *p);
 
-/* block_peek.c: rows of blocks that are unpacked */
+/* ... and rows of blocks that are unpacked */
 typedef struct stk_held_block {
     stk_block *block; /* NULL: none, or the bytes are the field's */
     stk_bytes bytes;

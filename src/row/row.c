@@ -2,15 +2,42 @@
 /* row.c - what all rows of samples have in common: index entry, fields, reads; and their end. */
 #include "row/row.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #define AGAIN 16 /* times that an output is begun again; with each it asks for more */
 
 void stk_maker_fini(stk_maker *m)
 {
+    for (uint32_t i = 0; i < m->n_parsers; i++)
+        if (m->parser[i].codec && m->parser[i].codec->close)
+            m->parser[i].codec->close(m->parser[i].ctx);
+    stk_free(m->parser);
     stk_decoders_fini(&m->decoders);
     stk_scratch_fini(&m->scratch);
     stk_row_docs_fini(&m->docs);
+}
+
+int stk_row_parser(stk_row *x, void **ctx, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_step *s = c->sound ? c->sound : c->parse;
+    uint32_t n = x->plan->chains.n_out;
+    stk_parser *p;
+
+    if (!x->m->parser) {
+        x->m->parser = stk_zalloc(n, sizeof *x->m->parser);
+        if (!x->m->parser)
+            return stk_fail_nomem(err, n * sizeof *x->m->parser);
+        x->m->n_parsers = n;
+    }
+    p = &x->m->parser[x->output];
+    if (!p->codec) {
+        STK_TRY(s->codec->open(s->state, &p->ctx, err));
+        p->codec = s->codec;
+    }
+    *ctx = p->ctx;
+    return 0;
 }
 
 const stk_row_table *stk_row_table_now(const stk_plan *p)
@@ -46,6 +73,7 @@ void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut)
 {
     void *dst = stk_batch_reserve(x->batch, x->output, x->row, len, cut);
 
+    assert(x->row < x->batch->rows);
     x->m->short_room = !dst && errno == EDQUOT ? len : 0;
     return dst;
 }
@@ -62,6 +90,7 @@ int stk_row_make_again(stk_row *x, int rc, stk_error *err)
     stk_maker *m = x->m;
     stk_error why;
 
+    assert(rc < 0 && x->output < x->table->n_out);
     for (unsigned i = 0; rc < 0 && i < AGAIN && (m->scratch.shortage || m->short_room); i++) {
         size_t room = m->scratch.shortage ? 0 : m->short_room;
         int waited = m->wait_room(m, x->req->ticket, room, &why);
@@ -107,12 +136,32 @@ static int find_entry(stk_row *x, stk_error *err)
     return r->index_failed;
 }
 
+void stk_row_find_short(stk_row *x)
+{
+    stk_request *r = x->req;
+
+    for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
+        stk_wanted *want = &r->want[i];
+        stk_seek_field at = { r->entry.shard, r->entry.row, want->number };
+        stk_bytes record = { 0 };
+
+        want->cached_bytes = (stk_bytes){ 0 };
+        if (!r->whole && r->data->can & STK_DATA_HINTS && want->number != UINT16_MAX &&
+            !x->plan->chains.open_root[i])
+            record = r->data->ops->hint(r->data, &at, &r->hint_room[i]);
+        if (record.len > 1 && record.data[0] == STK_SEEK_SHORT)
+            want->cached_bytes = (stk_bytes){ record.data + 1, record.len - 1 };
+    }
+}
+
 int stk_row_begin_sample(stk_row *x, stk_error *err)
 {
     const stk_plan_chains *c = &x->plan->chains;
     stk_request *r = x->req;
     const stk_binding *const *binding;
+    int rc;
 
+    assert(r->cap_want >= c->n_out); /* it was opened for this plan */
     STK_TRY(find_entry(x, err));
     binding = (const stk_binding *const *)c->binding[r->where.dataset];
     for (uint32_t i = 0; i < c->n_out; i++) {
@@ -124,7 +173,15 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     }
     if (x->table->find)
         x->table->find(x);
-    STK_TRY(stk_request_begin(r, c->n_out, err));
+    rc = stk_request_locate(r, c->n_out, err);
+    if (rc)
+        return rc;
+    for (uint32_t i = 0; i < c->n_out; i++) { /* leaders of like() first */
+        x->output = x->table->order ? x->table->order[i] : i;
+        if (x->table->out[x->output]->know)
+            x->table->out[x->output]->know(x);
+    }
+    STK_TRY(stk_request_plan(r, err));
     for (x->output = 0; x->output < c->n_out; x->output++)
         if (x->table->out[x->output]->prepare)
             x->table->out[x->output]->prepare(x);
@@ -134,38 +191,40 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
 int stk_row_was_found(const stk_request *r)
 {
     for (uint32_t i = 0; i < r->n; i++)
-        if (r->want[i].kept)
+        if (r->want[i].gpu_cached)
             return 1;
     return 0;
 }
 
 /* Nothing of the bytes is in scratch memory yet. */
-int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err)
+int stk_row_extract(stk_row *x, stk_bytes *in, stk_error *err)
 {
     stk_scratch_reset(&x->m->scratch);
-    return stk_row_narrow_more(x, in, err);
+    return stk_row_extract_more(x, in, err);
 }
 
-int stk_row_narrow_more(stk_row *x, stk_bytes *in, stk_error *err)
+int stk_row_extract_more(stk_row *x, stk_bytes *in, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
     const stk_chain *c = stk_row_chain(x);
 
     if (want->unpack)
-        STK_TRY(want->unpack->narrow(want->unpack_state, *in, &x->m->scratch, in, err));
+        STK_TRY(want->unpack->extract(want->unpack_state, *in, &x->m->scratch, in, err));
     for (uint32_t i = 0; i < c->n_steps; i++)
-        if (c->step[i].codec && c->step[i].codec->narrow)
-            STK_TRY(c->step[i].codec->narrow(c->step[i].state, *in, &x->m->scratch, in, err));
+        if (c->step[i].codec && c->step[i].codec->extract)
+            STK_TRY(c->step[i].codec->extract(c->step[i].state, *in, &x->m->scratch, in, err));
     return 0;
 }
 
 void stk_row_note_sample(stk_row *x)
 {
+    assert(x->row < x->batch->rows);
     x->batch->ids[x->row] = stk_schedule_id(x->schedule, &x->where);
 }
 
 void stk_row_note_piece(stk_row *x)
 {
+    assert(x->piece && x->piece->row < x->batch->rows);
     if (!x->piece->number)
         x->batch->ids[x->piece->row] = stk_schedule_id(x->schedule, &x->where);
 }

@@ -7,7 +7,8 @@
  *
  *     begin      what the sample is: its index entry, its window, its documents
  *     find       what of it need not be read
- *     prepare    its reads are planned: what decoders know before, where bytes go
+ *     know       before it is read: what its points say, what is drawn, which bytes hold that
+ *     prepare    its reads are planned: where bytes go
  *     make       its bytes are there: into the row
  *     note       all outputs are made: the row's id
  *     finish     once per batch and output, by the worker that did the last row
@@ -25,7 +26,7 @@
 #include "codec/jpeg_base.h"
 #include "cuda/slab.h"
 #include "kern/sample.h"
-#include "plan/plan.h"
+#include "row/plan.h"
 #include "row/row_docs.h"
 
 /* Where a worker's time went, in ticks.  Written by its worker only, read by any thread; its own
@@ -33,6 +34,7 @@
 typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold, remote;
+    _Atomic uint64_t unread;          /* bytes of fields of which only parts were read */
     _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
     _Atomic uint64_t call[2];         /* ticks in functions of the program's: of value, of sample */
     _Atomic uint64_t lane[STK_LANES]; /* pictures */
@@ -50,6 +52,11 @@ typedef struct stk_shared_picture {
     stk_pixels pixels; /* in scratch */
     unsigned mark;     /* ... of which this much is theirs */
 } stk_shared_picture;
+
+typedef struct stk_parser { /* what a codec keeps for a worker: stk_codec.open */
+    const stk_codec *codec; /* NULL: it was not opened */
+    void *ctx;
+} stk_parser;
 
 typedef struct stk_maker { /* what a worker makes rows with */
     stk_counters count;
@@ -69,6 +76,8 @@ typedef struct stk_maker { /* what a worker makes rows with */
     stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
     stk_shared_picture shared;
     stk_decoders decoders;
+    stk_parser *parser; /* of each output; NULL: none was needed so far */
+    uint32_t n_parsers;
 } stk_maker;
 
 void stk_maker_fini(stk_maker *m);
@@ -93,6 +102,7 @@ typedef struct stk_row { /* one row while it is made; on the worker's stack */
 
 typedef struct stk_row_ops { /* one output */
     const char *name;
+    void (*know)(stk_row *x);                /* NULL: the field is read whole */
     void (*prepare)(stk_row *x);             /* NULL: nothing to do */
     int (*make)(stk_row *x, stk_error *err); /* adds no address to an error */
     /* Rows x->row, x->row + 1, ... of values that follow each other, as make() makes each.  How
@@ -140,21 +150,24 @@ int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, cons
 /* 1: the GPU or memory had some of it, and was believed. */
 int stk_row_was_found(const stk_request *r);
 
+/* A table's find() where parts of fields are read: short fields that the index keeps. */
+void stk_row_find_short(stk_row *x);
+
 /* row.c: rows of samples */
 int stk_row_begin_sample(stk_row *x, stk_error *err); /* x->req has ticket and where */
 void stk_row_note_sample(stk_row *x);
 void stk_row_note_piece(stk_row *x); /* a packed row goes by its first sample */
 
 /* What feeds the output: its field, decompressed and narrowed by the chain. */
-int stk_row_narrow(stk_row *x, stk_bytes *in, stk_error *err);
-int stk_row_narrow_more(stk_row *x, stk_bytes *in, stk_error *err); /* keeps what scratch has */
+int stk_row_extract(stk_row *x, stk_bytes *in, stk_error *err);
+int stk_row_extract_more(stk_row *x, stk_bytes *in, stk_error *err); /* keeps what scratch has */
 static inline int stk_row_input(stk_row *x, stk_bytes *in, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
 
     *in = want->bytes;
-    return want->unpack || x->plan->chains.chain[x->output].narrows ? stk_row_narrow(x, in, err)
-                                                                    : 0;
+    return want->unpack || x->plan->chains.chain[x->output].extracts ? stk_row_extract(x, in, err)
+                                                                     : 0;
 }
 
 static inline stk_row_out *stk_row_out_of(const stk_row *x)
@@ -211,6 +224,7 @@ int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
 extern const stk_row_ops stk_row_picture;    /* row_picture.c */
 extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
+extern const stk_row_ops stk_row_video;      /* row_video.c: frames of a video */
 extern const stk_row_ops stk_row_shared;     /* of several outputs that read one picture */
 extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
 extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
@@ -222,13 +236,13 @@ void stk_row_gpu_note(stk_row *x);
 extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
 extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
 extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
+extern const stk_row_ops stk_row_sound;        /* row_sound.c: a recording, or a part of it */
 extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
 /* row_call.c: functions of the program's */
 extern const stk_row_ops stk_row_call, stk_row_call_picture;
 /* ... and rows are packed */
 extern const stk_row_ops stk_row_call_packed, stk_row_call_picture_packed;
 extern const stk_row_ops stk_row_gpu_call; /* ... and the row goes to a GPU */
-extern const stk_row_ops stk_row_boxes;    /* row_boxes.c */
 extern const stk_row_ops stk_row_packed;   /* row_packed.c */
 
 /* row_array.c: the ops of output i, and the rest of its table; resident: arrays are on the GPU. */
@@ -239,7 +253,8 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
     /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask);
+    int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
+                 const stk_decode_request *ask);
     /* Where sampled pixels go: those of view x->view, where `each` is set; else of all, side by
      * side */
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
@@ -253,6 +268,21 @@ typedef struct stk_picture_way { /* what becomes of a picture whose header is re
     int (*join)(stk_row *x, const stk_draws *d);
 } stk_picture_way;
 
+/* row_patches.c: pictures as patches.  Shape of the row, for a picture of this view; an error where
+ * it is not whole patches. */
+int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
+/* The picture that `job` wants as patches, as a job for all of it, in scratch memory: RGBX, or,
+ * where something is done in the row, in the row's type. */
+int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sample_job *whole,
+                      stk_error *err);
+void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole);
+
+/* How often an output draws its picture: once where it has no views. */
+static inline uint32_t stk_row_views(const stk_row *x)
+{
+    return stk_spec_draws(&stk_row_chain(x)->spec);
+}
+
 /* row_picture.c */
 int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err);
 /* The same where outputs share pictures: decoded by the first of them. */
@@ -261,7 +291,20 @@ int stk_picture_make_shared(stk_row *x, const stk_picture_way *way, stk_error *e
 int stk_picture_is_there(const stk_row *x);
 /* `need` widened by what the outputs after x->output see of a picture that they share. */
 void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need);
-void stk_picture_prepare(stk_row *x); /* finds what is kept of it for decoders */
+/* The size and turn of x->output's picture, kept for those who follow it; a follower takes the turn
+ * of its leader, and must have its size. */
+int stk_picture_note_size(const stk_row *x, const stk_image_info *info, unsigned *turn,
+                          stk_image_info *upright, stk_error *err);
+/* The shape of a row that differs in size; STK_ELIMIT: more than max_pixels. */
+int stk_picture_note_shape(const stk_row *x, const stk_view *v, stk_error *err);
+/* row_know.c: what the index keeps of it; and, where that and the chain allow it, which bytes of it
+ * are needed. */
+void stk_picture_know(stk_row *x);
+void stk_picture_know_whole(stk_row *x); /* the same, all bytes are needed */
+/* 1: of a field with points, its ranges may be read. */
+int stk_row_may_read_parts(const stk_row *x);
+/* 1: ranges that a decoder gave are inside a field of `len` bytes, and ascend. */
+int stk_row_ranges_fit(const stk_ranged *g, uint64_t len);
 int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *err);
 /* What is seen of a picture of that size, and how it is asked for. */
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
@@ -278,6 +321,19 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
                      stk_error *err);
 /* Numbers of x->output as its like() says: moved, and those that left the picture dropped. */
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
+
+/* The context of x->output's codec, made when it is first asked for. */
+int stk_row_parser(stk_row *x, void **ctx, stk_error *err);
+/* The bytes become a row of the planned shape, or of that which shape() said. */
+static inline int stk_row_parse(stk_row *x, stk_bytes in, void *dst, stk_error *err)
+{
+    const stk_step *s = stk_row_chain(x)->parse;
+    stk_codec_work work = { NULL, &x->m->scratch };
+
+    if (s->codec->open)
+        STK_TRY(stk_row_parser(x, &work.ctx, err));
+    return s->codec->parse(s->state, &work, in, dst, err);
+}
 /* 1: truncate() is for the entries that like() leaves, not for those that are filed. */
 int stk_boxes_cut_late(const stk_chain *c);
 /* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
@@ -300,6 +356,12 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
 int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
+/* The numbers that a step draws for x->output's row. */
+void stk_value_rng(const stk_row *x, const stk_step *s, stk_rng *rng);
+/* row_sound.c: the part of a recording that the chain begins with, at the rate that it asks for. */
+int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err);
+/* What a step makes of them; a step for pictures, or a codec, has nothing to do. */
+int stk_value_step(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err);
 int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err);
 int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err); /* a between() */
 /* Functions that stand before views are called once for all of them; d: of each view. */

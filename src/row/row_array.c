@@ -152,7 +152,7 @@ static uint64_t document_at(const stk_megatron *m, uint64_t at)
     return lo;
 }
 
-static uint32_t part_at(const stk_stream *s, uint32_t n, uint64_t at)
+static uint32_t part_at(const stk_token_stream *s, uint32_t n, uint64_t at)
 {
     uint32_t lo = 0;
 
@@ -167,7 +167,8 @@ static uint32_t part_at(const stk_stream *s, uint32_t n, uint64_t at)
     return lo;
 }
 
-static int take_parted(gather *g, const stk_stream *s, uint64_t at, uint64_t n, stk_error *err)
+static int take_parted(gather *g, const stk_token_stream *s, uint64_t at, uint64_t n,
+                       stk_error *err)
 {
     const stk_array *a = g->from->array;
     int64_t separator = g->plan->cut.separator;

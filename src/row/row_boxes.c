@@ -143,7 +143,7 @@ static int mirrored(const stk_draws *d)
 {
     int odd = 0;
 
-    for (uint32_t k = 0; k < d->n_views; k++)
+    for (uint32_t k = 0; k < d->n_passes; k++)
         odd ^= d->view[k].flip_x ^ d->view[k].flip_y;
     return odd;
 }
@@ -282,7 +282,7 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
 
 int stk_boxes_cut_late(const stk_chain *c)
 {
-    if (!c->like || !c->spec.most || (c->like->points && !c->keeps))
+    if (!c->like || !c->spec.max_len || (c->like->points && !c->keeps))
         return 0;
     for (uint32_t i = 0; i < c->like_at; i++)
         if (c->step[i].op && !strcmp(c->step[i].op->name, "truncate"))
@@ -293,7 +293,7 @@ int stk_boxes_cut_late(const stk_chain *c)
 /* Of the n entries that stay, the first or the last, as truncate() after like() says. */
 static void keep_most(const stk_chain *c, uint8_t *keep, int64_t n)
 {
-    int64_t left = c->spec.most;
+    int64_t left = c->spec.max_len;
 
     if (!stk_boxes_cut_late(c))
         return;
@@ -305,7 +305,7 @@ static void keep_most(const stk_chain *c, uint8_t *keep, int64_t n)
 }
 
 /* A list beside boxes: which of them stay. */
-static int kept_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, stk_error *err)
+static int entries_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep, stk_error *err)
 {
     uint32_t self = x->output;
     stk_value_row boxes;
@@ -397,7 +397,7 @@ int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
 
     if (!stk_row_chain(x)->keeps && check_row(stk_row_chain(x)->like, row, NULL) == 0)
         note_fit(x, row);
-    STK_TRY(stk_row_chain(x)->keeps ? kept_of_boxes(x, row, &keep, err)
+    STK_TRY(stk_row_chain(x)->keeps ? entries_of_boxes(x, row, &keep, err)
                                     : follow(x, row, &keep, err));
     if (!keep)
         return 0;
@@ -405,22 +405,3 @@ int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
     drop(row, keep);
     return 0;
 }
-
-static int make(stk_row *x, stk_error *err)
-{
-    const stk_chain *c = stk_row_chain(x);
-    stk_value_row row;
-
-    STK_TRY(stk_value_parse(x, &row, err));
-    for (uint32_t i = 0; i < c->n_steps; i++) {
-        const stk_op *op = c->step[i].op;
-
-        if (!op || !op->value)
-            continue;
-        STK_TRY(op->can & STK_OP_LIKE ? stk_boxes_like(x, &row, err)
-                                      : op->value(c->step[i].state, &row, &x->m->scratch, err));
-    }
-    return stk_value_put(x, &row, err);
-}
-
-const stk_row_ops stk_row_boxes = { .name = "boxes", .make = make, .finish = stk_value_pad };

@@ -50,13 +50,13 @@ static void cut(const stk_spec *spec, stk_value_row *row)
 {
     size_t each = stk_dtype_size(row->dtype);
 
-    if (!spec->most || !row->ndim || row->shape[0] <= spec->most)
+    if (!spec->max_len || !row->ndim || row->shape[0] <= spec->max_len)
         return;
     for (uint32_t i = 1; i < row->ndim; i++)
         each *= (size_t)row->shape[i];
     if (spec->keep_last)
-        row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec->most);
-    row->shape[0] = spec->most;
+        row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec->max_len);
+    row->shape[0] = spec->max_len;
 }
 
 /* The steps from number `first` up to `end`. */
@@ -69,10 +69,8 @@ static int run_some(stk_row *x, uint32_t first, uint32_t end, stk_value_row *row
             break; /* what follows is of packed rows */
         if (is_call(s))
             STK_TRY(call_one(x, s->state, row, err));
-        else if (s->op && s->op->can & STK_OP_LIKE)
-            STK_TRY(stk_boxes_like(x, row, err));
-        else if (s->op && s->op->value)
-            STK_TRY(s->op->value(s->state, row, &x->m->scratch, err));
+        else
+            STK_TRY(stk_value_step(x, s, row, err));
     }
     return 0;
 }
@@ -104,8 +102,8 @@ static int begin(stk_row *x, stk_value_row *row, stk_error *err)
 
     if (c->called == STK_KIND_VALUE)
         return stk_value_parse_more(x, row, err);
-    if (want->unpack || c->narrows)
-        STK_TRY(stk_row_narrow_more(x, &in, err));
+    if (want->unpack || c->extracts)
+        STK_TRY(stk_row_extract_more(x, &in, err));
     *row = (stk_value_row){
         .dtype = STK_U8, .ndim = 1, .shape = { (int64_t)in.len }, .data = (void *)(uintptr_t)in.data
     };
@@ -148,13 +146,13 @@ static int to_array(stk_row *x, stk_draws *d, const stk_pixels *px, const stk_ca
     stk_spec spec = s->made;
     size_t bytes;
 
-    spec.width = v->vis_w;
-    spec.height = v->vis_h;
+    spec.picture.width = v->vis_w;
+    spec.picture.height = v->vis_h;
     if (s->kind == STK_KIND_IMAGE) {
         spec.dtype = STK_U8;
-        spec.layout = STK_HWC;
+        spec.picture.layout = STK_HWC;
         for (int i = 0; i < 3; i++)
-            spec.mul[i] = 1, spec.add[i] = 0;
+            spec.picture.mul[i] = 1, spec.picture.add[i] = 0;
     }
     bytes = (size_t)3 * v->vis_w * v->vis_h * stk_dtype_size(spec.dtype);
     *row = (stk_value_row){ .dtype = spec.dtype,
@@ -171,11 +169,11 @@ static int check_picture(const stk_row *x, const stk_call_step *s, const stk_vie
     int64_t channels = row->ndim == 3 ? row->shape[2] : row->ndim == 2 ? 1 : 0;
     stk_image_info info = { 0 };
 
-    if (row->dtype != STK_U8 || channels != (s->made.mode ? 1 : 3) || row->shape[0] > UINT16_MAX ||
-        row->shape[1] > UINT16_MAX)
+    if (row->dtype != STK_U8 || channels != (s->made.picture.mode ? 1 : 3) ||
+        row->shape[0] > UINT16_MAX || row->shape[1] > UINT16_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "call(%.80s) gave no picture: u8 of height x width x %d, sides up to %u",
-                        s->function, s->made.mode ? 1 : 3, UINT16_MAX);
+                        s->function, s->made.picture.mode ? 1 : 3, UINT16_MAX);
     if (stk_row_chain(x)->followed &&
         (row->shape[0] != given->vis_h || row->shape[1] != given->vis_w))
         return stk_fail(err, STK_ECORRUPT,
@@ -257,13 +255,14 @@ static int check_size(const stk_row *x, const stk_view *v, stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
 
-    if (!spec->width || !spec->height || (v->vis_w == spec->width && v->vis_h == spec->height))
+    if (!spec->picture.width || !spec->picture.height ||
+        (v->vis_w == spec->picture.width && v->vis_h == spec->picture.height))
         return 0;
     return stk_fail(err, STK_ECORRUPT,
                     "after call() it is %ux%u, and the rows of output %s are %ux%u: give that size "
                     "back, or put resize((height, width)) after call()",
-                    v->vis_w, v->vis_h, x->plan->chains.out[x->output].name, spec->width,
-                    spec->height);
+                    v->vis_w, v->vis_h, x->plan->chains.out[x->output].name, spec->picture.width,
+                    spec->picture.height);
 }
 
 /* A function on a picture: *px is the one that it gave.  1: it gave numbers, which are in *row. */
@@ -275,7 +274,7 @@ static int call_picture(stk_row *x, const stk_call_step *s, stk_draws *d, stk_pi
     if (s->gives == STK_KIND_VALUE)
         return 1;
     STK_TRY(check_picture(x, s, stk_draws_last(d), row, err));
-    return from_array(x, row, s->made.mode, px, err);
+    return from_array(x, row, s->made.picture.mode, px, err);
 }
 
 int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
@@ -283,7 +282,8 @@ int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
     const stk_chain *c = stk_row_chain(x);
     stk_value_row row;
 
-    for (uint32_t i = c->spec.views ? c->views_at : 0; i < c->n_steps; i++) {
+    for (uint32_t i = stk_spec_lead(&c->spec, STK_LEAD_VIEWS) ? c->views_at : 0; i < c->n_steps;
+         i++) {
         int rc;
 
         if (!is_call(&c->step[i]))
@@ -308,7 +308,7 @@ int stk_call_before_views(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *e
         if (!is_call(&c->step[i]))
             continue;
         STK_TRY(call_picture(x, c->step[i].state, d, px, &row, err));
-        for (x->view = 0; x->view < c->spec.views && rc == 0; x->view++)
+        for (x->view = 0; x->view < stk_row_views(x) && rc == 0; x->view++)
             rc = draw_rest(x, i + 1, &row, &d[x->view], err);
         x->view = 0;
         if (rc)
@@ -331,10 +331,9 @@ static int make_picture_packed(stk_row *x, stk_error *err)
 }
 
 const stk_row_ops stk_row_call_picture_packed = { .name = "call_picture_packed",
-                                                  .prepare = stk_picture_prepare,
+                                                  .know = stk_picture_know,
                                                   .make = make_picture_packed,
                                                   .finish = stk_packed_finish };
-const stk_row_ops stk_row_call_picture = { .name = "call_picture",
-                                           .prepare = stk_picture_prepare,
-                                           .make = make_picture,
-                                           .finish = stk_value_pad };
+const stk_row_ops stk_row_call_picture = {
+    .name = "call_picture", .know = stk_picture_know, .make = make_picture, .finish = stk_value_pad
+};

@@ -13,7 +13,7 @@
 static int put(const stk_spec *spec, const stk_tile *t, stk_scratch *scratch, void *dst,
                stk_error *err)
 {
-    int plain = spec->mul[0] == 1 && spec->add[0] == 0;
+    int plain = spec->picture.mul[0] == 1 && spec->picture.add[0] == 0;
     stk_convert_fn convert = stk_convert_find(stk_cpu_level(), plain ? STK_U16 : STK_F32,
                                               spec->dtype);
     size_t n = (size_t)t->width * t->height, each = plain ? sizeof(uint16_t) : sizeof(float);
@@ -25,7 +25,8 @@ static int put(const stk_spec *spec, const stk_tile *t, stk_scratch *scratch, vo
         if (plain)
             ((uint16_t *)made)[i] = (uint16_t)t->data[i];
         else
-            ((float *)made)[i] = (float)(t->data[i] & 65535) * spec->mul[0] + spec->add[0];
+            ((float *)made)[i] = (float)(t->data[i] & 65535) * spec->picture.mul[0] +
+                                 spec->picture.add[0];
     }
     if (convert)
         return convert(dst, made, n) ? stk_fail(err, STK_ECORRUPT, "a value that does not fit") : 0;
@@ -41,8 +42,8 @@ int stk_deep_row(stk_row *x, const stk_draws *d, const stk_pixels *pixels, const
     stk_pixels px = *pixels;
     stk_tile t = { 0 };
 
-    for (uint32_t k = 0; k < d->n_views; k++) {
-        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+    for (uint32_t k = 0; k < d->n_passes; k++) {
+        uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : d->n_actions;
 
         if ((uint64_t)d->view[k].vis_w * d->view[k].vis_h > most)
             return stk_fail(err, STK_ELIMIT, "it would be %ux%u, over the limit of max_pixels",

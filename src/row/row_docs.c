@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_docs.c - the documents of a row that is packed again in every epoch. */
+#include <assert.h>
+
 #include "row/row_docs.h"
 
 #include "base/mem.h"
@@ -26,11 +28,13 @@ int stk_row_docs_find(stk_row_docs *d, const stk_schedule *s, const stk_packed *
 {
     uint32_t n = stk_bins_size(s->bins, epoch, bin);
 
+    assert(n); /* no row is empty */
     STK_TRY(grow(d, n + n / 2, err));
     stk_bins_pieces(s->bins, epoch, bin, d->position, d->part);
     stk_schedule_at(s, epoch, d->position, n, d->where);
     for (uint32_t i = 0; i < n; i++)
         d->doc[i] = packed[d->where[i].dataset].doc[d->where[i].sample];
+    assert(n <= d->cap);
     d->n = n;
     return 0;
 }

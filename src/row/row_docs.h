@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_docs.h - the documents of a row that is packed again in every epoch. */
+/* row_docs.h - finds the documents of a row when documents are packed into rows again in every
+ * epoch (repack). A worker calls it before it reads the row. */
 #ifndef STOKER_ROW_DOCS_H
 #define STOKER_ROW_DOCS_H
 
 #include "order/schedule.h"
-#include "plan/plan_array.h"
+#include "row/plan_array.h"
 
 typedef struct stk_row_docs { /* a worker's: the documents of a row that is packed again */
     uint32_t n, cap;

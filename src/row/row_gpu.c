@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_gpu.c - a picture on its way to a GPU: its record, in its row of the batch's slab; and what
  * the GPU has already. */
+#include <assert.h>
+
 #include "gpu/pic_program.h"
 #include "row/row.h"
-
-static uint32_t views_of(const stk_row *x)
-{
-    uint32_t n = stk_row_chain(x)->spec.views;
-
-    return n ? n : 1;
-}
 
 /* What was noted of a row's first record. */
 static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
@@ -23,11 +18,12 @@ static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *rec
 {
     stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
 
+    assert(record);
     *s = stk_pic_share_of(record);
     if (s->kind != STK_PIC_SHARED)
         return;
     s->lead = lead + 1;
-    s->kept = notes(x->batch, lead, x->row)->kept;
+    s->gpu_cached = notes(x->batch, lead, x->row)->gpu_cached;
 }
 
 static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
@@ -43,21 +39,27 @@ static void *record_place(stk_row *x, size_t size)
     return stk_batch_reserve(x->batch, x->output, x->row, size, NULL);
 }
 
+/* The shape of what the GPU makes, where rows differ in size. */
+static int note_shape(const stk_row *x, const stk_view *last, stk_error *err)
+{
+    return stk_row_chain(x)->row_bytes ? 0 : stk_picture_note_shape(x, last, err);
+}
+
 /* ---- what the GPU keeps ---- */
 
 void stk_row_gpu_find(stk_row *x)
 {
     const stk_plan *p = x->plan;
-    const stk_picture_cache *k = stk_device_kept(p->gpu.device);
+    const stk_picture_cache *k = stk_device_picture_cache(p->gpu.device);
     stk_request *r = x->req;
     stk_bytes *near = r->scratch;
     int small = stk_field_cache_find(p->cache.fields, stk_schedule_id(x->schedule, &r->where), near,
                                      p->chains.n_out);
 
     for (uint32_t i = 0; i < p->chains.n_out; i++) {
-        r->want[i].kept = p->cache.keep[i] && r->want[i].number != UINT16_MAX
-                              ? stk_picture_cache_find(k, whose(x, &r->where, i))
-                              : 0;
+        r->want[i].gpu_cached = p->cache.keep[i] && r->want[i].number != UINT16_MAX
+                                    ? stk_picture_cache_find(k, whose(x, &r->where, i))
+                                    : 0;
         r->want[i].cached_bytes = small ? near[i] : (stk_bytes){ 0 };
     }
 }
@@ -65,7 +67,7 @@ void stk_row_gpu_find(stk_row *x)
 void stk_row_gpu_forget(stk_row *x)
 {
     for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
-        x->req->want[i].kept = 0;
+        x->req->want[i].gpu_cached = 0;
         x->req->want[i].cached_bytes = (stk_bytes){ 0 };
     }
 }
@@ -76,7 +78,7 @@ static int stays(const stk_batch *b, uint32_t output, uint32_t row)
 {
     const stk_pic_share *s = notes(b, output, row);
 
-    return s->kept || (s->lead ? notes(b, s->lead - 1, row) : s)->scan;
+    return s->gpu_cached || (s->lead ? notes(b, s->lead - 1, row) : s)->scan;
 }
 
 /* Of a sample whose pictures are kept, its small fields are too, here. */
@@ -106,6 +108,7 @@ static void keep_small(const stk_row *x)
 
 void stk_row_gpu_note(stk_row *x)
 {
+    assert(x->req && x->plan->cache.fields && x->plan->cache.keep); /* with cache="device" only */
     stk_row_note_sample(x);
     keep_small(x);
 }
@@ -115,7 +118,7 @@ void stk_row_gpu_note(stk_row *x)
 static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jpeg_job *job)
 {
     return x->plan->outputs.common->out[x->output].keep && job->seek && ask->need.w &&
-           stk_picture_cache_wants(stk_device_kept(x->plan->gpu.device),
+           stk_picture_cache_wants(stk_device_picture_cache(x->plan->gpu.device),
                                    whose(x, &x->where, x->output),
                                    (uint64_t)job->seek->scan_len + 2) &&
            stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
@@ -128,11 +131,13 @@ typedef struct one_view {
 } one_view;
 
 /* The records of all views, side by side. */
-static int write_records(stk_row *x, one_view *v, uint32_t n, uint32_t lead)
+static int write_records(stk_row *x, const stk_draws *d, one_view *v, uint32_t lead)
 {
+    uint32_t n = stk_row_views(x);
     size_t size = 0;
     uint8_t *to;
 
+    STK_TRY(note_shape(x, &d->view[d->n_passes - 1], NULL));
     for (uint32_t i = 0; i < n; i++) {
         stk_pic_program_add(&v[i].program, &v[i].g.rec);
         size += v[i].g.rec.size;
@@ -152,7 +157,7 @@ static int make_program(const stk_row *x, const stk_draws *d, stk_pic_program *o
 {
     uint64_t most = x->plan->policy.max_pixels;
 
-    for (uint32_t i = 0; i < d->n_views && (d->n_views > 1 || d->n_actions); i++)
+    for (uint32_t i = 0; i < d->n_passes && (d->n_passes > 1 || d->n_actions); i++)
         if ((uint64_t)d->view[i].vis_w * d->view[i].vis_h > most)
             return stk_fail(err, STK_ENOTSUP, "more pixels than max_pixels");
     return stk_pic_program_make(out, d, err);
@@ -207,18 +212,19 @@ static void remember(stk_row *x, const stk_pic *record)
 }
 
 /* 1: its record is written; 0: the CPU must decode it (odd, or there is no room). */
-static int leave(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_request *ask)
+static int leave(stk_row *x, const stk_picture_source *from, const stk_draws *d,
+                 const stk_decode_request *ask)
 {
-    uint32_t n = views_of(x);
+    uint32_t n = stk_row_views(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
     stk_jpeg_job job;
-    int rc = v ? stk_jpeg_peek(jpeg, &ask->need, &job) : STK_ENOMEM;
+    int rc = v ? stk_jpeg_peek(from, &ask->need, &job) : STK_ENOMEM;
 
     if (rc == 0)
         rc = gather_first(x, &d[0], ask, &job, &v[0]);
     for (uint32_t i = 1; i < n && rc == 0; i++)
         rc = gather_shared(x, &d[i], &v[0].g.rec, &v[i]);
-    if (rc < 0 || write_records(x, v, n, x->output) < 0)
+    if (rc < 0 || write_records(x, d, v, x->output) < 0)
         return 0;
     remember(x, &v[0].g.rec);
     stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
@@ -229,13 +235,13 @@ static int leave(stk_row *x, void *jpeg, const stk_draws *d, const stk_decode_re
 static int join(stk_row *x, const stk_draws *d)
 {
     const stk_shared_picture *s = &x->m->shared;
-    uint32_t n = views_of(x);
+    uint32_t n = stk_row_views(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
     int rc = v ? 0 : STK_ENOMEM;
 
     for (uint32_t i = 0; i < n && rc == 0; i++)
         rc = gather_shared(x, &d[i], &s->record, &v[i]);
-    return rc == 0 && write_records(x, v, n, s->first) == 0;
+    return rc == 0 && write_records(x, d, v, s->first) == 0;
 }
 
 /* ---- pixels that are made here ---- */
@@ -246,10 +252,11 @@ static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error 
     const stk_view *v = job->view;
     size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
     size_t size = stk_pic_plain_size(len);
-    uint8_t *to = x->view ? stk_row_out_of(x)->data : record_place(x, size * views_of(x));
+    uint8_t *to = x->view ? stk_row_out_of(x)->data : record_place(x, size * stk_row_views(x));
 
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    STK_TRY(note_shape(x, v, err));
     to += size * x->view;
     job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
     note(x, x->view, 0, to);
@@ -295,6 +302,7 @@ static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *p
     to = record_place(x, head.size);
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
+    STK_TRY(note_shape(x, &d->view[d->n_passes - 1], err));
     first.dst = stk_pic_plain_write(to, STK_PIC_U8, v->vis_w, v->vis_h, len);
     stk_pic_program_add(program, to);
     stk_pic_program_write(program, to);
@@ -308,7 +316,7 @@ static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *
 {
     const stk_chain *c = stk_row_chain(x);
 
-    return (d->n_views > 1 || d->n_actions) && !c->spec.views && stk_pic_program_can(c) &&
+    return (d->n_passes > 1 || d->n_actions) && !c->spec.n_leads && stk_pic_program_can(c) &&
            make_program(x, d, program, NULL) == 0;
 }
 
@@ -334,13 +342,13 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 
 /* Records of a picture whose scan the GPU has: of its first view, and of others that share what
  * that decodes. */
-static int write_kept(stk_row *x, const stk_draws *d, const stk_decode_request *ask,
-                      const stk_jpeg_job *job, stk_error *err)
+static int write_cached(stk_row *x, const stk_draws *d, const stk_decode_request *ask,
+                        const stk_jpeg_job *job, stk_error *err)
 {
     stk_pic_ask what = { .view = d->view,
                          .wide = &ask->need,
-                         .kept = x->req->want[x->output].kept };
-    uint32_t n = views_of(x);
+                         .gpu_cached = x->req->want[x->output].gpu_cached };
+    uint32_t n = stk_row_views(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
 
     if (!v)
@@ -351,13 +359,13 @@ static int write_kept(stk_row *x, const stk_draws *d, const stk_decode_request *
         return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
     for (uint32_t i = 1; i < n; i++)
         STK_TRY(gather_shared(x, &d[i], &v->g.rec, &v[i]));
-    STK_TRY(write_records(x, v, n, x->output));
+    STK_TRY(write_records(x, d, v, x->output));
     remember(x, &v->g.rec);
     return 0;
 }
 
 /* The GPU has its scan; all else is in the seek points.  What fails here is done from the file. */
-static int make_kept(stk_row *x, stk_error *err)
+static int make_from_cache(stk_row *x, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
     stk_image_info size;
@@ -377,7 +385,7 @@ static int make_kept(stk_row *x, stk_error *err)
     STK_TRY(stk_picture_look_views(x, &size, &d, &ask, err));
     if (is_first(x))
         stk_picture_look_ahead(x, &size, &ask.need);
-    STK_TRY(write_kept(x, d, &ask, &(stk_jpeg_job){ .head = &head, .seek = &seek }, err));
+    STK_TRY(write_cached(x, d, &ask, &(stk_jpeg_job){ .head = &head, .seek = &seek }, err));
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;
@@ -399,10 +407,10 @@ static int make_gpu(stk_row *x, stk_error *err)
 
 static int make_cached(stk_row *x, stk_error *err)
 {
-    int kept = x->req->want[x->output].kept != 0;
+    int gpu_cached = x->req->want[x->output].gpu_cached != 0;
 
-    return kept && !(x->plan->rows.share && stk_picture_is_there(x)) ? make_kept(x, err)
-                                                                     : make_gpu(x, err);
+    return gpu_cached && !(x->plan->rows.share && stk_picture_is_there(x)) ? make_from_cache(x, err)
+                                                                           : make_gpu(x, err);
 }
 
 static int make_pixels(stk_row *x, stk_error *err)
@@ -428,17 +436,17 @@ static int make_call(stk_row *x, stk_error *err)
 }
 
 const stk_row_ops stk_row_gpu_call = { .name = "picture_gpu_call",
-                                       .prepare = stk_picture_prepare,
+                                       .know = stk_picture_know,
                                        .make = make_call };
 const stk_row_ops stk_row_gpu = { .name = "picture_gpu",
-                                  .prepare = stk_picture_prepare,
+                                  .know = stk_picture_know,
                                   .make = make_gpu };
 const stk_row_ops stk_row_gpu_cached = { .name = "picture_gpu_cached",
-                                         .prepare = stk_picture_prepare,
+                                         .know = stk_picture_know_whole,
                                          .make = make_cached };
 const stk_row_ops stk_row_gpu_pixels = { .name = "picture_gpu_pixels",
-                                         .prepare = stk_picture_prepare,
+                                         .know = stk_picture_know,
                                          .make = make_pixels };
 const stk_row_ops stk_row_gpu_repair = { .name = "picture_gpu_repair",
-                                         .prepare = stk_picture_prepare,
+                                         .know = stk_picture_know,
                                          .make = make_repair };

@@ -28,13 +28,13 @@ void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx)
 {
     stk_learn *l = x->plan->rows.learn[x->where.dataset];
     stk_learn_place at = place_of(x->req, x->output);
-    stk_bytes points = { 0 };
+    stk_bytes points = { 0 }, in = x->req->want[x->output].bytes;
+    const stk_media_reader whole = stk_media_here(&in);
     int rc;
 
     stk_scratch_reset(&x->m->scratch); /* the picture is sampled, its bytes are the request's */
-    rc = decoder->learn(ctx, &x->m->scratch, &points, NULL);
+    rc = decoder->points(ctx, &whole, &x->m->scratch, &points, NULL);
     if (rc == 0 || rc == STK_ECORRUPT)
-        stk_learn_put(l, &at, rc == 0 ? points : (stk_bytes){ 0 },
-                      x->req->want[x->output].bytes.len);
+        stk_learn_put(l, &at, rc == 0 ? points : (stk_bytes){ 0 }, in.len);
     stk_stage_time(x->m, STK_STAGE_DECODE);
 }

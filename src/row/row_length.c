@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_length.c - rows that are only measured: how long they are is stored, and no row is made. */
+#include <assert.h>
+
 #include "row/row.h"
 
 int stk_length_note(const stk_row *x, int64_t len)
@@ -8,6 +10,7 @@ int stk_length_note(const stk_row *x, int64_t len)
     uint32_t n = len < (int64_t)UINT32_MAX ? (uint32_t)len : UINT32_MAX;
     stk_row_out *out = stk_row_out_of(x);
 
+    assert(x->plan->rows.measured && len >= 0);
     if (!x->req->attempt && n > *at)
         *at = n;
     out->ndim = 1;

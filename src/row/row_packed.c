@@ -62,6 +62,7 @@ static int put_values(const piece *p, const stk_spec *raw, const uint8_t *from, 
     if (!convert && raw->dtype != to)
         return stk_fail(err, STK_ECORRUPT, "output %s: pack takes whole numbers, and these are %s",
                         p->name, stk_dtype_name(raw->dtype));
+    assert(here <= p->spot->len);
     from += ((uint64_t)p->spot->from + p->chain->pack->shift) * stk_dtype_size(raw->dtype);
     if (here && !convert)
         memcpy(p->dst, from, here * p->size);
@@ -95,7 +96,8 @@ static piece piece_of(const stk_row *x)
                 .name = x->plan->chains.out[x->output].name,
                 .size = stk_dtype_size(c->spec.dtype) };
 
-    assert(x->piece);
+    assert(x->piece && c->pack);
+    assert(p.spot->at + (uint64_t)p.spot->len <= c->pack->block && p.spot->row < x->batch->rows);
     p.dst = (uint8_t *)stk_batch_place(x->batch, x->output, p.spot->row) + p.spot->at * p.size;
     return p;
 }
@@ -103,7 +105,7 @@ static piece piece_of(const stk_row *x)
 /* The sample has the length that was said, after truncate(); *skip: values that it cuts off. */
 static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error *err)
 {
-    uint64_t have = raw->ndim == 1 ? (uint64_t)raw->shape[0] : 0, most = (uint64_t)raw->most;
+    uint64_t have = raw->ndim == 1 ? (uint64_t)raw->shape[0] : 0, most = (uint64_t)raw->max_len;
     uint64_t said = (uint64_t)p->spot->from + p->spot->len + p->spot->after;
 
     *skip = 0;
@@ -143,7 +145,7 @@ static int make(stk_row *x, stk_error *err)
     whole = stk_scratch_get(&x->m->scratch, bytes ? bytes : 1);
     if (!whole)
         return stk_fail_nomem(err, bytes);
-    STK_TRY(c->parse->codec->parse(c->parse->state, in, whole, err));
+    STK_TRY(stk_row_parse(x, in, whole, err));
     return put_values(&p, &raw, whole + skip * stk_dtype_size(raw.dtype), err);
 }
 
@@ -178,9 +180,11 @@ int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const
     const stk_tokens *t = c->pack;
 
     (void)err;
+    assert(t && used); /* tickets are pieces: the schedule counts them */
     for (uint32_t r = 0; r < b->rows; r++) {
         uint64_t left = t->block - used[r];
 
+        assert(used[r] <= t->block);
         p.dst = (uint8_t *)stk_batch_place(b, output, r) + used[r] * p.size;
         if (t->give == STK_GIVE_POSITIONS)
             count(&p, left);

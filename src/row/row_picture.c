@@ -4,20 +4,21 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "chain/segment.h"
 #include "codec/exif.h"
 #include "kern/convert.h"
 #include "kern/row_act.h"
 #include "kern/tile.h"
 #include "kern/turn.h"
 #include "row/row.h"
+#include "row/tiles.h"
 
 typedef struct picture {
-    const stk_decoder *decoder;
-    void *ctx;
+    stk_picture_source from;
+    stk_media_part all;     /* from.part, where all bytes were read */
     stk_image_info info;    /* as filed */
     unsigned turn;          /* to make it upright: EXIF's 1..8 */
     stk_decode_request ask; /* where it is sampled once */
+    stk_image_info upright; /* as it is seen */
 } picture;
 
 /* The decoder that knows these bytes, with this worker's context. */
@@ -55,7 +56,7 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
  * its leader's, which means the same in a picture of the same mode. */
 static void follow_fill(const stk_chain *c, uint8_t fill[3])
 {
-    if (c->like->fill_given || c->spec.mode != c->leader->spec.mode)
+    if (c->like->fill_given || c->spec.picture.mode != c->leader->spec.picture.mode)
         memcpy(fill, c->like->fill, 3);
 }
 
@@ -81,8 +82,8 @@ static void follow(const stk_chain *c, stk_draws *d)
     const stk_like *l = c->like;
     uint32_t n = 0;
 
-    for (uint32_t k = 0, i = 0; k < d->n_views; k++) {
-        uint32_t end = k + 1 < d->n_views ? d->from[k + 1] : d->n_actions;
+    for (uint32_t k = 0, i = 0; k < d->n_passes; k++) {
+        uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : d->n_actions;
 
         if (l->filter_given)
             d->view[k].filter = l->filter;
@@ -151,12 +152,12 @@ static int decode_need(const picture *p, const stk_decode_request *ask, stk_scra
     filed.need = stk_turn_rect(p->turn, p->info, need);
     if (p->turn != 1 && !stk_scratch_expect(scratch, (size_t)need->w * need->h * 8))
         return stk_fail(err, STK_ENOMEM, "no memory to turn a picture of %ux%u", need->w, need->h);
-    STK_TRY(p->decoder->decode(p->ctx, &filed, scratch, out, err));
+    STK_TRY(stk_picture_pixels(&p->from, &filed, scratch, out, err));
     if (ask->deep && !out->deep)
         return stk_fail(err, STK_ECORRUPT,
                         "image(mode=gray16): a %s has 8 bits: write image(mode=gray), or store PNG "
                         "of 16 bits",
-                        p->decoder->name);
+                        p->from.decoder->name);
     return p->turn == 1 ? 0 : stk_turn_pixels(p->turn, p->info, need, scratch, out, err);
 }
 
@@ -175,17 +176,17 @@ static stk_bytes hint_for(const stk_row *x, stk_bytes in)
 
 static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk_pixels *pixels)
 {
-    return x->req->want[x->output].learn && p->decoder->learn && pixels->lane == STK_LANE_PLAIN &&
-           pixels->area.w && as_stored(x, in);
+    return x->req->want[x->output].learn && p->from.decoder->points &&
+           pixels->lane == STK_LANE_PLAIN && pixels->area.w && as_stored(x, in);
 }
 
 static stk_decode_request ask_of(const stk_row *x)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
 
-    return (stk_decode_request){ .index = spec->mode == STK_MODE_INDEX,
-                                 .deep = spec->mode == STK_MODE_GRAY16,
-                                 .high_byte = spec->high_byte };
+    return (stk_decode_request){ .index = spec->picture.mode == STK_MODE_INDEX,
+                                 .deep = spec->picture.mode == STK_MODE_GRAY16,
+                                 .high_byte = spec->picture.high_byte };
 }
 
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
@@ -199,7 +200,7 @@ int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
 
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
-    if (d->n_views > 1 || d->n_actions)
+    if (d->n_passes > 1 || d->n_actions)
         return stk_tile_sample(x, d, job, err);
     return stk_sample_run(x->plan->rows.kern, job, &x->m->scratch, err);
 }
@@ -224,7 +225,7 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
                    void *dst, stk_error *err)
 {
     stk_cpu level = stk_cpu_level();
-    int plain = spec->mul[0] == 1 && spec->add[0] == 0;
+    int plain = spec->picture.mul[0] == 1 && spec->picture.add[0] == 0;
     uint8_t *one = stk_scratch_get(scratch, n * (plain ? 1 : sizeof(float)));
     stk_convert_fn convert = stk_convert_find(level, plain ? STK_U8 : STK_F32, spec->dtype);
 
@@ -234,7 +235,8 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
         if (plain)
             one[i] = rgb[3 * i];
         else
-            ((float *)(void *)one)[i] = (float)rgb[3 * i] * spec->mul[0] + spec->add[0];
+            ((float *)(void *)one)[i] = (float)rgb[3 * i] * spec->picture.mul[0] +
+                                        spec->picture.add[0];
     }
     if (convert)
         return convert(dst, one, n) ? stk_fail(err, STK_ECORRUPT, "a value that does not fit") : 0;
@@ -269,22 +271,36 @@ static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *sp
     return rc;
 }
 
+/* The picture whole, then cut. */
+static int sample_patches(stk_row *x, const stk_picture_way *way, stk_draws *d,
+                          const stk_sample_job *job, stk_error *err)
+{
+    stk_sample_job whole;
+
+    STK_TRY(stk_patches_begin(x, stk_draws_in_row(d) < d->n_actions, job, &whole, err));
+    STK_TRY(way->sample(x, d, &whole, err));
+    stk_patches_cut(x, job, &whole);
+    return 0;
+}
+
 static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d,
                      const stk_sample_job *job, stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
 
-    if (spec->mode == STK_MODE_GRAY16)
+    if (spec->picture.mode == STK_MODE_GRAY16)
         return stk_deep_row(x, d, job->pixels, spec, job->dst, err);
-    return spec->mode ? sample_one(x, way, spec, d, job, err) : way->sample(x, d, job, err);
+    if (spec->picture.patch.side)
+        return sample_patches(x, way, d, job, err);
+    return spec->picture.mode ? sample_one(x, way, spec, d, job, err) : way->sample(x, d, job, err);
 }
 
 static void color_of(stk_sample_job *job, const stk_spec *spec)
 {
     job->dtype = spec->dtype;
-    job->layout = spec->layout;
-    memcpy(job->mul, spec->mul, sizeof job->mul);
-    memcpy(job->add, spec->add, sizeof job->add);
+    job->layout = spec->picture.layout;
+    memcpy(job->mul, spec->picture.mul, sizeof job->mul);
+    memcpy(job->add, spec->picture.add, sizeof job->add);
 }
 
 int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
@@ -293,11 +309,11 @@ int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const 
     static const stk_picture_way tiled = { .sample = stk_tile_sample };
     stk_sample_job job = { .pixels = pixels, .view = stk_draws_last(d), .dst = dst };
 
-    if (spec->mode == STK_MODE_GRAY16)
+    if (spec->picture.mode == STK_MODE_GRAY16)
         return stk_deep_row(x, d, pixels, spec, dst, err);
     color_of(&job, spec);
-    return spec->mode ? sample_one(x, &tiled, spec, d, &job, err)
-                      : stk_tile_sample(x, d, &job, err);
+    return spec->picture.mode ? sample_one(x, &tiled, spec, d, &job, err)
+                              : stk_tile_sample(x, d, &job, err);
 }
 
 static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
@@ -318,48 +334,23 @@ static int decode_as(const stk_row *x, const picture *p, const stk_decode_reques
                      stk_pixels *pixels, stk_error *err)
 {
     STK_TRY(decode_need(p, ask, &x->m->scratch, pixels, err));
-    if (stk_row_chain(x)->spec.mode == STK_MODE_GRAY)
+    if (stk_row_chain(x)->spec.picture.mode == STK_MODE_GRAY)
         make_gray(pixels);
     return 0;
 }
 
 /* ---- views ---- */
 
-static void widen(stk_rect *all, const stk_rect *r)
-{
-    uint32_t x1 = all->x + all->w, y1 = all->y + all->h;
-
-    if (!r->w || !r->h)
-        return;
-    if (!all->w) {
-        *all = *r;
-        return;
-    }
-    x1 = x1 > r->x + r->w ? x1 : r->x + r->w;
-    y1 = y1 > r->y + r->h ? y1 : r->y + r->h;
-    all->x = all->x < r->x ? all->x : r->x;
-    all->y = all->y < r->y ? all->y : r->y;
-    all->w = x1 - all->x;
-    all->h = y1 - all->y;
-}
-
-static uint32_t views_of(const stk_row *x)
-{
-    uint32_t n = stk_row_chain(x)->spec.views;
-
-    return n ? n : 1;
-}
-
 /* All views of a picture, from one decode of what any of them sees. */
 static int look_all(const stk_row *x, const stk_image_info *info, stk_draws *d, stk_rect *need,
                     stk_error *err)
 {
-    for (uint32_t i = 0; i < views_of(x); i++) {
+    for (uint32_t i = 0; i < stk_row_views(x); i++) {
         stk_rect one;
 
         STK_TRY(stk_picture_draw(x, info, i, &d[i], err));
         stk_sample_need(d[i].view, &one);
-        widen(need, &one);
+        stk_rect_widen(need, &one);
     }
     return 0;
 }
@@ -374,13 +365,13 @@ void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *ne
 
     x->again = 1;
     for (x->output = first + 1; x->output < x->table->n_out; x->output++)
-        for (uint32_t i = 0; x->plan->rows.share[x->output] == first && i < views_of(x); i++) {
+        for (uint32_t i = 0; x->plan->rows.share[x->output] == first && i < stk_row_views(x); i++) {
             stk_rect one;
 
             if (stk_picture_draw(x, info, i, &d, NULL) < 0)
                 break;
             stk_sample_need(d.view, &one);
-            widen(need, &one);
+            stk_rect_widen(need, &one);
         }
     x->output = first;
     x->again = again;
@@ -394,7 +385,7 @@ static int sample_view(stk_row *x, const stk_picture_way *way, stk_draws *d, stk
 
     job->view = stk_draws_last(d);
     if (x->view && !way->each) {
-        job->dst = (uint8_t *)job->dst + c->row_bytes / views_of(x);
+        job->dst = (uint8_t *)job->dst + c->row_bytes / stk_row_views(x);
     } else {
         color_of(job, &c->spec);
         STK_TRY(way->place(x, job, err));
@@ -410,7 +401,7 @@ static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
     stk_sample_job job = { .pixels = &px };
     int rc = 0;
 
-    for (x->view = 0; x->view < views_of(x) && rc >= 0; x->view++) {
+    for (x->view = 0; x->view < stk_row_views(x) && rc >= 0; x->view++) {
         stk_scratch_rewind(&x->m->scratch, mark);
         px = *pixels;
         rc = way->between ? way->between(x, &d[x->view], &px, err) : 0;
@@ -423,7 +414,7 @@ static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
 
 static int room_for_draws(const stk_row *x, stk_draws **out, stk_error *err)
 {
-    size_t size = views_of(x) * sizeof **out;
+    size_t size = stk_row_views(x) * sizeof **out;
 
     *out = stk_scratch_get(&x->m->scratch, size);
     return *out ? 0 : stk_fail_nomem(err, size);
@@ -441,29 +432,29 @@ int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_dra
 static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
                  const stk_decode_request *ask)
 {
-    return way->leave && p->turn == 1 && p->decoder->can & STK_DECODER_GPU &&
-           !x->req->want[x->output].learn && way->leave(x, p->ctx, d, ask);
+    return way->leave && p->turn == 1 && p->from.decoder->can & STK_DECODER_GPU &&
+           !x->req->want[x->output].learn && way->leave(x, &p->from, d, ask);
 }
 
 /* The views of one output; first: others read the picture after it. */
-static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
-                      const stk_image_info *upright, stk_pixels *pixels, int first, stk_error *err)
+static int make_views(stk_row *x, const stk_picture_way *way, const picture *p, stk_pixels *pixels,
+                      int first, stk_error *err)
 {
     stk_decode_request ask;
     stk_maker *m = x->m;
     stk_draws *d;
     int rc;
 
-    STK_TRY(stk_picture_look_views(x, upright, &d, &ask, err));
+    STK_TRY(stk_picture_look_views(x, &p->upright, &d, &ask, err));
     if (first)
-        stk_picture_look_ahead(x, upright, &ask.need);
+        stk_picture_look_ahead(x, &p->upright, &ask.need);
     if (leave(x, way, p, d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
     rc = decode_as(x, p, &ask, pixels, err);
     stk_stage_time_row(m, STK_STAGE_DECODE);
-    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_does_next(m, STK_STAGE_RESAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
     if (rc == 0 && way->between)
         rc = stk_call_before_views(x, d, pixels, err);
@@ -477,15 +468,16 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p,
 /* ---- one ---- */
 
 /* The upright size, kept for those who follow; a follower has its leader's, and its turn. */
-static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_error *err)
+int stk_picture_note_size(const stk_row *x, const stk_image_info *info, unsigned *turn,
+                          stk_image_info *upright, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     stk_wanted *want = &x->req->want[x->output];
     const stk_wanted *lead = c->leader ? &x->req->want[c->leader_output] : want;
 
     if (c->leader)
-        p->turn = lead->turn;
-    *upright = stk_turn_size(p->turn, p->info);
+        *turn = lead->turn;
+    *upright = stk_turn_size(*turn, *info);
     if (c->leader && (upright->width != lead->width || upright->height != lead->height))
         return stk_fail(
             err, STK_ECORRUPT,
@@ -495,38 +487,71 @@ static int note_size(const stk_row *x, picture *p, stk_image_info *upright, stk_
             upright->width, upright->height, lead->width, lead->height);
     want->width = upright->width;
     want->height = upright->height;
-    want->turn = p->turn;
+    want->turn = *turn;
     return 0;
 }
 
-/* Its header is read, and its size known. */
+/* All its bytes are there: its header is read. */
+static int open_whole(stk_row *x, stk_bytes *in, picture *p, stk_error *err)
+{
+    stk_picture_source *from = &p->from;
+    stk_media_info info;
+
+    STK_TRY(stk_row_input(x, in, err));
+    STK_TRY(find_decoder(x->m, *in, &from->decoder, &from->ctx, err));
+    p->all = (stk_media_part){ 0, *in };
+    from->points = hint_for(x, *in);
+    from->part = &p->all;
+    from->n_parts = 1;
+    STK_TRY(stk_picture_header(from, *in, &info, err));
+    p->info = (stk_image_info){ info.width, info.height };
+    if (stk_row_chain(x)->spec.picture.exif)
+        p->turn = stk_exif_turn(*in);
+    return 0;
+}
+
+/* Parts of it were read: its points say what it is. */
+static int open_parts(stk_row *x, stk_bytes *in, picture *p, stk_error *err)
+{
+    const stk_ranged *g = &x->req->ranged[x->output];
+    stk_picture_source *from = &p->from;
+    stk_media_info info;
+
+    *in = (stk_bytes){ 0 };
+    from->points = x->req->want[x->output].hint;
+    from->part = g->part;
+    from->n_parts = g->n;
+    STK_TRY(stk_decoders_of_points(&x->m->decoders, from->points, &from->decoder, &from->ctx, err));
+    STK_TRY(from->decoder->know(&(stk_media_points){ .head = from->points }, 0, &info, err));
+    p->info = (stk_image_info){ info.width, info.height };
+    if (stk_row_chain(x)->spec.picture.exif)
+        p->turn = info.turn;
+    return 0;
+}
+
+/* Its size is known. */
 static int open_picture(stk_row *x, stk_bytes *in, picture *p, stk_image_info *upright,
                         stk_error *err)
 {
     stk_scratch_reset(&x->m->scratch);
     stk_does_next(x->m, STK_STAGE_DECODE);
-    STK_TRY(stk_row_input(x, in, err));
-    STK_TRY(find_decoder(x->m, *in, &p->decoder, &p->ctx, err));
-    STK_TRY(p->decoder->header(p->ctx, *in, hint_for(x, *in), &p->info, err));
+    STK_TRY(x->req->ranged[x->output].n ? open_parts(x, in, p, err) : open_whole(x, in, p, err));
     STK_TRY(stk_picture_check(x, &p->info, err));
-    if (stk_row_chain(x)->spec.exif)
-        p->turn = stk_exif_turn(*in);
-    return note_size(x, p, upright, err);
+    return stk_picture_note_size(x, &p->info, &p->turn, upright, err);
 }
 
 static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk_error *err)
 {
     picture p = { .turn = 1 };
-    stk_image_info upright;
     stk_pixels pixels = { 0 };
     stk_bytes in;
     int rc;
 
-    STK_TRY(open_picture(x, &in, &p, &upright, err));
-    rc = make_views(x, way, &p, &upright, &pixels, first, err);
-    stk_stage_time_row(x->m, STK_STAGE_SAMPLE);
+    STK_TRY(open_picture(x, &in, &p, &p.upright, err));
+    rc = make_views(x, way, &p, &pixels, first, err);
+    stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
-        stk_learn_from(x, p.decoder, p.ctx);
+        stk_learn_from(x, p.from.decoder, p.from.ctx);
     return rc;
 }
 
@@ -535,7 +560,7 @@ static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk
 #define LARGE (1u << 16) /* pixels, from which on the second cache does not hold them for long */
 
 typedef struct bands {
-    stk_sampler *sampler;
+    stk_resampler *sampler;
     uint64_t ticks; /* that sampling took */
 } bands;
 
@@ -554,30 +579,35 @@ static int in_bands(const stk_row *x, const stk_picture_way *way, const picture 
                     const stk_draws *d)
 {
     return (uint64_t)p->ask.need.w * p->ask.need.h >= LARGE && way->sample == stk_picture_sample &&
-           !way->between && !stk_row_chain(x)->spec.mode && p->turn == 1 && d->n_views == 1 &&
-           !d->n_actions && !d->view->border;
+           !way->between && !stk_row_chain(x)->spec.picture.mode && p->turn == 1 &&
+           d->n_passes == 1 && !d->n_actions && !d->view->border;
 }
 
 static int make_in_bands(stk_row *x, const stk_picture_way *way, picture *p, const stk_draws *d,
                          stk_pixels *pixels, stk_error *err)
 {
     stk_maker *m = x->m;
-    stk_sample_job job = { .view = d->view };
+    stk_sample_job job = { .view = d->view }, whole;
+    int cut = stk_row_chain(x)->spec.picture.patch.side != 0;
     bands b = { 0 };
     int rc;
 
     color_of(&job, &stk_row_chain(x)->spec);
     STK_TRY(way->place(x, &job, err));
-    STK_TRY(stk_sample_open(&b.sampler, x->plan->rows.kern, &job, &m->scratch, err));
+    if (cut)
+        STK_TRY(stk_patches_begin(x, 0, &job, &whole, err));
+    STK_TRY(stk_sample_open(&b.sampler, x->plan->rows.kern, cut ? &whole : &job, &m->scratch, err));
     p->ask.band = take_band;
     p->ask.cookie = &b;
     rc = decode_need(p, &p->ask, &m->scratch, pixels, err);
     if (rc == 0 && pixels->data) /* all at once */
         take_band(&b, pixels);
+    if (rc == 0 && cut)
+        stk_patches_cut(x, &job, &whole);
     stk_stage_time_row_less(m, STK_STAGE_DECODE, b.ticks);
-    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_does_next(m, STK_STAGE_RESAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
-    stk_stage_time_row(m, STK_STAGE_SAMPLE);
+    stk_stage_time_row(m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
@@ -588,11 +618,11 @@ static int make_at_once(stk_row *x, const stk_picture_way *way, const picture *p
     int rc = decode_as(x, p, &p->ask, pixels, err);
 
     stk_stage_time_row(m, STK_STAGE_DECODE);
-    stk_does_next(m, STK_STAGE_SAMPLE);
+    stk_does_next(m, STK_STAGE_RESAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
     if (rc == 0)
         rc = sample(x, way, d, pixels, err);
-    stk_stage_time_row(m, STK_STAGE_SAMPLE);
+    stk_stage_time_row(m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
@@ -605,7 +635,7 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     stk_bytes in;
     int rc;
 
-    if (stk_row_chain(x)->spec.views)
+    if (stk_spec_lead(&stk_row_chain(x)->spec, STK_LEAD_VIEWS))
         return make_all_views(x, way, 0, err);
     STK_TRY(open_picture(x, &in, &p, &upright, err));
     STK_TRY(stk_picture_look(x, &upright, &d, &p.ask, err));
@@ -618,47 +648,43 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     else
         rc = make_at_once(x, way, &p, &d, &pixels, err);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
-        stk_learn_from(x, p.decoder, p.ctx);
+        stk_learn_from(x, p.from.decoder, p.from.ctx);
     return rc;
-}
-
-/* What is kept beside the index, or was found, of the field. */
-void stk_picture_prepare(stk_row *x)
-{
-    stk_request *r = x->req;
-    stk_wanted *want = &r->want[x->output];
-    stk_seek_field at = { r->entry.shard, r->entry.row, want->number };
-
-    want->hint = (stk_bytes){ 0 };
-    want->learn = 0;
-    if ((!(r->data->can & STK_DATA_HINTS) && !x->plan->rows.learn) ||
-        x->plan->chains.open_root[x->output] || want->number == UINT16_MAX)
-        return;
-    if (r->data->can & STK_DATA_HINTS)
-        want->hint = r->data->ops->hint(r->data, &at, &r->hint_room[x->output]);
-    stk_learn_look(x->plan, r, x->output);
 }
 
 /* ---- into the batch ---- */
 
-/* Room off a ragged output for a picture of the size that is seen. */
-static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
+int stk_picture_note_shape(const stk_row *x, const stk_view *v, stk_error *err)
 {
-    const stk_view *v = job->view;
-    stk_mode mode = stk_row_chain(x)->spec.mode;
-    uint32_t channels = mode ? 1 : 3;
-    size_t len = (size_t)v->vis_w * v->vis_h * channels * stk_dtype_size(job->dtype);
-    int hwc = job->layout == STK_HWC || mode == STK_MODE_INDEX; /* of an index only the first two */
+    const stk_picture_spec *p = &stk_row_chain(x)->spec.picture;
+    uint32_t channels = p->mode ? 1 : 3;
+    /* of an index only the first two */
+    int hwc = p->layout == STK_HWC || p->mode == STK_MODE_INDEX;
     stk_row_out *out = stk_row_out_of(x);
 
     if ((uint64_t)v->vis_w * v->vis_h > x->plan->policy.max_pixels)
         return stk_fail(err, STK_ELIMIT, "its output would be %ux%u, over the limit of max_pixels",
                         v->vis_w, v->vis_h);
-    stk_row_fresh(x);
-    out->ndim = mode == STK_MODE_INDEX ? 2 : 3;
+    if (p->patch.side)
+        return stk_patches_shape(x, v, err);
+    out->ndim = p->mode == STK_MODE_INDEX ? 2 : 3;
     out->shape[0] = hwc ? v->vis_h : channels;
     out->shape[1] = hwc ? v->vis_w : v->vis_h;
     out->shape[2] = hwc ? channels : v->vis_w;
+    return 0;
+}
+
+/* Room off a ragged output for a picture of the size that is seen. */
+static int ragged_place(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    const stk_view *v = job->view;
+    uint32_t channels = stk_row_chain(x)->spec.picture.mode ? 1 : 3;
+    size_t len = (size_t)v->vis_w * v->vis_h * channels * stk_dtype_size(job->dtype);
+
+    if (stk_row_chain(x)->spec.picture.patch.side)
+        len *= stk_row_chain(x)->spec.picture.patch.frames;
+    stk_row_fresh(x);
+    STK_TRY(stk_picture_note_shape(x, v, err));
     job->dst = stk_row_reserve(x, len, NULL);
     return job->dst ? 0 : stk_row_no_room(x, len, err);
 }
@@ -708,14 +734,14 @@ static int make_from_shared(stk_row *x, const stk_picture_way *way, stk_error *e
         stk_scratch_reset(&x->m->scratch);
     else
         stk_scratch_rewind(&x->m->scratch, s->mark);
-    stk_does_next(x->m, STK_STAGE_SAMPLE);
+    stk_does_next(x->m, STK_STAGE_RESAMPLE);
     STK_TRY(room_for_draws(x, &d, err));
     STK_TRY(look_all(x, &upright, d, &unused, err));
     if (s->left)
         rc = way->join && way->join(x, d) ? 0 : make_all_views(x, way, 0, err);
     else
         rc = sample_all(x, way, d, &s->pixels, err);
-    stk_stage_time_row(x->m, STK_STAGE_SAMPLE);
+    stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
@@ -736,9 +762,9 @@ static int make_shared(stk_row *x, stk_error *err)
 }
 
 const stk_row_ops stk_row_shared = {
-    .name = "shared", .prepare = stk_picture_prepare, .make = make_shared, .finish = stk_value_pad
+    .name = "shared", .know = stk_picture_know, .make = make_shared, .finish = stk_value_pad
 };
 
 const stk_row_ops stk_row_picture = {
-    .name = "picture", .prepare = stk_picture_prepare, .make = make, .finish = stk_value_pad
+    .name = "picture", .know = stk_picture_know, .make = make, .finish = stk_value_pad
 };

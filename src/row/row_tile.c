@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_tile.c - a picture whose chain changes pixels: its passes and tiles are the chain's segments
- * (chain/segment.h), all else is row_picture.c's. */
-#include "chain/segment.h"
+ * (row/tiles.h), all else is row_picture.c's. */
 #include "row/row.h"
+#include "row/tiles.h"
 
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
     uint64_t most = x->plan->policy.max_pixels;
 
-    for (uint32_t i = 0; i < d->n_views; i++)
+    for (uint32_t i = 0; i < d->n_passes; i++)
         if ((uint64_t)d->view[i].vis_w * d->view[i].vis_h > most)
             return stk_fail(err, STK_ELIMIT, "it would be %ux%u, over the limit of max_pixels",
                             d->view[i].vis_w, d->view[i].vis_h);
@@ -23,5 +23,5 @@ static int make(stk_row *x, stk_error *err)
 }
 
 const stk_row_ops stk_row_tile = {
-    .name = "tile", .prepare = stk_picture_prepare, .make = make, .finish = stk_value_pad
+    .name = "tile", .know = stk_picture_know, .make = make, .finish = stk_value_pad
 };

@@ -64,6 +64,7 @@ static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
 
     if (!dst)
         return stk_row_no_room(x, in.len, err);
+    assert(out->len >= in.len);   /* its room */
     if (in.len && in.data != dst) /* an empty field may have no address */
         memmove(dst, in.data, in.len);
     out->ndim = 1;
@@ -108,17 +109,17 @@ const stk_row_ops stk_row_bytes_direct = {
 
 static int make_dense(stk_row *x, stk_error *err)
 {
-    const stk_step *s = stk_row_chain(x)->parse;
     stk_bytes in;
 
+    stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_row_input(x, &in, err));
-    return s->codec->parse(s->state, in, stk_batch_place(x->batch, x->output, x->row), err);
+    return stk_row_parse(x, in, stk_batch_place(x->batch, x->output, x->row), err);
 }
 
 int stk_row_runs(const stk_chain *c)
 {
-    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.most && !c->n_turns &&
-           !c->n_calls && !c->narrows && !c->pack && !c->like && !c->spec.views;
+    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.max_len &&
+           !c->n_turns && !c->n_calls && !c->extracts && !c->pack && !c->like && !c->spec.n_leads;
 }
 
 /* Rows of so many values: how many of the span are so long, from the first on. */
@@ -168,7 +169,7 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
     if (c->n_calls)
         *spec = c->parsed; /* truncate() is for what the functions give */
     else if (c->n_turns && !stk_boxes_cut_late(c)) {
-        spec->most = c->spec.most;
+        spec->max_len = c->spec.max_len;
         spec->keep_last = c->spec.keep_last;
     }
     STK_TRY(c->parse->codec->shape(c->parse->state, in, spec, err));
@@ -198,23 +199,21 @@ static int value_place(stk_row *x, const stk_spec *spec, size_t bytes, void **ds
 /* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
 static int make_cut(stk_row *x, stk_bytes in, stk_spec *spec, size_t bytes, stk_error *err)
 {
-    const stk_step *s = stk_row_chain(x)->parse;
-    size_t each = bytes / (size_t)spec->shape[0], kept = each * (size_t)spec->most;
+    size_t each = bytes / (size_t)spec->shape[0], cut = each * (size_t)spec->max_len;
     uint8_t *whole = stk_scratch_get(&x->m->scratch, bytes);
     void *dst;
 
     if (!whole)
         return stk_fail_nomem(err, bytes);
-    STK_TRY(s->codec->parse(s->state, in, whole, err));
-    spec->shape[0] = spec->most;
-    STK_TRY(value_place(x, spec, kept, &dst, err));
-    memcpy(dst, spec->keep_last ? whole + (bytes - kept) : whole, kept);
+    STK_TRY(stk_row_parse(x, in, whole, err));
+    spec->shape[0] = spec->max_len;
+    STK_TRY(value_place(x, spec, cut, &dst, err));
+    memcpy(dst, spec->keep_last ? whole + (bytes - cut) : whole, cut);
     return 0;
 }
 
 static int make_ragged(stk_row *x, stk_error *err)
 {
-    const stk_step *s = stk_row_chain(x)->parse;
     void *dst = NULL;
     stk_spec spec;
     stk_bytes in;
@@ -224,13 +223,13 @@ static int make_ragged(stk_row *x, stk_error *err)
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
-    cut = spec.most && spec.ndim && spec.shape[0] > spec.most;
+    cut = spec.max_len && spec.ndim && spec.shape[0] > spec.max_len;
     if (spec.ndim)
-        STK_TRY(stk_value_check(x, cut ? spec.most : spec.shape[0], err));
+        STK_TRY(stk_value_check(x, cut ? spec.max_len : spec.shape[0], err));
     if (cut)
         return make_cut(x, in, &spec, bytes, err);
     STK_TRY(value_place(x, &spec, bytes, &dst, err));
-    return s->codec->parse(s->state, in, dst, err);
+    return stk_row_parse(x, in, dst, err);
 }
 
 /* ---- values that steps turn into others ---- */
@@ -248,9 +247,12 @@ int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err)
     stk_bytes in;
     size_t bytes = stk_dtype_size(spec.dtype);
 
+    if (c->sound)
+        return stk_sound_value(x, row, err);
+
     in = x->req->want[x->output].bytes;
-    if (x->req->want[x->output].unpack || c->narrows)
-        STK_TRY(stk_row_narrow_more(x, &in, err));
+    if (x->req->want[x->output].unpack || c->extracts)
+        STK_TRY(stk_row_extract_more(x, &in, err));
     for (uint32_t i = 0; i < spec.ndim; i++)
         bytes *= spec.out == STK_OUT_DENSE ? (size_t)spec.shape[i] : 1;
     if (c->parsed.out != STK_OUT_DENSE)
@@ -260,13 +262,13 @@ int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err)
     row->data = stk_scratch_get(&x->m->scratch, bytes + 1);
     if (!row->data)
         return stk_fail_nomem(err, bytes);
-    STK_TRY(c->parse->codec->parse(c->parse->state, in, row->data, err));
-    if (spec.most && spec.ndim && row->shape[0] > spec.most) {
+    STK_TRY(stk_row_parse(x, in, row->data, err));
+    if (spec.max_len && spec.ndim && row->shape[0] > spec.max_len) {
         size_t each = bytes / (size_t)row->shape[0];
 
         if (spec.keep_last)
-            row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec.most);
-        row->shape[0] = spec.most;
+            row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec.max_len);
+        row->shape[0] = spec.max_len;
     }
     return 0;
 }
@@ -282,7 +284,7 @@ int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
         bytes *= (size_t)row->shape[i];
     if (c->row_bytes) {
         /* what the plan settled */
-        assert(bytes * (c->spec.views ? c->spec.views : 1) == c->row_bytes);
+        assert(bytes * stk_spec_times(&c->spec) == c->row_bytes);
         memcpy((uint8_t *)stk_batch_place(x->batch, x->output, x->row) + x->view * bytes, row->data,
                bytes);
         return 0;
@@ -294,6 +296,28 @@ int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
     return 0;
 }
 
+void stk_value_rng(const stk_row *x, const stk_step *s, stk_rng *rng)
+{
+    stk_rng_at(rng, &(stk_address){ .seed = x->plan->policy.seed,
+                                    .position = x->position,
+                                    .path = stk_path(s->number),
+                                    .epoch = (uint32_t)x->batch->epoch,
+                                    .output = x->output,
+                                    .view = x->view });
+}
+
+int stk_value_step(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err)
+{
+    stk_rng rng;
+
+    if (!s->op || !s->op->value || s->early)
+        return 0;
+    if (s->op->can & STK_OP_LIKE)
+        return stk_boxes_like(x, row, err);
+    stk_value_rng(x, s, &rng);
+    return s->op->value(s->state, row, &rng, &x->m->scratch, err);
+}
+
 static int make_turned(stk_row *x, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
@@ -301,8 +325,9 @@ static int make_turned(stk_row *x, stk_error *err)
 
     STK_TRY(stk_value_parse(x, &row, err));
     for (uint32_t i = 0; i < c->n_steps; i++)
-        if (c->step[i].op && c->step[i].op->value)
-            STK_TRY(c->step[i].op->value(c->step[i].state, &row, &x->m->scratch, err));
+        STK_TRY(stk_value_step(x, &c->step[i], &row, err));
+    if (x->plan->rows.measured) /* a recording: its length is known when it is made */
+        return stk_length_note(x, row.ndim ? row.shape[0] : 1);
     return stk_value_put(x, &row, err);
 }
 

@@ -12,7 +12,7 @@
  * can change between check and use.
  *
  * Paths in file:// URLs are taken as they stand: WebDataset decodes no %XX, and neither do we. */
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

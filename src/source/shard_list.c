@@ -2,7 +2,7 @@
 /* shard_list.c - WebDataset's wids files and Energon's .nv-meta, as lists of shards.
  *
  * Which shards there are, which split they are in and how many samples each has is taken from
- * there, and the counts are compared with what is indexed (dataset/indexer.c).  Where samples are
+ * there, and the counts are compared with what is indexed (indexer/indexer.c).  Where samples are
  * in a shard (.tar.idx, index.sqlite) is not: our own index says that, and was made from the shard
  * itself. */
 #include "source/shard_list.h"
@@ -18,7 +18,7 @@
 #include "base/registry.h"
 #include "source/braces.h"
 #include "source/leaves.h"
-#include "source/remote.h"
+#include "source/hidden.h"
 
 #define LIST_MAX ((uint64_t)1 << 28) /* bytes of one file */
 #define LOOK 65536u                  /* bytes of a local file by which it is known */
@@ -50,15 +50,16 @@ static int read_file(const char *path, const stk_store *store, stk_text *out, st
 /* A name of the list and what it says of it. */
 static int add(stk_names *out, const stk_text *name, uint64_t samples, stk_error *err)
 {
+    const stk_source *s = stk_registry_source(name->s);
+    int hides = s && s->can & STK_SOURCE_QUERIES, rc = 0;
     stk_text shown = { 0 };
-    int web = !strncmp(name->s, "http://", 7) || !strncmp(name->s, "https://", 8), rc = 0;
 
     if (out->n >= SHARDS_MAX)
         return stk_fail(err, STK_ELIMIT, "more than %u shards", SHARDS_MAX);
-    if (web) /* what follows "?" is often a secret */
+    if (hides)
         rc = stk_url_hide(name->s, &shown, err);
     if (rc == 0)
-        rc = stk_names_add(out, web ? shown.s : name->s, web ? shown.len : name->len, err);
+        rc = stk_names_add(out, hides ? shown.s : name->s, hides ? shown.len : name->len, err);
     stk_free(shown.s);
     return rc == 0 ? stk_names_promise(out, samples, err) : rc;
 }

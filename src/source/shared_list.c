@@ -4,8 +4,8 @@
  * Ranks that open the same pattern ask a server the same question at the same time, and must get
  * the same answer.  The first of them lists, under a lock, and leaves the names in the index cache
  * with its local rank; each other rank takes them once.  A rank that took them before wants news,
- * and lists again.  Only processes of one launcher (same parent, same job) share, for KEPT seconds
- * at most. */
+ * and lists again.  Only processes of one launcher (same parent, same job) share, for SHARE_S
+ * seconds at most. */
 #include "source/shared_list.h"
 
 #include <dirent.h>
@@ -20,9 +20,9 @@
 
 #include "base/halt.h"
 #include "base/hash.h"
-#include "source/store.h"
+#include "base/registry.h"
 
-#define KEPT 120   /* seconds */
+#define SHARE_S 120 /* seconds */
 #define WAIT_MS 10 /* between looks at the lock */
 #define WAITS 6000 /* then it is asked without */
 #define LIST_MAX (256u << 20)
@@ -73,24 +73,15 @@ static uint64_t hash_text(uint64_t h, const char *text)
 /* What is asked, of whom, and by which launch. */
 static uint64_t question(const stk_names *names, const char *pattern)
 {
-    static const char *const env[] = { "AWS_ENDPOINT_URL",
-                                       "AWS_ENDPOINT_URL_S3",
-                                       "AWS_PROFILE",
-                                       "HF_ENDPOINT",
-                                       "STORAGE_EMULATOR_HOST",
-                                       "TORCHELASTIC_RUN_ID",
-                                       "TORCHELASTIC_RESTART_COUNT",
-                                       "MASTER_ADDR",
-                                       "MASTER_PORT",
-                                       "SLURM_JOB_ID",
-                                       "SLURM_STEP_ID",
+    static const char *const env[] = { "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+                                       "MASTER_ADDR",         "MASTER_PORT",
+                                       "SLURM_JOB_ID",        "SLURM_STEP_ID",
                                        "OMPI_MCA_ess_base_jobid" };
-    const stk_store *s = names->store;
+    const stk_source *from = stk_registry_source(pattern);
     uint64_t h = hash_text((uint64_t)getppid(), pattern);
 
-    h = hash_text(h, s ? s->o.endpoint : NULL);
-    h = hash_text(h, s ? s->o.profile : NULL);
-    h = hash_text(h, s ? s->o.access_key : NULL);
+    if (from && from->asked)
+        h = stk_mix64(h ^ from->asked(from, names->store));
     for (size_t i = 0; i < sizeof env / sizeof *env; i++)
         h = hash_text(h, getenv(env[i]));
     return h;
@@ -107,7 +98,7 @@ static char *file_read(const char *path)
 
     clock_gettime(CLOCK_REALTIME, &now);
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < LIST_MAX &&
-        st.st_mtim.tv_sec <= now.tv_sec + 1 && now.tv_sec - st.st_mtim.tv_sec <= KEPT)
+        st.st_mtim.tv_sec <= now.tv_sec + 1 && now.tv_sec - st.st_mtim.tv_sec <= SHARE_S)
         text = stk_zalloc(1, (size_t)st.st_size + 1);
     if (text && (read(fd, text, (size_t)st.st_size) != st.st_size ||
                  strncmp(text, HEAD, sizeof HEAD - 1) != 0)) {
@@ -181,7 +172,7 @@ static void sweep(const stk_shared_list *l)
     while (d && (e = readdir(d))) {
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
         if (strspn(e->d_name, "0123456789abcdef") == 16 && !e->d_name[16] &&
-            lstat(path, &st) == 0 && now - st.st_mtim.tv_sec > KEPT)
+            lstat(path, &st) == 0 && now - st.st_mtim.tv_sec > SHARE_S)
             (void)!unlink(path);
     }
     if (d)

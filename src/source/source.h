@@ -8,8 +8,6 @@
 
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
-extern const stk_source stk_source_http, stk_source_https, stk_source_s3, stk_source_gs,
-    stk_source_hf; /* remote.c */
 
 /* Requests want an open file; of this one nothing is ever read: the bytes are in memory. */
 extern stk_file stk_no_file;
@@ -30,19 +28,6 @@ int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err);
 long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
 /* A blocking read with retries.  *retried grows by their number. */
 void stk_io_read(stk_io *io, uint64_t *retried);
-
-/* A halt was set: reads that have it end at once, with STK_ECLOSED. */
-void stk_source_look(void);
-
-typedef struct stk_owing { /* a host that was asked and has not answered */
-    char host[128];
-    uint32_t running, retries; /* requests in flight; sent again since its last answer */
-    uint64_t since_ns;         /* on stk_now_ns() */
-    char why[160];             /* of the last that was sent again; "": none was */
-} stk_owing;
-/* Of all hosts the one that `url` names, else the one that is waited for longest.  0: there is
- * none. */
-int stk_source_owing(const char *url, stk_owing *out);
 
 /* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
  * `text` or a constant. */
@@ -130,8 +115,8 @@ static inline int stk_is_address(const char *name)
 /* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
  * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
  * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
- * where there are none, the pictures in it: see source/folder.h.  What wids and Energon list:
- * source/shard_list.h.  "path:NAME" is the local file or folder of that very name, whatever
+ * where there are none, the pictures in it: see source/folder_files.c.  What wids and Energon
+ * list: source/shard_list.h.  "path:NAME" is the local file or folder of that very name, whatever
  * characters it has.  A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16
  * million names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);

@@ -20,11 +20,11 @@
 
 #include "source/braces.h"
 #include "base/registry.h"
-#include "source/folder.h"
-#include "source/pairs.h"
+#include "source/folder_files.h"
+#include "source/pair_folders.h"
 #include "source/shard_list.h"
 #include "source/shared_list.h"
-#include "source/remote.h"
+#include "source/hidden.h"
 #include "source/source.h"
 #include "base/text.h"
 
@@ -335,11 +335,19 @@ static int add_remote(const char *name, stk_names *out, stk_error *err)
     const stk_source *s = stk_registry_source(name);
     const char *rest = strstr(name, "://") + 3;
 
-    if (!strncmp(name, "http://", 7) || !strncmp(name, "https://", 8))
+    if (s && s->can & STK_SOURCE_QUERIES)
         return add_web(name, out, err);
     if (s && s->list && (strpbrk(rest, "*?[") || name[strlen(name) - 1] == '/'))
         return add_matching(s, name, out, err);
     return name_add(out, name, strlen(name), err);
+}
+
+/* A folder without shards: of YOLO, or of pictures. */
+static int add_pictures(const char *path, stk_names *out, stk_error *err)
+{
+    int rc = stk_yolo_add_folder(path, out, err);
+
+    return rc == STK_END ? stk_folder_expand(path, out, err) : rc;
 }
 
 /* One expanded name: remote and plain ones as they stand, globs and folders as what they hold. */
@@ -351,6 +359,9 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
 
     if (!strncmp(name, "file://", 7))
         name += 7; /* one spelling for local files: the index is found by it */
+    rc = stk_yolo_add(name, out, err);
+    if (rc != STK_END)
+        return rc;
     if (stk_is_many(name) || stk_is_coco(name))
         return stk_pairs_resolve(name, out, err);
     rc = stk_voc_add(name, out, err);
@@ -372,7 +383,7 @@ static int add_expanded(const char *name, stk_names *out, stk_error *err)
     else
         STK_TRY(add_folder(name, out, err));
     if (!glob_like && out->n == before)
-        STK_TRY(stk_folder_expand(name, out, err));
+        STK_TRY(add_pictures(name, out, err));
     if (out->n > before)
         return 0;
     return glob_like ? stk_fail(err, STK_ENOTFOUND, "nothing matches \"%.180s\"", name)
@@ -396,6 +407,8 @@ static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
                         path);
     rc = stk_voc_add(path, out, err);
     if (rc == STK_END)
+        rc = stk_yolo_add(path, out, err);
+    if (rc == STK_END)
         rc = stk_shard_list_add(path, out, err);
     if (rc != STK_END)
         return rc;
@@ -403,7 +416,7 @@ static int add_as_it_stands(const char *path, stk_names *out, stk_error *err)
         return name_add(out, path, strlen(path), err);
     STK_TRY(add_folder(path, out, err));
     if (out->n == before)
-        STK_TRY(stk_folder_expand(path, out, err));
+        STK_TRY(add_pictures(path, out, err));
     return out->n > before ? 0 : no_shards(path, err);
 }
 

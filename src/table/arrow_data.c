@@ -4,7 +4,6 @@
 #include "table/arrow_data.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,8 +51,8 @@ static const stk_arrow_batch *batch_of(const stk_arrow_shard *s, uint64_t row)
     return &s->batch[lo];
 }
 
-/* Before each touch of the map: past the end of a file that was cut short there is a signal, and
- * what was written into it since does not go with what was read before. */
+/* Before each touch of the map: what was written into the file since does not go with what was read
+ * before.  What is cut away meanwhile is guarded.h's. */
 static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
 {
     const stk_arrow_shard *s = &a->shard[shard];
@@ -63,6 +62,7 @@ static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
     if (!s->map)
         return 0;
     if (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= size &&
+        !stk_guarded_torn(s->map) &&
         (!s->mtime_ns ||
          s->mtime_ns == (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec))
         return 0;
@@ -148,8 +148,7 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     return stk_arrow_pick(of(d), e, at, bytes, err);
 }
 
-/* Rows that are copied at once.  A file's map may be cut short meanwhile: locate() looked at its
- * length just now, and a copy takes no longer than that of a large value. */
+/* Rows that are copied at once; of a map so many bytes, so that it is looked at again soon. */
 static void data_span(const stk_dataset *d, const stk_entry *e, const stk_field *f,
                       const stk_place *at, stk_value_span *s)
 {
@@ -179,7 +178,7 @@ static void data_close(stk_dataset *d)
     for (size_t i = 0; a->shard && i < a->base.names.n; i++) {
         stk_arrow_ipc_close(&a->shard[i].ipc);
         if (a->shard[i].map) {
-            munmap(a->shard[i].map, (size_t)a->base.file[i].size);
+            stk_guarded_close(&a->shard[i].map);
             close(a->shard[i].fd);
         }
         stk_free((void *)a->shard[i].room);
@@ -201,6 +200,6 @@ const stk_data_ops stk_arrow_ops = {
     .unpack = data_unpack,
     .pick = data_pick,
     .span = data_span,
-    .unchanged = data_unchanged,
+    .trust.unchanged = data_unchanged,
     .close = data_close,
 };

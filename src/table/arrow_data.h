@@ -10,6 +10,7 @@
 
 #include <stoker/arrow.h>
 
+#include "base/guarded.h"
 #include "format/arrow.h"
 #include "table/table_data.h"
 
@@ -20,7 +21,7 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     /* files */
     const char *refused; /* why some of its batches can't be read; NULL: they can */
     stk_arrow_ipc *ipc;
-    void *map;
+    stk_guarded *map;
     int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
     int64_t mtime_ns; /* 0: not compared, as of what a cache holds */
     /* 1 + bytes of a packed column, by batch and leaf; 0: not known yet.  NULL: none is packed */
@@ -39,9 +40,6 @@ static inline const stk_arrow_leaf *stk_arrow_leaf_of(const stk_arrow_shard *s, 
     return &s->schema->leaf[number < s->schema->n ? number : number - s->schema->n];
 }
 
-int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
-                   const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_arrow_ops;
 
 /* arrow_packed_data.c: columns of packed batches, decimals, columns taken together.  Where one is
@@ -53,8 +51,6 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
                    stk_error *err);
 void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place *at,
                          stk_value_span *s);
-/* a stk_arrow_unpack */
-int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 /* arrow_memory.c: batches of a C stream, which is taken over. */
 typedef struct stk_arrow_memory {

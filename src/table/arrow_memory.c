@@ -179,10 +179,11 @@ static int memory_dictionary(const stk_arrow_batch *b, const stk_arrow_leaf *l,
                              stk_error *err)
 {
     const struct ArrowArray *a = b->from;
+    uint32_t depth = f == l->path[l->depth - 1] ? l->depth : l->item;
     stk_arrow_field values = *f;
 
     (void)at; /* dictionaries are whole here */
-    for (uint32_t d = 1; d < l->depth; d++)
+    for (uint32_t d = 1; d < depth; d++)
         a = (int64_t)l->at[d] < a->n_children ? a->children[l->at[d]] : a;
     if (!a->dictionary)
         return stk_fail(err, STK_ECORRUPT, "column %.60s: its dictionary is missing", l->name);

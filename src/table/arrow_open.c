@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/mem.h"
 #include "base/opts.h"
@@ -15,7 +14,7 @@ static const stk_table_files_of arrow_files = {
     .hides = "cache-", /* what Hugging Face's map() left beside the data */
 };
 
-int stk_arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int arrow_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     (void)o;
     return stk_table_files_meant(&arrow_files, urls, n);
@@ -42,14 +41,12 @@ static int map_file(stk_arrow_shard *s, stk_table_file *t, stk_file *f, stk_erro
             "(store=stoker.Store(cache=...), --store-cache), or copy it first");
     if (!t->size)
         return stk_fail(err, STK_ECORRUPT, "not an Arrow file: it has no bytes");
-    s->map = mmap(NULL, (size_t)t->size, PROT_READ, MAP_SHARED, fd, 0);
-    if (s->map != MAP_FAILED) {
+    if (stk_guarded_map(&s->map, fd, (size_t)t->size) == 0) {
         s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (s->fd >= 0)
             return 0;
-        munmap(s->map, (size_t)t->size);
+        stk_guarded_close(&s->map);
     }
-    s->map = NULL;
     return stk_fail(err, STK_EIO, "the file can't be mapped: %s", strerror(errno));
 }
 
@@ -80,10 +77,11 @@ static int open_file(stk_arrow *a, uint64_t i, const stk_dataset_options *o, stk
         rc = map_file(s, &a->base.file[i], f, err);
     stk_file_close(&f);
     if (rc == 0)
-        rc = stk_arrow_ipc_open(&s->ipc, (stk_bytes){ s->map, (size_t)a->base.file[i].size },
-                                s->fd, err);
+        rc = stk_arrow_ipc_open(
+            &s->ipc, (stk_bytes){ stk_guarded_data(s->map), (size_t)a->base.file[i].size }, s->fd,
+            err);
     if (rc == 0)
-        rc = stk_arrow_dictionaries_unpack(s->ipc, stk_arrow_unpack_buffer, err);
+        rc = stk_arrow_dictionaries_unpack(s->ipc, err);
     if (rc == 0 && o->list_null)
         rc = stk_arrow_fill_lists(&s->ipc->schema, *o->list_null, err);
     if (rc == 0) {
@@ -96,6 +94,8 @@ static int open_file(stk_arrow *a, uint64_t i, const stk_dataset_options *o, stk
     }
     if (rc == 0)
         rc = stk_table_rows(&a->base, i, s->ipc->rows, err);
+    if (stk_guarded_torn(s->map))
+        rc = stk_fail(err, STK_ESTALE, "the file was cut short while it was opened");
     if (rc < 0)
         stk_error_at(err, a->base.names.name[i], err ? err->offset : STK_NO_OFFSET,
                      (stk_bytes){ 0 });
@@ -136,7 +136,7 @@ static int is_packed(const stk_arrow_shard *s)
 /* Why reading a column of this file is an error, although its type is read; NULL: it is not. */
 static const char *why_not(const stk_arrow_shard *s, const stk_arrow_leaf *l)
 {
-    const stk_arrow_field *f = l->path[l->depth - 1];
+    const stk_arrow_field *f = stk_arrow_value_field(l);
     const char *why = s->refused;
 
     for (uint64_t k = 0; s->ipc && f->encoded && k < s->ipc->n_dictionaries && !why; k++)
@@ -160,13 +160,13 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         if (l->refused)
             continue;
         t->dtype = l->dtype;
-        t->text = l->path[l->depth - 1]->text;
+        t->text = stk_arrow_value_field(l)->text;
         decimal = l->decimal;
         /* what all files say, not only the first */
         for (uint64_t k = 0; k < a->base.names.n; k++) {
             const stk_arrow_leaf *o = &a->shard[k].schema->leaf[i];
 
-            t->text &= stk_arrow_is_nothing(o) || o->path[o->depth - 1]->text;
+            t->text &= stk_arrow_is_nothing(o) || stk_arrow_value_field(o)->text;
             t->nullable |= stk_arrow_is_nothing(o) || o->nullable;
             decimal &= stk_arrow_is_nothing(o) || o->decimal;
         }
@@ -198,16 +198,27 @@ static int finish(stk_arrow *a, int rc, stk_dataset **out, stk_error *err)
     return stk_table_opened(&a->base, rc, out);
 }
 
-int stk_arrow_open(stk_dataset **out, const char *const *urls, size_t n,
-                   const stk_dataset_options *o, stk_error *err)
+static int arrow_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls,
+                      size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_arrow *a = arrow_new(o);
 
+    (void)kind;
     *out = NULL;
     if (!a)
         return stk_fail_nomem(err, sizeof *a);
     return finish(a, open_files(a, urls, n, o, err), out, err);
 }
+
+const stk_data_kind stk_data_arrow = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "arrow",
+    .help = "Arrow and Feather files, and folders of them",
+    .meant = arrow_meant,
+    .open = arrow_open,
+    .rows = 1,
+};
 
 static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, const stk_dataset_options *o,
                        stk_error *err)

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arrow_packed_data.c - what Arrow tables have to make before a row can point to it: packed
- * columns, decimals, lists with nulls, and columns taken together.
+ * columns, decimals, lists with nulls or of texts, and columns taken together.
  *
  * A packed column of one batch is a block: its buffers are unpacked once and kept in the block
- * cache.  So are columns taken together of a packed batch, as whole rows.  Everything else is made
- * for one row. */
+ * cache.  So are columns taken together of a packed batch, as whole rows, and its lists of texts:
+ * by row where each ends, then all of them.  Everything else is made for one row. */
 #include <string.h>
 
 #include "base/mem.h"
-#include "codec/unpack.h"
+#include "format/text_list.h"
 #include "table/arrow_data.h"
 
 #define NUMBER_BITS 16 /* of a block's number: the field; the rest is the batch */
+#define TEXTS_MAX ((uint64_t)4 << 30) /* bytes that the lists of texts of a batch may take */
 #define ALIGNED(n) (((n) + 7) & ~(uint64_t)7)
-
-int stk_arrow_unpack_buffer(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err)
-{
-    return codec == STK_ARROW_LZ4 ? stk_lz4_frame_page(in, dst, len, err)
-                                  : stk_unzstd_page(in, dst, len, err);
-}
 
 /* ---- where it is ---- */
 
@@ -49,22 +44,83 @@ static int made_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_
     return 0;
 }
 
+/* A packed column in memory of its own. */
+typedef struct opened {
+    uint8_t *room;
+    size_t len;
+    stk_arrow_batch batch;
+} opened;
+
+static int open_column(const stk_arrow_batch *b, const stk_arrow_leaf *l, opened *o, stk_error *err)
+{
+    uint64_t len = 0;
+    int rc = stk_arrow_column_room(b, l, &len, err);
+
+    *o = (opened){ .len = (size_t)len };
+    STK_TRY(rc);
+    o->room = stk_large_alloc(o->len);
+    if (!o->room)
+        return stk_fail_nomem(err, o->len);
+    rc = stk_arrow_column_unpack(b, l, (stk_bytes){ o->room, o->len }, err);
+    stk_arrow_column_open(b, l, (stk_bytes){ o->room, o->len }, &o->batch);
+    return rc;
+}
+
+static void close_column(opened *o)
+{
+    stk_large_free(o->room, o->len);
+}
+
+/* Lists of texts of a packed batch, by row where each ends, then all of them: *all bytes, which are
+ * written where dst is not NULL.  One that is null has no bytes. */
+static int texts_of(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint8_t *dst, uint64_t *all,
+                    stk_error *err)
+{
+    uint64_t head = b->rows * sizeof(uint64_t);
+    stk_text_list t = { dst ? dst + head : NULL, dst ? *all - head : 0, 0, 0 };
+    opened o = { 0 };
+    int rc = b->rows > TEXTS_MAX / sizeof head ? STK_ELIMIT : open_column(b, l, &o, err);
+
+    for (uint64_t i = 0; rc == 0 && i < b->rows; i++) {
+        rc = stk_arrow_texts(&o.batch, l, i, &t, err);
+        rc = rc == STK_ENOTFOUND ? 0 : rc;
+        if (rc == 0 && dst)
+            memcpy(dst + i * sizeof t.len, &t.len, sizeof t.len);
+        if (t.len > TEXTS_MAX)
+            rc = STK_ELIMIT;
+    }
+    close_column(&o);
+    if (rc == STK_ELIMIT)
+        return stk_fail(err, rc,
+                        "column %.60s: the lists of texts of a batch take over %" PRIu64
+                        " bytes: write smaller batches",
+                        l->name, TEXTS_MAX);
+    STK_TRY(rc);
+    if (dst && head + t.len > *all)
+        return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+    *all = head + t.len;
+    return 0;
+}
+
 static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint32_t number,
                        uint64_t *packed, uint64_t *all, stk_error *err)
 {
     const stk_arrow_leaf *l = stk_arrow_leaf_of(s, number);
-    _Atomic uint64_t *known = &s->room[(size_t)(b - s->batch) * s->schema->n +
-                                       (size_t)(l - s->schema->leaf)];
+    _Atomic uint64_t
+        *known = &s->room[(size_t)(b - s->batch) * s->schema->n + (size_t)(l - s->schema->leaf)];
 
     if (b->refused || l->refused)
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
     *packed = atomic_load_explicit(known, memory_order_relaxed) - 1;
     if (*packed == UINT64_MAX) {
-        STK_TRY(stk_arrow_column_room(b, l, packed, err));
+        STK_TRY(l->texts ? texts_of(b, l, NULL, packed, err)
+                         : stk_arrow_column_room(b, l, packed, err));
         atomic_store_explicit(known, *packed + 1, memory_order_relaxed);
     }
-    STK_TRY(made_room(s, b, number, *packed, all, err));
+    *all = 0;
+    if (!l->texts)
+        STK_TRY(made_room(s, b, number, *packed, all, err));
     *all += *packed;
     return 0;
 }
@@ -160,8 +216,13 @@ static int unpack_column(const making *m, stk_unpack_job *job, stk_error *err)
     STK_TRY(column_room(m->s, m->b, m->number, &packed, &all, err));
     if (all > job->len)
         return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+    if (l->texts) {
+        STK_TRY(texts_of(m->b, l, job->dst, &all, err));
+        job->len = (size_t)all;
+        return 0;
+    }
     room = (stk_bytes){ job->dst, (size_t)packed };
-    STK_TRY(stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer, room, err));
+    STK_TRY(stk_arrow_column_unpack(m->b, l, room, err));
     job->len = (size_t)all;
     stk_arrow_column_open(m->b, l, room, &open);
     for (uint64_t i = 0; each && i < m->b->rows; i++) {
@@ -184,24 +245,15 @@ static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_u
 {
     const stk_arrow_leaf *l = &m->s->schema->leaf[g->column[c].field];
     size_t each = (size_t)g->n * g->size;
-    uint64_t packed = 0, all = 0;
-    stk_arrow_batch open;
-    uint8_t *room;
-    int rc;
+    opened o;
+    int rc = open_column(m->b, l, &o, err);
 
-    STK_TRY(column_room(m->s, m->b, g->column[c].field, &packed, &all, err));
-    room = stk_large_alloc((size_t)packed);
-    if (!room)
-        return stk_fail_nomem(err, (size_t)packed);
-    rc = stk_arrow_column_unpack(m->b, l, stk_arrow_unpack_buffer,
-                                 (stk_bytes){ room, (size_t)packed }, err);
-    stk_arrow_column_open(m->b, l, (stk_bytes){ room, (size_t)packed }, &open);
     for (uint64_t i = 0; rc == 0 && i < m->b->rows; i++) {
         uint8_t *row = (uint8_t *)job->dst + i * each;
         stk_bytes value;
         double v = 0;
 
-        rc = value_of(&open, l, i, &v, &value, err);
+        rc = value_of(&o.batch, l, i, &v, &value, err);
         if (rc == 0)
             rc = stk_gather_put(g, c, value.data, 1, row, err);
         else if (rc == STK_ENOTFOUND) {
@@ -211,7 +263,7 @@ static int gather_column(const making *m, const stk_gather *g, uint32_t c, stk_u
             rc = 0;
         }
     }
-    stk_large_free(room, (size_t)packed);
+    close_column(&o);
     return rc;
 }
 
@@ -266,6 +318,15 @@ static int made_row(const making *m, stk_unpack_job *job, stk_error *err)
     uint32_t each = made_bytes(m->s, m->number);
     uint64_t from = 0, n = 0;
 
+    if (l->texts) {
+        stk_text_list t = { job->dst, job->len, 0, 0 };
+
+        STK_TRY(stk_arrow_texts(m->b, l, job->place->row, &t, err));
+        if (t.len > t.room)
+            return stk_fail(err, STK_ECORRUPT, "column %.60s changed while it was read", l->name);
+        job->len = (size_t)t.len;
+        return 0;
+    }
     if (l->list) {
         STK_TRY(stk_arrow_list(m->b, l, job->place->row, &from, &n, err));
         if (n > job->len / stk_dtype_size(l->dtype))
@@ -326,6 +387,19 @@ static int pick_list(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t
     return 0;
 }
 
+static int pick_texts(const stk_arrow_batch *b, uint64_t row, stk_bytes *bytes, stk_error *err)
+{
+    uint64_t from = 0, to = 0, head = b->rows * sizeof to;
+
+    if (row >= b->rows || head > bytes->len)
+        return stk_fail(err, STK_ECORRUPT, "row %" PRIu64 " of a batch of %" PRIu64, row, b->rows);
+    if (row)
+        memcpy(&from, bytes->data + (row - 1) * sizeof from, sizeof from);
+    memcpy(&to, bytes->data + row * sizeof to, sizeof to);
+    *bytes = (stk_bytes){ bytes->data + head + from, (size_t)(to - from) };
+    return from == to ? STK_ENOTFOUND : 0;
+}
+
 int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, stk_bytes *bytes,
                    stk_error *err)
 {
@@ -342,6 +416,8 @@ int stk_arrow_pick(const stk_arrow *a, const stk_entry *e, const stk_place *at, 
     if (m.number >= STK_GATHER_FIRST)
         return pick_row(&m, stk_gather_number(&a->base.gathers, m.number), at->row, bytes, err);
     l = stk_arrow_leaf_of(m.s, m.number);
+    if (l->texts)
+        return pick_texts(m.b, at->row, bytes, err);
     each = made_bytes(m.s, m.number);
     STK_TRY(made_room(m.s, m.b, m.number, bytes->len, &room, err));
     packed = bytes->len - (size_t)room;
@@ -389,8 +465,12 @@ void stk_arrow_made_span(const stk_arrow *a, const stk_entry *e, const stk_place
         return;
     }
     l = stk_arrow_leaf_of(m.s, m.number);
+    if (l->decimal || l->texts) {
+        s->n = 0;
+        return;
+    }
     stk_arrow_column_open(m.b, l, s->block, &open);
-    s->n = l->decimal ? 0 : stk_arrow_rows(&open, l, at->row, s->n, &values);
+    s->n = stk_arrow_rows(&open, l, at->row, s->n, &values);
     s->first = NULL;
     s->data = values.data;
     s->width = s->n ? (uint32_t)(values.len / s->n) : 0;

@@ -147,19 +147,12 @@ static void data_close(stk_dataset *d)
 static const stk_data_ops ops = {
     .name = "beton",
     .plural = ".beton files",
-    STK_TABLE_OPS,
-    .gather = stk_table_gather,
-    .fingerprint = data_fingerprint,
-    .locate = data_locate,
-    .acquire = stk_table_acquire,
-    .unpack = data_unpack,
-    .unchanged = stk_table_unchanged,
-    .close = data_close,
+    STK_TABLE_FILE_OPS,
 };
 
 /* ---- open ---- */
 
-int stk_beton_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int beton_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     (void)o;
     for (size_t i = 0; i < n; i++) {
@@ -309,14 +302,25 @@ static int open_files(stk_beton_data *b, const char *const *urls, size_t n, stk_
     return 0;
 }
 
-int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n,
-                   const stk_dataset_options *o, stk_error *err)
+static int beton_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls,
+                      size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_beton_data *b = STK_NEW(stk_beton_data);
 
+    (void)kind;
     *out = NULL;
     if (!b)
         return stk_fail_nomem(err, sizeof *b);
     stk_table_init(&b->base, &ops, STK_DATA_BLOCKS, o);
     return stk_table_opened(&b->base, open_files(b, urls, n, err), out);
 }
+
+const stk_data_kind stk_data_beton = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "beton",
+    .help = "FFCV's .beton files",
+    .meant = beton_meant,
+    .open = beton_open,
+    .rows = 1,
+};

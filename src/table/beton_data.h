@@ -27,8 +27,5 @@ typedef struct stk_beton_data { /* Thread: any, once opened. */
     uint32_t *field; /* by column */
 } stk_beton_data;
 
-int stk_beton_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_beton_open(stk_dataset **out, const char *const *urls, size_t n,
-                   const stk_dataset_options *o, stk_error *err);
 
 #endif

@@ -76,25 +76,25 @@ static uint64_t width_of(const stk_h5_type *t) /* bytes of an element of a seque
 
 /* A sequence or text: the heap's collection from its start on.  Large ones are the first in
  * theirs. */
-static int locate_far(const stk_hdf5_at *at, uint64_t row, stk_place *out, stk_error *err)
+static int locate_sequence(const stk_hdf5_at *at, uint64_t row, stk_place *out, stk_error *err)
 {
     uint64_t size = at->h->base.file[at->shard].size, bytes, need;
-    stk_h5_far far;
+    stk_h5_sequence seq;
 
-    STK_TRY(stk_hdf5_far(at, row, &far, err));
-    bytes = far.len * width_of(&at->c->set->type);
+    STK_TRY(stk_hdf5_sequence(at, row, &seq, err));
+    bytes = seq.len * width_of(&at->c->set->type);
     out->here = (stk_bytes){ (const uint8_t *)"", 0 };
     if (!bytes)
         return 0;
-    if (far.addr >= size || bytes > size - far.addr)
+    if (seq.addr >= size || bytes > size - seq.addr)
         return stk_fail(err, STK_ECORRUPT, "its bytes are said to be past the end of the file");
-    need = STK_H5_FAR_HEAD + bytes;
+    need = STK_H5_COLLECTION_HEAD + bytes;
     need = need < HEAP_PIECE ? HEAP_PIECE : need;
     out->here = (stk_bytes){ 0 };
-    out->offset = far.addr;
-    out->len = need < size - far.addr ? need : size - far.addr;
+    out->offset = seq.addr;
+    out->len = need < size - seq.addr ? need : size - seq.addr;
     out->unpacked = bytes;
-    out->row = far.number;
+    out->row = seq.number;
     return 0;
 }
 
@@ -159,7 +159,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     row = e->row % c->slab_rows;
     out->block = (uint64_t)number << STK_HDF5_SLAB_BITS | slab;
     if (c->set->type.kind == STK_H5_VALUES)
-        return locate_far(&at, e->row, out, err);
+        return locate_sequence(&at, e->row, out, err);
     if (!c->row_bytes || c->here) {
         out->here = (stk_bytes){ c->here ? c->here + e->row * c->value_bytes : (const uint8_t *)"",
                                  (size_t)c->value_bytes };
@@ -199,8 +199,8 @@ static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t n
         return stk_fail_nomem(err, (size_t)need);
     rc = stk_file_read(f, place->offset, bytes, (size_t)need, err);
     if (rc == 0)
-        rc = stk_h5_far_find(&s->head, (stk_bytes){ bytes, (size_t)need }, (uint32_t)place->row,
-                             &value, &need, err);
+        rc = stk_h5_sequence_find(&s->head, (stk_bytes){ bytes, (size_t)need },
+                                  (uint32_t)place->row, &value, &need, err);
     if (rc > 0 || (rc == 0 && value.len < place->unpacked))
         rc = stk_fail(err, STK_ECORRUPT, "a value is shorter in its heap than it should be");
     if (rc == 0)
@@ -209,13 +209,13 @@ static int unpack_more(const stk_hdf5_at *at, const stk_place *place, uint64_t n
     return rc;
 }
 
-static int unpack_far(const stk_hdf5_at *at, stk_unpack_job *job, stk_error *err)
+static int unpack_sequence(const stk_hdf5_at *at, stk_unpack_job *job, stk_error *err)
 {
     const stk_place *p = job->place;
     stk_bytes value = { 0 };
     uint64_t need = 0;
-    int rc = stk_h5_far_find(&at->h->shard[at->shard].head, job->raw, (uint32_t)p->row, &value,
-                             &need, err);
+    int rc = stk_h5_sequence_find(&at->h->shard[at->shard].head, job->raw, (uint32_t)p->row, &value,
+                                  &need, err);
 
     if (rc < 0)
         return rc;
@@ -227,7 +227,7 @@ static int unpack_far(const stk_hdf5_at *at, stk_unpack_job *job, stk_error *err
         STK_TRY(unpack_more(at, p, need, job->dst, err));
     job->len = (size_t)p->unpacked;
     stk_hdf5_turn(&at->c->set->type, job->dst, job->len);
-    return 0;
+    return at->c->set->type.unsigned64 ? stk_hdf5_unsigned(job->dst, job->len, err) : 0;
 }
 
 static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err)
@@ -241,7 +241,7 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
         return stk_hdf5_gather_unpack(h, job, err);
     at.c = &h->shard[job->shard].column[number];
     if (!job->place->shared)
-        return unpack_far(&at, job, err);
+        return unpack_sequence(&at, job, err);
     STK_TRY(stk_hdf5_slab(&at, slab, job->raw, job->dst, err));
     job->len = (size_t)(stk_hdf5_slab_len(&at, slab) * at.c->value_bytes);
     return 0;
@@ -313,6 +313,6 @@ const stk_data_ops stk_hdf5_ops = {
     .unpack = data_unpack,
     .pick = data_pick,
     .span = data_span,
-    .unchanged = stk_table_unchanged,
+    .trust.unchanged = stk_hdf5_unchanged,
     .close = data_close,
 };

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "base/guarded.h"
 #include "format/hdf5/hdf5.h"
 #include "table/table_data.h"
 
@@ -27,8 +28,8 @@ typedef struct stk_hdf5_column { /* a field in one file */
     _Atomic(stk_h5_chunks *) chunks; /* read at first touch */
     _Atomic(uint8_t *) fill;         /* a value of fill, made at first use */
     /* sequences: where they are, in parts that are read at first touch */
-    _Atomic(stk_h5_far *) *far;
-    uint64_t far_rows, n_far;        /* rows of a part; parts */
+    _Atomic(stk_h5_sequence *) *sequences;
+    uint64_t part_rows, n_parts;     /* rows of a part; parts */
     uint8_t *here;                   /* compact: all values */
     const stk_hdf5_virtual *virtual; /* of a virtual data set: what it is made of */
 } stk_hdf5_column;
@@ -41,7 +42,7 @@ typedef struct stk_hdf5_shard {
     stk_hdf5_virtual *virtual; /* of the virtual ones among the data sets */
     uint32_t n_virtual;
     /* the whole file, from the first large row on; NULL: not yet, or it can't be */
-    _Atomic(uint8_t *) map;
+    _Atomic(stk_guarded *) map;
 } stk_hdf5_shard;
 
 typedef struct stk_hdf5 { /* Thread: any, once opened. */
@@ -50,15 +51,13 @@ typedef struct stk_hdf5 { /* Thread: any, once opened. */
     stk_hdf5_shard *shard;
 } stk_hdf5;
 
-int stk_hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n,
-                  const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_hdf5_ops;
 
 /* hdf5_map.c: the bytes of this range, where they are in memory; else the place stays a range. */
 struct stk_hdf5_at;
 void stk_hdf5_mapped(const struct stk_hdf5_at *at, stk_place *place);
 void stk_hdf5_unmap(const stk_hdf5 *h, uint64_t shard);
+int stk_hdf5_unchanged(const stk_dataset *d, stk_error *err); /* stk_data_ops.unchanged */
 
 #define STK_HDF5_SLAB_BITS 40 /* slabs of a column; the rest of a block's number is the field */
 
@@ -69,8 +68,9 @@ int stk_hdf5_gather_unpack(const stk_hdf5 *h, stk_unpack_job *job, stk_error *er
 int stk_hdf5_gather_pick(const stk_gather *g, const stk_place *at, stk_bytes *bytes,
                          stk_error *err);
 
-/* hdf5_virtual.c: the sources of a file's virtual data sets; one that cannot be read so is
- * refused. */
+/* hdf5_virtual.c: the bytes of the files that it names, each once; NULL: 0. */
+uint64_t stk_hdf5_virtual_bytes(const stk_hdf5_virtual *v);
+/* The sources of a file's virtual data sets; one that cannot be read so is refused. */
 int stk_hdf5_virtual_open(stk_hdf5 *h, uint64_t shard, stk_error *err);
 /* after stk_hdf5_column_init() */
 void stk_hdf5_virtual_init(stk_hdf5_column *c, const stk_hdf5_shard *s);
@@ -93,6 +93,8 @@ typedef struct stk_hdf5_at { /* a column of a file */
 /* How the rows of a set are found; what does not fit is refused: NULL, or why. */
 const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s);
 void stk_hdf5_column_fini(stk_hdf5_column *c);
+/* STK_ECORRUPT: it claims far more than a file of `size` bytes, and what it names, can have. */
+int stk_hdf5_claim(const stk_hdf5_column *c, uint64_t size, stk_error *err);
 int stk_hdf5_chunks(const stk_hdf5_at *at, const stk_h5_chunks **out, stk_error *err);
 /* The first chunk of the slab that is in the file; NULL: none is. */
 const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_chunks *all,
@@ -101,7 +103,7 @@ const stk_h5_chunk *stk_hdf5_slab_first(const stk_hdf5_column *c, const stk_h5_c
 int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *dst,
                   stk_error *err);
 int stk_hdf5_fill(const stk_hdf5_at *at, stk_bytes *out, stk_error *err);
-int stk_hdf5_far(const stk_hdf5_at *at, uint64_t row, stk_h5_far *out, stk_error *err);
+int stk_hdf5_sequence(const stk_hdf5_at *at, uint64_t row, stk_h5_sequence *out, stk_error *err);
 uint64_t stk_hdf5_slab_len(const stk_hdf5_at *at, uint64_t slab); /* rows that it has */
 /* Values as they are stored -> as they are handed out, in place. */
 void stk_hdf5_turn(const stk_h5_type *t, uint8_t *bytes, uint64_t len);

@@ -36,9 +36,14 @@ void stk_hdf5_gather_locate(const stk_hdf5 *h, const stk_gather *g, const stk_en
 }
 
 /* Rows [first, first + n) of column c. */
-static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, uint64_t first,
-                       uint64_t n, uint8_t *dst, stk_error *err)
+typedef struct some_rows {
+    uint64_t first, n;
+} some_rows;
+
+static int take_column(const stk_hdf5_at *at, const stk_gather *g, uint32_t c, some_rows rows,
+                       uint8_t *dst, stk_error *err)
 {
+    uint64_t first = rows.first, n = rows.n;
     const stk_hdf5_column *col = at->c;
     size_t room = (size_t)(col->slab_rows * col->value_bytes), each = (size_t)g->n * g->size;
     uint8_t *values = NULL;
@@ -78,7 +83,7 @@ int stk_hdf5_gather_unpack(const stk_hdf5 *h, stk_unpack_job *job, stk_error *er
     for (uint32_t c = 0; c < g->n; c++) {
         stk_hdf5_at at = { h, job->shard, &h->shard[job->shard].column[g->column[c].field] };
 
-        STK_TRY(take_column(&at, g, c, first, n, job->dst, err));
+        STK_TRY(take_column(&at, g, c, (some_rows){ first, n }, job->dst, err));
     }
     job->len = (size_t)(n * g->n * g->size);
     return 0;

@@ -3,7 +3,7 @@
  *
  * Only bytes that are in memory are handed out so: others are read as every range is, without a
  * worker that waits for a disk.  A file that was cut short is an error: it is looked at before each
- * touch, and what is past its end is not in memory. */
+ * touch, and what is cut away meanwhile is base/guarded.h's. */
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,23 +14,18 @@
 #define WORTH 16384u /* bytes of a row from which a copy saved is worth two calls of the system */
 #define PAGES 1024u  /* of a row that are looked at */
 
-static uint8_t *map_get(const stk_hdf5 *h, uint64_t shard, int fd)
+static const uint8_t *map_get(const stk_hdf5 *h, uint64_t shard, int fd)
 {
     stk_hdf5_shard *s = &h->shard[shard];
-    uint8_t *have = atomic_load_explicit(&s->map, memory_order_acquire);
-    size_t size = (size_t)h->base.file[shard].size;
-    void *mine;
+    stk_guarded *have = atomic_load_explicit(&s->map, memory_order_acquire), *mine = NULL;
 
-    if (have)
-        return have;
-    mine = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-    if (mine == MAP_FAILED)
+    if (!have && stk_guarded_map(&mine, fd, (size_t)h->base.file[shard].size) < 0)
         return NULL;
-    if (atomic_compare_exchange_strong_explicit(&s->map, &have, mine, memory_order_acq_rel,
-                                                memory_order_acquire))
-        return mine;
-    munmap(mine, size);
-    return have;
+    if (!have && atomic_compare_exchange_strong_explicit(&s->map, &have, mine, memory_order_acq_rel,
+                                                         memory_order_acquire))
+        return stk_guarded_data(mine);
+    stk_guarded_close(&mine);
+    return stk_guarded_data(have);
 }
 
 static int in_memory(const uint8_t *p, uint64_t len)
@@ -67,8 +62,21 @@ void stk_hdf5_mapped(const stk_hdf5_at *at, stk_place *place)
 
 void stk_hdf5_unmap(const stk_hdf5 *h, uint64_t shard)
 {
-    uint8_t *map = atomic_load_explicit(&h->shard[shard].map, memory_order_relaxed);
+    stk_guarded *map = atomic_load_explicit(&h->shard[shard].map, memory_order_relaxed);
 
-    if (map)
-        munmap(map, (size_t)h->base.file[shard].size);
+    stk_guarded_close(&map);
+}
+
+int stk_hdf5_unchanged(const stk_dataset *d, stk_error *err)
+{
+    const stk_hdf5 *h = (const stk_hdf5 *)d;
+    int rc = stk_table_unchanged(d, err);
+
+    for (uint64_t i = 0; rc == 0 && i < h->base.names.n; i++)
+        if (stk_guarded_torn(atomic_load_explicit(&h->shard[i].map, memory_order_acquire))) {
+            rc = stk_fail(err, STK_ESTALE,
+                          "the file was cut short while it was read: open it again");
+            stk_error_at(err, h->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });
+        }
+    return rc;
 }

@@ -10,12 +10,7 @@
 #include "base/mem.h"
 #include "table/hdf5_data.h"
 
-#define FAR_ROWS 4096u /* sequences whose places are read together, about */
-/* What a file may claim: rows and bytes of a slab that are gone through in a moment, or so many for
- * each byte that it has. */
-#define CLAIM_ROWS ((uint64_t)1 << 22)
-#define CLAIM_SLAB ((uint64_t)1 << 26)
-#define CLAIM_EACH 4096u
+#define PART_ROWS 4096u /* sequences whose places are read together, about */
 
 /* ---- names: FILE.h5, FILE.h5#/group ---- */
 
@@ -39,7 +34,7 @@ static size_t file_end(const char *url)
     }
 }
 
-int stk_hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int hdf5_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     (void)o;
     for (size_t i = 0; i < n; i++)
@@ -224,15 +219,15 @@ static const stk_h5_set *set_find(const stk_h5_group *g, const char *name)
     return NULL;
 }
 
-static int init_far(stk_hdf5_column *c, const stk_h5_file *head, stk_error *err)
+static int init_sequences(stk_hdf5_column *c, const stk_h5_file *head, stk_error *err)
 {
     if (c->set->type.size < 8u + head->offsets)
         return stk_fail(err, STK_ECORRUPT, "the data set %.60s has sequences of %u bytes",
                         c->set->name, c->set->type.size);
-    c->far_rows = (FAR_ROWS + c->slab_rows - 1) / c->slab_rows * c->slab_rows;
-    c->n_far = (c->set->dim[0] + c->far_rows - 1) / c->far_rows;
-    c->far = stk_zalloc((size_t)c->n_far + 1, sizeof *c->far);
-    return c->far ? 0 : stk_fail_nomem(err, (size_t)c->n_far * sizeof *c->far);
+    c->part_rows = (PART_ROWS + c->slab_rows - 1) / c->slab_rows * c->slab_rows;
+    c->n_parts = (c->set->dim[0] + c->part_rows - 1) / c->part_rows;
+    c->sequences = stk_zalloc((size_t)c->n_parts + 1, sizeof *c->sequences);
+    return c->sequences ? 0 : stk_fail_nomem(err, (size_t)c->n_parts * sizeof *c->sequences);
 }
 
 static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_error *err)
@@ -241,7 +236,7 @@ static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_erro
     uint64_t n = c->set->dim[0];
 
     if (c->set->type.kind == STK_H5_VALUES)
-        return init_far(c, &h->shard[shard].head, err);
+        return init_sequences(c, &h->shard[shard].head, err);
     if (c->set->layout != STK_H5_COMPACT)
         return 0;
     c->here = stk_alloc((size_t)(n * c->value_bytes) + 1);
@@ -250,29 +245,6 @@ static int init_column(stk_hdf5 *h, uint64_t shard, stk_hdf5_column *c, stk_erro
     for (uint64_t k = 0; k * c->slab_rows < n; k++)
         STK_TRY(stk_hdf5_slab(&at, k, (stk_bytes){ 0 }, c->here + k * c->slab_rows * c->value_bytes,
                               err));
-    return 0;
-}
-
-/* What was never written costs a file nothing, and a reader work: for each row, and for each slab
- * of which one chunk is there.  Virtual rows are in other files. */
-static int check_claim(const stk_hdf5_column *c, uint64_t size, stk_error *err)
-{
-    const stk_h5_set *s = c->set;
-    uint64_t rows = c->slab_rows < s->dim[0] ? c->slab_rows : s->dim[0];
-    uint64_t slab = rows * c->row_bytes; /* init_chunked() saw that it is one */
-
-    if (s->layout == STK_H5_VIRTUAL)
-        return 0;
-    if (s->dim[0] > CLAIM_ROWS && s->dim[0] / CLAIM_EACH > size)
-        return stk_fail(err, STK_ECORRUPT,
-                        "the data set %.60s claims %" PRIu64 " rows, and the file has %" PRIu64
-                        " bytes: resize it to the rows that were written",
-                        s->name, s->dim[0], size);
-    if (s->layout == STK_H5_CHUNKED && slab > CLAIM_SLAB && slab / CLAIM_EACH > size)
-        return stk_fail(err, STK_ECORRUPT,
-                        "the data set %.60s claims chunks of %" PRIu64 " rows, which are %" PRIu64
-                        " bytes, and the file has %" PRIu64 ": write it with chunks of whole rows",
-                        s->name, rows, slab, size);
     return 0;
 }
 
@@ -307,7 +279,7 @@ static int init_columns(stk_hdf5 *h, uint64_t i, uint64_t *rows, stk_error *err)
             return stk_fail(err, STK_EINVAL,
                             "the data set %.60s has %" PRIu64 " rows, and %.60s has %" PRIu64, name,
                             set->dim[0], h->base.column[0].name, *rows);
-        STK_TRY(check_claim(&s->column[k], h->base.file[i].size, err));
+        STK_TRY(stk_hdf5_claim(&s->column[k], h->base.file[i].size, err));
         STK_TRY(init_column(h, i, &s->column[k], err));
     }
     return 0;
@@ -335,14 +307,25 @@ static int open_files(stk_hdf5 *h, const char *const *urls, size_t n, stk_error 
     return 0;
 }
 
-int stk_hdf5_open(stk_dataset **out, const char *const *urls, size_t n,
-                  const stk_dataset_options *o, stk_error *err)
+static int hdf5_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls,
+                     size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_hdf5 *h = STK_NEW(stk_hdf5);
 
+    (void)kind;
     *out = NULL;
     if (!h)
         return stk_fail_nomem(err, sizeof *h);
     stk_table_init(&h->base, &stk_hdf5_ops, STK_DATA_BLOCKS, o);
     return stk_table_opened(&h->base, open_files(h, urls, n, err), out);
 }
+
+const stk_data_kind stk_data_hdf5 = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "hdf5",
+    .help = "HDF5 files",
+    .meant = hdf5_meant,
+    .open = hdf5_open,
+    .rows = 1,
+};

@@ -4,14 +4,19 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "codec/unpack_chunk.h"
+#include "format/hdf5/h5_filters.h"
 #include "table/hdf5_data.h"
 
 #define SMALL 4096u                /* bytes of a value below which many are read together ... */
 #define SLAB_AIM ((uint64_t)65536) /* ... as about so many bytes */
-#define FAR_ROWS 4096u             /* sequences whose places are read together, about */
+#define PART_ROWS 4096u            /* sequences whose places are read together, about */
 #define ACROSS_MAX (1u << 22)      /* chunks that a row is in */
 #define ROW_MAX ((uint64_t)1 << 36)
+/* What a file may claim: rows and bytes of a slab that are gone through in a moment, or so many for
+ * each byte that it has. */
+#define CLAIM_ROWS ((uint64_t)1 << 22)
+#define CLAIM_SLAB ((uint64_t)1 << 26)
+#define CLAIM_EACH 4096u
 
 /* ---- what a column is ---- */
 
@@ -70,6 +75,30 @@ const char *stk_hdf5_column_init(stk_hdf5_column *c, const stk_h5_set *s)
     return s->dim[0] / c->slab_rows >= (uint64_t)1 << 40 ? "it has too many rows" : NULL;
 }
 
+/* What was never written costs a file nothing, and a reader work: for each row, and for each slab
+ * of which one chunk is there.  Virtual rows are in other files, whose bytes count too. */
+int stk_hdf5_claim(const stk_hdf5_column *c, uint64_t size, stk_error *err)
+{
+    const stk_h5_set *s = c->set;
+    uint64_t rows = c->slab_rows < s->dim[0] ? c->slab_rows : s->dim[0];
+    uint64_t slab = rows * c->row_bytes; /* init_chunked() saw that it is one */
+    int virtual = s->layout == STK_H5_VIRTUAL;
+    const char *whose = virtual ? "it and the files that it names have" : "the file has";
+
+    size += virtual ? stk_hdf5_virtual_bytes(c->virtual) : 0;
+    if (s->dim[0] > CLAIM_ROWS && s->dim[0] / CLAIM_EACH > size)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the data set %.60s claims %" PRIu64 " rows, and %s %" PRIu64
+                        " bytes: resize it to the rows that were written",
+                        s->name, s->dim[0], whose, size);
+    if ((s->layout == STK_H5_CHUNKED || virtual) && slab > CLAIM_SLAB && slab / CLAIM_EACH > size)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the data set %.60s claims %s of %" PRIu64 " rows, which are %" PRIu64
+                        " bytes, and %s %" PRIu64 ": write it with chunks of whole rows",
+                        s->name, virtual ? "slabs" : "chunks", rows, slab, whose, size);
+    return 0;
+}
+
 void stk_hdf5_column_fini(stk_hdf5_column *c)
 {
     stk_h5_chunks *chunks = atomic_load_explicit(&c->chunks, memory_order_relaxed);
@@ -78,9 +107,9 @@ void stk_hdf5_column_fini(stk_hdf5_column *c)
         stk_h5_chunks_fini(chunks);
     stk_free(chunks);
     stk_free(atomic_load_explicit(&c->fill, memory_order_relaxed));
-    for (uint64_t i = 0; c->far && i < c->n_far; i++)
-        stk_free(atomic_load_explicit(&c->far[i], memory_order_relaxed));
-    stk_free((void *)c->far);
+    for (uint64_t i = 0; c->sequences && i < c->n_parts; i++)
+        stk_free(atomic_load_explicit(&c->sequences[i], memory_order_relaxed));
+    stk_free((void *)c->sequences);
     stk_free(c->here);
 }
 
@@ -421,14 +450,15 @@ int stk_hdf5_slab(const stk_hdf5_at *at, uint64_t slab, stk_bytes raw, uint8_t *
 
 /* ---- sequences ---- */
 
-static int read_far(const stk_hdf5_at *at, uint64_t part, stk_h5_far **out, stk_error *err)
+static int read_sequences(const stk_hdf5_at *at, uint64_t part, stk_h5_sequence **out,
+                          stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
-    uint64_t first = part * c->far_rows, rows = c->set->dim[0] - first, slabs;
+    uint64_t first = part * c->part_rows, rows = c->set->dim[0] - first, slabs;
     uint8_t *bytes;
     int rc = 0;
 
-    rows = rows < c->far_rows ? rows : c->far_rows;
+    rows = rows < c->part_rows ? rows : c->part_rows;
     slabs = (rows + c->slab_rows - 1) / c->slab_rows;
     *out = stk_alloc((size_t)rows * sizeof **out);
     bytes = stk_alloc((size_t)(rows * c->value_bytes));
@@ -438,7 +468,7 @@ static int read_far(const stk_hdf5_at *at, uint64_t part, stk_h5_far **out, stk_
         rc = stk_hdf5_slab(at, first / c->slab_rows + i, (stk_bytes){ 0 },
                            bytes + i * c->slab_rows * c->value_bytes, err);
     for (uint64_t i = 0; rc == 0 && i < rows; i++)
-        (*out)[i] = stk_h5_far_read(&at->h->shard[at->shard].head, bytes + i * c->value_bytes);
+        (*out)[i] = stk_h5_sequence_read(&at->h->shard[at->shard].head, bytes + i * c->value_bytes);
     stk_free(bytes);
     if (rc < 0) {
         stk_free(*out);
@@ -447,20 +477,20 @@ static int read_far(const stk_hdf5_at *at, uint64_t part, stk_h5_far **out, stk_
     return fail_at(at, err, rc);
 }
 
-int stk_hdf5_far(const stk_hdf5_at *at, uint64_t row, stk_h5_far *out, stk_error *err)
+int stk_hdf5_sequence(const stk_hdf5_at *at, uint64_t row, stk_h5_sequence *out, stk_error *err)
 {
     const stk_hdf5_column *c = at->c;
-    uint64_t part = row / c->far_rows;
-    stk_h5_far *have = atomic_load_explicit(&c->far[part], memory_order_acquire), *mine;
+    uint64_t part = row / c->part_rows;
+    stk_h5_sequence *have = atomic_load_explicit(&c->sequences[part], memory_order_acquire), *mine;
 
     if (!have) {
-        STK_TRY(read_far(at, part, &mine, err));
-        if (atomic_compare_exchange_strong_explicit(&c->far[part], &have, mine,
+        STK_TRY(read_sequences(at, part, &mine, err));
+        if (atomic_compare_exchange_strong_explicit(&c->sequences[part], &have, mine,
                                                     memory_order_acq_rel, memory_order_acquire))
             have = mine;
         else
             stk_free(mine);
     }
-    *out = have[row % c->far_rows];
+    *out = have[row % c->part_rows];
     return 0;
 }

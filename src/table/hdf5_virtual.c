@@ -172,6 +172,8 @@ static int try_source(stk_hdf5_virtual *v, const stk_hdf5 *h, const char *path, 
 
     if (rc == 0 && !refused)
         refused = stk_hdf5_column_init(&s->column, &s->sets.set[0]);
+    if (rc == 0 && !refused)
+        rc = stk_hdf5_claim(&s->column, s->file->base.file[0].size, why);
     return refused ? stk_fail(why, STK_ENOTSUP, "%s", refused) : rc;
 }
 
@@ -298,6 +300,16 @@ void stk_hdf5_virtual_init(stk_hdf5_column *c, const stk_hdf5_shard *s)
     most = SLAB_MAX / c->row_bytes;
     rows = rows < most ? rows : most;
     c->slab_rows = rows > c->slab_rows ? rows : c->slab_rows;
+}
+
+uint64_t stk_hdf5_virtual_bytes(const stk_hdf5_virtual *v)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t k = 0; v && k < v->n_sources; k++)
+        if (v->source[k].owns_file)
+            bytes += v->source[k].file->base.file[0].size;
+    return bytes;
 }
 
 void stk_hdf5_virtual_print(const stk_hdf5_shard *s, stk_fingerprint *out)

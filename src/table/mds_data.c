@@ -10,9 +10,9 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "codec/unpack.h"
+#include "compress/unpack.h"
 #include "format/parquet/parquet.h"
-#include "source/digest.h"
+#include "store/digest.h"
 
 static const stk_mds *of(const stk_dataset *d)
 {
@@ -89,9 +89,13 @@ typedef struct framed { /* a sample of one */
 
 static int framed_find(const stk_mds *m, uint64_t shard, uint32_t i, framed *out, stk_error *err)
 {
+    stk_litdata_chunk c = { .samples = m->index.shard[shard].samples,
+                            .frame_rows = m->index.frame_rows,
+                            .size = m->base.file[shard].size };
+
     STK_TRY(head_get(m, shard, &out->head, err));
-    return stk_litdata_frame_of(out->head, &m->index, &m->index.shard[shard],
-                                m->base.file[shard].size, i, &out->frame, err);
+    c.head = out->head;
+    return stk_litdata_frame_of(&c, i, &out->frame, err);
 }
 
 static int framed_locate(const stk_mds *m, const stk_gather *g, const stk_entry *e, stk_place *out,
@@ -169,6 +173,7 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_mds_shard *s = &m->index.shard[e->shard];
     const stk_gather *g = gather_of(m, (uint32_t)f->offset);
     stk_bytes head;
+    stk_mds_span span;
 
     (void)named;
     out->row = e->row << 16 | f->offset; /* for unpack() and pick(): which sample, which column */
@@ -186,8 +191,10 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
         return 0;
     }
     STK_TRY(head_get(m, e->shard, &head, err));
-    STK_TRY(stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row,
-                          &out->offset, &out->len, err));
+    STK_TRY(
+        stk_mds_place(head, s->samples, m->base.file[e->shard].size, (uint32_t)e->row, &span, err));
+    out->offset = span.at;
+    out->len = span.len;
     out->unpacked = g ? (uint64_t)g->n * g->size : out->len ? out->len : 1;
     return 0;
 }
@@ -223,13 +230,13 @@ static int gather_shard(const stk_mds *m, const stk_gather *g, stk_unpack_job *j
     const stk_mds_shard *s = &m->index.shard[job->shard];
     size_t room = (size_t)most_bytes(m, s), len = 0, each = (size_t)g->n * g->size;
     uint8_t *all = stk_large_alloc(room);
-    uint64_t at, n;
+    stk_mds_span at;
     int rc = all ? unpack_shard(m, s, job->raw, all, &len, err) : stk_fail_nomem(err, room);
 
     for (uint32_t i = 0; rc == 0 && i < s->samples; i++) {
-        rc = stk_mds_place((stk_bytes){ all, len }, s->samples, len, i, &at, &n, err);
+        rc = stk_mds_place((stk_bytes){ all, len }, s->samples, len, i, &at, err);
         if (rc == 0)
-            rc = gather_sample(m, g, (stk_bytes){ all + at, (size_t)n },
+            rc = gather_sample(m, g, (stk_bytes){ all + at.at, (size_t)at.len },
                                (uint8_t *)job->dst + i * each, err);
     }
     stk_large_free(all, room);
@@ -266,7 +273,7 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
     const stk_mds *m = of(d);
     const stk_mds_shard *s = &m->index.shard[e->shard];
     const stk_gather *g = gather_of(m, (uint32_t)f->offset);
-    uint64_t from, len;
+    stk_mds_span span;
 
     (void)at;
     if (m->index.frame_rows)
@@ -280,8 +287,8 @@ static int data_pick(const stk_dataset *d, const stk_entry *e, const stk_field *
         *bytes = (stk_bytes){ bytes->data + e->row * each, each };
         return 0;
     }
-    STK_TRY(stk_mds_place(*bytes, s->samples, bytes->len, (uint32_t)e->row, &from, &len, err));
-    return stk_mds_value(&m->index, (stk_bytes){ bytes->data + from, (size_t)len },
+    STK_TRY(stk_mds_place(*bytes, s->samples, bytes->len, (uint32_t)e->row, &span, err));
+    return stk_mds_value(&m->index, (stk_bytes){ bytes->data + span.at, (size_t)span.len },
                          (uint32_t)f->offset, bytes, err);
 }
 
@@ -347,11 +354,7 @@ static void data_close(stk_dataset *d)
     stk_free(m);
 }
 
-#define OPS                                                                                        \
-    STK_TABLE_OPS, .gather = stk_table_gather, .fingerprint = data_fingerprint,                    \
-                   .locate = data_locate, .acquire = stk_table_acquire, .unpack = data_unpack,     \
-                   .pick = data_pick, .verify = data_verify, \
-    .unchanged = stk_table_unchanged, .close = data_close
+#define OPS STK_TABLE_FILE_OPS, .pick = data_pick, .trust.verify = data_verify
 
 const stk_data_ops stk_mds_ops = { .name = "mds", .plural = "MDS shards", OPS };
 const stk_data_ops stk_litdata_ops = { .name = "litdata", .plural = "LitData chunks", OPS };

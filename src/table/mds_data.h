@@ -21,9 +21,6 @@ typedef struct stk_mds { /* Thread: any, once opened. */
     uint32_t print; /* of index.json */
 } stk_mds;
 
-int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
-                 stk_error *err);
 extern const stk_data_ops stk_mds_ops, stk_litdata_ops;
 
 #endif

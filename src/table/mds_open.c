@@ -52,7 +52,7 @@ static int looks_like(const char *path)
     return yes;
 }
 
-int stk_mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int mds_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     char path[4096];
 
@@ -179,11 +179,12 @@ static int open_index(stk_mds *m, const char *url, stk_error *err)
     return rc;
 }
 
-int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk_dataset_options *o,
-                 stk_error *err)
+static int mds_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls, size_t n,
+                    const stk_dataset_options *o, stk_error *err)
 {
     stk_mds *m = STK_NEW(stk_mds);
 
+    (void)kind;
     (void)n;
     *out = NULL;
     if (!m)
@@ -192,3 +193,13 @@ int stk_mds_open(stk_dataset **out, const char *const *urls, size_t n, const stk
     m->base.list = "index.json";
     return stk_table_opened(&m->base, open_index(m, urls[0], err), out);
 }
+
+const stk_data_kind stk_data_mds = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "mds",
+    .help = "MDS shards and LitData chunks: a folder with index.json",
+    .meant = mds_meant,
+    .open = mds_open,
+    .rows = 1,
+};

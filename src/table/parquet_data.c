@@ -37,21 +37,12 @@ static int data_fingerprint(const stk_dataset *d, stk_fingerprint *out, stk_erro
 
 static void place_block(const stk_pq_table *t, uint32_t chunk, uint64_t row, stk_place *out)
 {
-    uint32_t lo = 0, hi = t->n_blocks;
-    const stk_pq_block *b;
+    uint32_t i = stk_pq_block_of(t, row);
+    const stk_pq_block *b = &t->block[i];
 
-    while (hi - lo > 1) { /* first[lo] <= row */
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (t->block[mid].first <= row)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    b = &t->block[lo];
     *out = (stk_place){ .offset = b->offset,
                         .len = b->len,
-                        .block = (uint64_t)chunk << BLOCK_BITS | lo,
+                        .block = (uint64_t)chunk << BLOCK_BITS | i,
                         .shared = 1,
                         .unpacked = b->unpacked,
                         .row = row - b->first };
@@ -234,17 +225,10 @@ static void data_close(stk_dataset *d)
 const stk_data_ops stk_parquet_ops = {
     .name = "parquet",
     .plural = "Parquet files",
-    STK_TABLE_OPS,
-    .gather = stk_table_gather,
-    .fingerprint = data_fingerprint,
-    .locate = data_locate,
-    .acquire = stk_table_acquire,
-    .unpack = data_unpack,
+    STK_TABLE_FILE_OPS,
     .pick = data_pick,
     .rest = data_rest,
     .span = data_span,
-    .unchanged = stk_table_unchanged,
-    .close = data_close,
 };
 
 stk_parquet *stk_parquet_of(const stk_dataset *ds)

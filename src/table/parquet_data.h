@@ -31,6 +31,22 @@ typedef struct stk_pq_table { /* of one chunk; read-only once published */
     uint64_t dictionary_bytes;
 } stk_pq_table;
 
+/* The block that the row is in. */
+static inline uint32_t stk_pq_block_of(const stk_pq_table *t, uint64_t row)
+{
+    uint32_t lo = 0, hi = t->n_blocks;
+
+    while (hi - lo > 1) { /* first[lo] <= row */
+        uint32_t mid = lo + (hi - lo) / 2;
+
+        if (t->block[mid].first <= row)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 typedef struct stk_pq_shard { /* one file */
     stk_pq_file *meta;
     uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
@@ -55,10 +71,6 @@ typedef struct stk_parquet { /* Thread: any, once opened. */
     _Atomic uint64_t dictionaries; /* bytes of all that tables hold */
 } stk_parquet;
 
-/* Do these names mean Parquet files: x.parquet, or a folder with such files below? */
-int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o);
-int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
-                     const stk_dataset_options *o, stk_error *err);
 extern const stk_data_ops stk_parquet_ops;
 /* NULL: it is another kind. */
 stk_parquet *stk_parquet_of(const stk_dataset *ds);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "codec/unpack.h"
 #include "table/parquet_data.h"
 
 #define BLOCK_AIM ((uint64_t)32 << 20)
@@ -30,21 +29,6 @@ static uint32_t leaf_of(const stk_parquet *p, uint64_t shard, const stk_gather *
     return p->shard[shard].leaf_of[g->column[c].field];
 }
 
-static uint32_t block_of(const stk_pq_table *t, uint64_t row)
-{
-    uint32_t lo = 0, hi = t->n_blocks;
-
-    while (hi - lo > 1) { /* first[lo] <= row */
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (t->block[mid].first <= row)
-            lo = mid;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
 /* Which rows are made together with this one of the file. */
 static int slab_of(const stk_parquet *p, const stk_gather *g, uint64_t shard, uint64_t row,
                    slab *out, stk_error *err)
@@ -63,7 +47,7 @@ static int slab_of(const stk_parquet *p, const stk_gather *g, uint64_t shard, ui
         if (!t->n_blocks)
             return stk_fail(err, STK_ENOTSUP, "columns(): %.60s has values of many bytes",
                             p->field[g->column[c].field].name);
-        at = block_of(t, row);
+        at = stk_pq_block_of(t, row);
         out->page = t->block[at];
         out->first = t->block[at].first;
         end = at + 1 < t->n_blocks ? t->block[at + 1].first : end;
@@ -100,7 +84,7 @@ int stk_pq_block_read(const stk_parquet *p, uint64_t shard, uint32_t chunk, uint
     const stk_pq_table *t = atomic_load_explicit(&p->shard[shard].table[chunk],
                                                  memory_order_acquire);
     const stk_pq_block *b = &t->block[block];
-    stk_pq_decode d = { &f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec, stk_unpack_page,
+    stk_pq_decode d = { &f->leaf[chunk % f->n_leaves], f->chunk[chunk].codec,
                         t->dictionary.leaf ? &t->dictionary : NULL, READ_MAX };
     uint8_t *bytes = stk_alloc((size_t)b->len);
     stk_file *file = NULL;
@@ -134,9 +118,13 @@ static void put_null(making *m, uint32_t c, uint64_t row)
 }
 
 /* Rows [at, at + n) of the vector are rows [row, row + n) of the block. */
-static int put_rows(making *m, uint32_t c, const stk_pq_vector *v, uint64_t at, uint64_t row,
-                    uint64_t n, stk_error *err)
+typedef struct some_rows { /* n of them: from `at` of a block to `row` of what is made */
+    uint64_t at, row, n;
+} some_rows;
+
+static int put_rows(making *m, uint32_t c, const stk_pq_vector *v, some_rows rows, stk_error *err)
 {
+    uint64_t at = rows.at, row = rows.row, n = rows.n;
     const stk_gather *g = m->g;
     size_t width = stk_dtype_size(g->column[c].dtype);
 
@@ -163,7 +151,7 @@ static int make_column(making *m, uint32_t c, stk_error *err)
         return 0;
     chunk = m->s.group * f->n_leaves + leaf;
     STK_TRY(stk_pq_table_get(m->p, m->shard, chunk, &t, err));
-    for (uint32_t b = t->n_blocks ? block_of(t, m->s.first) : 0;
+    for (uint32_t b = t->n_blocks ? stk_pq_block_of(t, m->s.first) : 0;
          rc == 0 && done < m->s.rows && b < t->n_blocks; b++) {
         stk_pq_vector v = { 0 };
         uint64_t at = m->s.first + done - t->block[b].first, n = 0;
@@ -172,7 +160,7 @@ static int make_column(making *m, uint32_t c, stk_error *err)
         if (rc == 0 && v.rows > at)
             n = v.rows - at < m->s.rows - done ? v.rows - at : m->s.rows - done;
         if (n)
-            rc = put_rows(m, c, &v, at, done, n, err);
+            rc = put_rows(m, c, &v, (some_rows){ at, done, n }, err);
         stk_pq_vector_fini(&v);
         done += n;
     }

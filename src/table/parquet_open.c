@@ -140,11 +140,11 @@ static int is_nothing(const stk_pq_leaf *l)
 /* The type, for people: "list of i64", "text", "bytes", "timestamp[us]". */
 static const char *type_name(const stk_pq_leaf *l, char buf[40])
 {
-    const char *value = l->meaning == STK_PQ_TEXT                  ? "text"
-                        : l->unit && *l->unit                      ? l->unit
-                        : l->dtype                                 ? stk_dtype_name(l->dtype)
-                        : l->width && l->physical == STK_PQ_FIXED  ? "bytes of one length"
-                                                                   : "bytes";
+    const char *value = l->meaning == STK_PQ_TEXT                 ? "text"
+                        : l->unit && *l->unit                     ? l->unit
+                        : l->dtype                                ? stk_dtype_name(l->dtype)
+                        : l->width && l->physical == STK_PQ_FIXED ? "bytes of one length"
+                                                                  : "bytes";
 
     snprintf(buf, 40, "%s%s", l->max_rep ? "list of " : "", value);
     return buf;
@@ -200,9 +200,8 @@ static int join_schema(stk_parquet *p, uint64_t i, stk_error *err)
                 p->field[at].leaf = *l;
             if (!p->field[at].leaf.max_def)
                 p->field[at].leaf.max_def = 1;
-        }
-        else if (!same_type(&p->field[at].leaf, l) ||
-                 strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
+        } else if (!same_type(&p->field[at].leaf, l) ||
+                   strcmp(time_unit(&p->field[at].leaf), time_unit(l)))
             return differs(p, i, &p->field[at].leaf, l, err);
         else {
             uint8_t was = p->field[at].leaf.meaning;
@@ -468,18 +467,19 @@ static const stk_table_files_of parquet_files = {
     .magic = "PAR1",
 };
 
-int stk_parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
+static int parquet_meant(const char *const *urls, size_t n, const stk_dataset_options *o)
 {
     (void)o;
     return stk_table_files_meant(&parquet_files, urls, n);
 }
 
-int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
-                     const stk_dataset_options *o, stk_error *err)
+static int parquet_open(stk_dataset **out, const stk_data_kind *kind, const char *const *urls,
+                        size_t n, const stk_dataset_options *o, stk_error *err)
 {
     stk_parquet *p = STK_NEW(stk_parquet);
     int rc;
 
+    (void)kind;
     *out = NULL;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
@@ -489,3 +489,13 @@ int stk_parquet_open(stk_dataset **out, const char *const *urls, size_t n,
         rc = open_all(p, o, err);
     return stk_table_opened(&p->base, rc, out);
 }
+
+const stk_data_kind stk_data_parquet = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_data_kind),
+    .name = "parquet",
+    .help = "Parquet files, and folders of them",
+    .meant = parquet_meant,
+    .open = parquet_open,
+    .rows = 1,
+};

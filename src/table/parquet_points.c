@@ -18,7 +18,6 @@
 #include "base/jobs.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "codec/unpack.h"
 #include "table/parquet_data.h"
 
 #define MAGIC "STKROWS1"
@@ -185,8 +184,7 @@ static int make_one(void *cookie, uint64_t i, stk_error *err)
 
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
-    x.decode = (stk_pq_decode){ l, f->chunk[w->chunk].codec, stk_unpack_page, NULL,
-                                (uint64_t)1 << 30 };
+    x.decode = (stk_pq_decode){ l, f->chunk[w->chunk].codec, NULL, (uint64_t)1 << 30 };
     rc = make_points(b, w, &x, err);
     if (rc == 0) {
         t->points = x.points;

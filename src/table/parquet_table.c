@@ -10,7 +10,6 @@
 
 #include "base/cpu.h"
 #include "base/mem.h"
-#include "codec/unpack.h"
 #include "table/parquet_data.h"
 
 #define HEAD_GUESS 4096u
@@ -77,6 +76,11 @@ static int decoded_bytes(maker *m, uint64_t at, const stk_pq_page *p, uint64_t *
     stk_pq_vector v = { 0 };
     int rc;
 
+    if (stk_pq_is_texts(l)) {
+        STK_TRY(get(m, at, (uint64_t)p->head + p->packed, err));
+        return stk_pq_texts_room(&m->decode, (stk_bytes){ m->bytes, p->head + (size_t)p->packed },
+                                 out, err);
+    }
     *out = p->values * each + (l->width ? 0 : p->size);
     if (p->encoding != STK_PQ_DELTA_BYTES || l->width)
         return 0;
@@ -226,7 +230,7 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
     const char *why = l->refused ? l->refused : m.chunk->refused;
     int rc;
 
-    m.decode = (stk_pq_decode){ l, m.chunk->codec, stk_unpack_page, NULL, BLOCK_MAX };
+    m.decode = (stk_pq_decode){ l, m.chunk->codec, NULL, BLOCK_MAX };
     if (why)
         return stk_fail(err, STK_ENOTSUP, "column %s: not supported because %s", l->name, why);
     STK_TRY(stk_table_acquire(&p->base.data, shard, &m.file, err));
@@ -368,13 +372,14 @@ static int flatten(const stk_pq_vector *v, stk_unpack_job *job, stk_error *err)
 int stk_pq_block_unpack(const stk_pq_leaf *l, int codec, const stk_pq_table *t, stk_unpack_job *job,
                         stk_error *err)
 {
-    stk_pq_decode d = { l, codec, stk_unpack_page, t->dictionary.leaf ? &t->dictionary : NULL,
-                        BLOCK_MAX };
+    stk_pq_decode d = { l, codec, t->dictionary.leaf ? &t->dictionary : NULL, BLOCK_MAX };
     stk_pq_vector v = { 0 };
     int rc;
 
     lend(l, job, &v);
     rc = stk_pq_decode_pages(&d, job->raw, &v, err);
+    if (rc == 0 && stk_pq_is_texts(l))
+        rc = stk_pq_texts(&d, &v, err);
     if (rc == 0 && v.lent)
         settle_lent(&v, job);
     else if (rc == 0)

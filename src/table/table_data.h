@@ -85,6 +85,12 @@ int stk_table_gather(const stk_dataset *d, const stk_gather_ask *ask, stk_field_
     .schemas = stk_table_schemas, .find = stk_table_find, .entry = stk_table_entry,                \
     .field = stk_table_field, .release = stk_table_release
 
+/* The same for a kind that reads its files and can take columns together. */
+#define STK_TABLE_FILE_OPS                                                                         \
+    STK_TABLE_OPS, .gather = stk_table_gather, .acquire = stk_table_acquire,                       \
+                   .trust.unchanged = stk_table_unchanged, .fingerprint = data_fingerprint,        \
+                   .locate = data_locate, .unpack = data_unpack, .close = data_close
+
 /* Names without folders, sizes and counts: what most kinds add to a fingerprint beside content. */
 void stk_table_print(const stk_table *t, stk_fingerprint *out);
 

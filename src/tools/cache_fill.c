@@ -5,7 +5,7 @@
 #include "base/jobs.h"
 #include "data/data.h"
 #include "source/source.h"
-#include "source/store.h"
+#include "store/store.h"
 
 #define FILES_AT_ONCE 4u
 

@@ -16,11 +16,10 @@
 #include "base/lock.h"
 #include "base/opts.h"
 #include "base/registry.h"
-#include "dataset/kinds.h"
 #include "tools/check_model.h"
 #include "codec/jpeg_seek.h"
 #include "base/jobs.h"
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #define RUN 128u /* samples a job */
 #define TELL_EVERY_NS 50000000u
@@ -467,7 +466,7 @@ static int verify_shard(void *cookie, uint64_t shard, stk_error *err)
     int rc;
 
     do
-        rc = c->ds->ops->verify(c->ds, shard, err);
+        rc = c->ds->ops->trust.verify(c->ds, shard, err);
     while (check_again(rc, &tries));
     if (!is_shards(rc))
         return rc;
@@ -492,7 +491,7 @@ static int check_all(check *c, const char *const *urls, size_t n, stk_error *err
         return 0;
     if (stk_shard_data_of(c->ds))
         STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), check_walk, c, err));
-    if (c->ds->ops->verify)
+    if (c->ds->ops->trust.verify)
         STK_TRY(stk_jobs_run(c->o.num_workers, stk_dataset_shards(c->ds), verify_shard, c, err));
     c->count = stk_dataset_len(c->ds);
     if (c->o.where)

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/crc32.h"
 #include "base/registry.h"
 #include "tools/check_model.h"
-#include "codec/unpack.h"
+#include "compress/unpack.h"
+#include "format/zip.h"
 
 #define DEFAULT_PIXELS 178956970u
 #define PICTURE ((check_kind)(STK_MAX_DECODERS - 1)) /* named[]: any picture */
@@ -140,27 +142,66 @@ static const char *foreign_picture(stk_bytes in)
 
 /* ---- pictures ---- */
 
+static int drop_frame(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
+                      stk_error *err)
+{
+    (void)cookie, (void)i, (void)time_us, (void)p, (void)err;
+    return 0;
+}
+
+/* Every frame, some at a time. */
+static int check_video(reader *r, const stk_decoder *d, void *ctx, stk_bytes in, uint64_t frames,
+                       stk_error *err)
+{
+    const stk_media_sink sink = { .frame = drop_frame };
+    const stk_media_points points = { .head = { 0 } };
+    const stk_media_part all = { 0, in };
+    uint64_t frame[256];
+    stk_media_ask ask = { .frame = frame };
+    unsigned mark = stk_scratch_mark(&r->scratch);
+
+    for (uint64_t at = 0; at < frames; at += ask.n_frames) {
+        ask.n_frames = frames - at < 256 ? (uint32_t)(frames - at) : 256;
+        for (uint32_t i = 0; i < ask.n_frames; i++)
+            frame[i] = at + i;
+        stk_scratch_rewind(&r->scratch, mark);
+        STK_TRY(d->decode(ctx,
+                          &(stk_media_job){ .points = &points,
+                                            .ask = &ask,
+                                            .part = &all,
+                                            .n_parts = 1,
+                                            .sink = &sink,
+                                            .scratch = &r->scratch },
+                          err));
+    }
+    return 0;
+}
+
 static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
 {
     uint64_t limit = r->c->o.max_pixels ? r->c->o.max_pixels : DEFAULT_PIXELS;
     const stk_decoder *d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
     stk_pixels pixels = { 0 };
-    stk_image_info info;
+    stk_picture_source from;
+    stk_media_info info;
     stk_rect all = { 0 };
 
     if (!r->decoder[i])
         STK_TRY(d->open(&r->decoder[i], err));
-    STK_TRY(d->header(r->decoder[i], in, (stk_bytes){ 0 }, &info, err));
+    from = (stk_picture_source){ .decoder = d, .ctx = r->decoder[i] };
+    STK_TRY(d->header(r->decoder[i], in, &(stk_media_points){ .head = { 0 } }, &info, err));
     if (!info.width || !info.height)
         return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info.width, info.height);
     if ((uint64_t)info.width * info.height > limit)
         return stk_fail(err, STK_ELIMIT,
                         "the picture is %ux%u, over the limit of %" PRIu64 " pixels", info.width,
                         info.height, limit);
+    if (info.medium == STK_VIDEO)
+        return check_video(r, d, r->decoder[i], in, info.units, err);
     all.w = info.width;
     all.h = info.height;
-    return d->decode(r->decoder[i], &(stk_decode_request){ .need = all, .high_byte = 1 },
-                     &r->scratch, &pixels, err);
+    return stk_picture_whole(&from, in, &(stk_decode_request){ .need = all, .high_byte = 1 },
+                             &r->scratch, &pixels, err);
 }
 
 static int no_picture(stk_bytes in, stk_error *err)
@@ -179,12 +220,14 @@ static int no_picture(stk_bytes in, stk_error *err)
 static int check_value(reader *r, const stk_chain *chain, stk_bytes *in, stk_error *err)
 {
     const stk_codec *parse = chain->parse ? chain->parse->codec : NULL;
+    stk_codec_work work = { NULL, &r->scratch };
     stk_spec row = { 0 };
     void *dst;
+    int rc;
 
     for (uint32_t i = 0; i < chain->n_steps; i++)
-        if (chain->step[i].codec->narrow)
-            STK_TRY(chain->step[i].codec->narrow(chain->step[i].state, *in, &r->scratch, in, err));
+        if (chain->step[i].codec->extract)
+            STK_TRY(chain->step[i].codec->extract(chain->step[i].state, *in, &r->scratch, in, err));
     if (!parse)
         return 0;
     if (parse->shape) /* it looks at all that can be wrong */
@@ -192,7 +235,12 @@ static int check_value(reader *r, const stk_chain *chain, stk_bytes *in, stk_err
     dst = stk_scratch_get(&r->scratch, chain->row_bytes);
     if (!dst)
         return stk_fail_nomem(err, chain->row_bytes);
-    return parse->parse(chain->parse->state, *in, dst, err);
+    if (parse->open)
+        STK_TRY(parse->open(chain->parse->state, &work.ctx, err));
+    rc = parse->parse(chain->parse->state, &work, *in, dst, err);
+    if (parse->open && parse->close)
+        parse->close(work.ctx);
+    return rc;
 }
 
 static int check_codec(reader *r, check_kind kind, stk_bytes *in, stk_error *err)
@@ -229,18 +277,10 @@ static const stk_source memory_source = {
 
 static uint32_t crc32_of(stk_bytes in)
 {
-    uint32_t table[256], c;
+    stk_crc32 crc;
 
-    for (uint32_t i = 0; i < 256; i++) {
-        c = i;
-        for (int k = 0; k < 8; k++)
-            c = c & 1 ? 0xEDB88320u ^ c >> 1 : c >> 1;
-        table[i] = c;
-    }
-    c = ~0u;
-    for (size_t i = 0; i < in.len; i++)
-        c = table[(c ^ in.data[i]) & 255] ^ c >> 8;
-    return ~c;
+    stk_crc32_init(&crc);
+    return stk_crc32_of(&crc, 0, in.data, in.len);
 }
 
 static int member_bytes(reader *r, memory_file *f, const stk_zip_member *m, stk_bytes *out,
@@ -260,7 +300,7 @@ static int member_bytes(reader *r, memory_file *f, const stk_zip_member *m, stk_
     if (!dst)
         return stk_fail_nomem(err, (size_t)m->size);
     *out = (stk_bytes){ dst, (size_t)m->size };
-    return stk_inflate_member(&f->base, m, dst, err);
+    return stk_zip_inflate(&f->base, m, dst, err);
 }
 
 static int check_npz(reader *r, stk_bytes in, stk_error *err)

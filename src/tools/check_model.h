@@ -8,7 +8,7 @@
 
 #include "base/lock.h"
 #include "data/shard_data.h"
-#include "dataset/indexer.h"
+#include "indexer/indexer.h"
 #include "pipe/engine.h"
 
 #define STK_MAX_DECODERS 16 /* that a check counts apart */

@@ -2,7 +2,7 @@
 /* check_test.c - planted damage is found, all of it and nothing else; exclude takes it out. */
 #include <stoker/stoker.h>
 
-#include "dataset/dataset_model.h"
+#include "index/dataset_model.h"
 
 #include "base/mem.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tools/check_model.h"
-#include "source/folder.h"
+#include "source/folder_files.h"
 
 #define TOLD 10u /* differences of a shard, one by one */
 

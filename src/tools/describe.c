@@ -112,7 +112,7 @@ static void close_job(job *j)
 static int look_at_picture(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
 {
     uint64_t most = h->j->o.max_pixels ? h->j->o.max_pixels : STK_LOOK_PIXELS;
-    stk_image_info info;
+    stk_media_info info;
     stk_look look;
     int rc = stk_look_read(&h->decoders, &h->scratch, in, most, &info, &look);
 

@@ -26,14 +26,14 @@ static unsigned count(double v)
 
 /* ---- what to do ---- */
 
-static void for_reads(const speech *p, int far)
+static void for_reads(const speech *p, int remote)
 {
-    if (p->foreign && far)
+    if (p->foreign && remote)
         REMEDY(p, "keep the data on a local disk, or load it with stoker.Loader(..., store=...)");
     else if (p->foreign)
         REMEDY(p, "stoker pack %s out/ (one large file is read faster than many small ones)",
                p->data);
-    else if (far)
+    else if (remote)
         REMEDY(
             p,
             "shuffle=\"block\", which reads shards one after the other, or a copy on a local disk");

@@ -57,21 +57,20 @@ void stk_look_at(const stk_pixels *p, uint32_t w, uint32_t h, stk_look *out)
 }
 
 int stk_look_read(stk_decoders *decoders, stk_scratch *scratch, stk_bytes in, uint64_t max_pixels,
-                  stk_image_info *info, stk_look *out)
+                  stk_media_info *info, stk_look *out)
 {
     stk_pixels pixels = { 0 };
-    const stk_decoder *d;
+    stk_picture_source from = { 0 };
     stk_decode_request ask = { .high_byte = 1 };
-    void *ctx;
 
-    if (stk_decoders_find(decoders, in, &d, &ctx, NULL) != 0)
+    if (stk_decoders_find(decoders, in, &from.decoder, &from.ctx, NULL) != 0)
         return 0;
     stk_scratch_reset(scratch);
-    STK_TRY(d->header(ctx, in, (stk_bytes){ 0 }, info, NULL));
+    STK_TRY(stk_picture_header(&from, in, info, NULL));
     if (!info->width || !info->height || (uint64_t)info->width * info->height > max_pixels)
         return STK_ELIMIT;
     ask.need = (stk_rect){ 0, 0, info->width, info->height };
-    STK_TRY(d->decode(ctx, &ask, scratch, &pixels, NULL));
+    STK_TRY(stk_picture_whole(&from, in, &ask, scratch, &pixels, NULL));
     stk_look_at(&pixels, info->width, info->height, out);
     return 1;
 }

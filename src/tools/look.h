@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.h - what samples are alike: hashes of their bytes, and of how pictures look. */
+/* look.h - finds samples that are alike, by a hash of their bytes and a hash of how a picture
+ * looks. `stoker describe` and `stoker pack` call it. */
 #ifndef STOKER_TOOLS_LOOK_H
 #define STOKER_TOOLS_LOOK_H
 
@@ -26,7 +27,7 @@ void stk_look_at(const stk_pixels *p, uint32_t w, uint32_t h, stk_look *out);
 /* Decode `in` and look at it.  1: `out` and `info` are set.  0: it is not a picture.  Negative: it
  * is a bad one, or has more than max_pixels.  The scratch is reset. */
 int stk_look_read(stk_decoders *decoders, stk_scratch *scratch, stk_bytes in, uint64_t max_pixels,
-                  stk_image_info *info, stk_look *out);
+                  stk_media_info *info, stk_look *out);
 
 #define STK_LOOK_ALIKE 3 /* bits that may differ */
 

@@ -249,7 +249,7 @@ static int report_fill(const stk_pack_run *p, const stk_pack_fields *f, stk_pack
             continue;
         /* as the note counts */
         r.bytes += p->stamp.size[i] - (p->o.arrays == STK_YES && p->stamp.size[i]);
-        r.kept_shards += p->keep[i] == STK_PACK_KEPT;
+        r.kept_shards += p->keep[i] == STK_PACK_DONE;
         r.failed += stk_stamp_failed(&p->stamp, i);
     }
     r.samples -= r.failed;

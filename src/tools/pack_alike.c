@@ -64,7 +64,7 @@ static void hash_sample(alike *a, hand *h, uint64_t at)
     if (stk_dataset_read(a->p->ds, a->p->id[at], &s, &err) < 0)
         s = NULL;
     for (uint32_t i = 0; s && i < stk_sample_fields(s); i++) {
-        stk_image_info info;
+        stk_media_info info;
         stk_look look;
         const void *data;
         size_t len;

@@ -356,7 +356,7 @@ int stk_pack_arrays_look(stk_pack_run *p, const stk_pack_fields *f, stk_error *e
     for (uint64_t k = 0; rc == 0 && k < p->n; k++)
         if (p->o.force != STK_YES && p->stamp.size[k] == all[k].bytes + EMPTY_SHARD &&
             all[k].files == (all[k].bytes ? made : 0))
-            p->keep[k] = STK_PACK_KEPT;
+            p->keep[k] = STK_PACK_DONE;
     stk_free(all);
     return rc;
 }

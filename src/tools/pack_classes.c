@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "tools/pack_side.h"
 #include "tools/pack_stamp.h"
 
 static int list_of(const stk_dataset *ds, stk_text *t, stk_error *err)
@@ -33,7 +34,7 @@ static int list_of(const stk_dataset *ds, stk_text *t, stk_error *err)
 static int compare_remote(const char *url, const stk_store *store, const stk_text *t)
 {
     stk_text now = { 0 };
-    int rc = stk_remote_text_get(url, store, &now, NULL), same = rc == 0 && now.len == t->len;
+    int rc = stk_side_read(url, store, &now, NULL), same = rc == 0 && now.len == t->len;
 
     same = same && !memcmp(now.s, t->s, now.len);
     stk_free(now.s);

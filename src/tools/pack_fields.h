@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_fields.h - the fields that chains make at pack time. */
+/* pack_fields.h - writes shards whose fields are made by chains while packing (`stoker pack
+ * --field`). */
 #ifndef STOKER_PACK_FIELDS_H
 #define STOKER_PACK_FIELDS_H
 

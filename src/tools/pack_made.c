@@ -8,30 +8,19 @@
 
 #include <stoker/stoker.h>
 
-#include "base/atomic_file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "tools/pack_model.h"
-
-static int put(stk_text *t, const char *text, stk_error *err)
-{
-    return stk_text_put(t, text, strlen(text), err);
-}
-
-static int put_quoted(stk_text *t, const char *text, stk_error *err)
-{
-    return stk_json_quote(t, (stk_bytes){ (const uint8_t *)text, strlen(text) }, err);
-}
+#include "tools/pack_side.h"
 
 /* , "name": "value", where there is one. */
 static int member(stk_text *t, const char *name, const char *value, stk_error *err)
 {
     if (!value)
         return 0;
-    STK_TRY(put(t, ",\n \"", err));
-    STK_TRY(put(t, name, err));
-    STK_TRY(put(t, "\": ", err));
-    return put_quoted(t, value, err);
+    STK_TRY(stk_side_put(t, ",\n \"", err));
+    STK_TRY(stk_side_put(t, name, err));
+    STK_TRY(stk_side_put(t, "\": ", err));
+    return stk_side_quote(t, value, err);
 }
 
 static int number(stk_text *t, const char *name, const char *format, double value, stk_error *err)
@@ -39,10 +28,10 @@ static int number(stk_text *t, const char *name, const char *format, double valu
     char text[64];
 
     snprintf(text, sizeof text, format, value);
-    STK_TRY(put(t, ",\n \"", err));
-    STK_TRY(put(t, name, err));
-    STK_TRY(put(t, "\": ", err));
-    return put(t, text, err);
+    STK_TRY(stk_side_put(t, ",\n \"", err));
+    STK_TRY(stk_side_put(t, name, err));
+    STK_TRY(stk_side_put(t, "\": ", err));
+    return stk_side_put(t, text, err);
 }
 
 /* As text: JSON's numbers are doubles to many readers. */
@@ -56,16 +45,16 @@ static int print(stk_text *t, const char *name, uint64_t value, stk_error *err)
 
 static int fields(stk_text *t, const stk_pack_options *o, stk_error *err)
 {
-    STK_TRY(put(t, ",\n \"fields\": {", err));
+    STK_TRY(stk_side_put(t, ",\n \"fields\": {", err));
     for (uint32_t i = 0; i < o->n_fields; i++) {
         const char *chain = o->fields[i].chain;
 
-        STK_TRY(put(t, i ? ", " : "", err));
-        STK_TRY(put_quoted(t, o->fields[i].name, err));
-        STK_TRY(put(t, ": ", err));
-        STK_TRY(chain && *chain ? put_quoted(t, chain, err) : put(t, "null", err));
+        STK_TRY(stk_side_put(t, i ? ", " : "", err));
+        STK_TRY(stk_side_quote(t, o->fields[i].name, err));
+        STK_TRY(stk_side_put(t, ": ", err));
+        STK_TRY(chain && *chain ? stk_side_quote(t, chain, err) : stk_side_put(t, "null", err));
     }
-    return put(t, "}", err);
+    return stk_side_put(t, "}", err);
 }
 
 static int choices(stk_text *t, const stk_pack_options *o, stk_error *err)
@@ -96,15 +85,15 @@ static int layout(stk_text *t, const stk_pack_run *p, stk_error *err)
     if (p->o.bytes)
         STK_TRY(number(t, "bytes_per_shard", "%.0f", (double)p->o.bytes, err));
     STK_TRY(member(t, "compress", p->pattern.squeeze, err));
-    return p->o.arrays == STK_YES ? put(t, ",\n \"arrays\": true", err) : 0;
+    return p->o.arrays == STK_YES ? stk_side_put(t, ",\n \"arrays\": true", err) : 0;
 }
 
 static int describe(stk_text *t, stk_pack_run *p, stk_error *err)
 {
     uint64_t shards = stk_dataset_shards(p->ds), source = 0;
 
-    STK_TRY(put(t, "{\"stoker\": ", err));
-    STK_TRY(put_quoted(t, stk_version(), err));
+    STK_TRY(stk_side_put(t, "{\"stoker\": ", err));
+    STK_TRY(stk_side_quote(t, stk_version(), err));
     STK_TRY(member(t, "first_source", shards ? stk_dataset_shard_name(p->ds, 0) : NULL, err));
     STK_TRY(number(t, "sources", "%.0f", (double)shards, err));
     STK_TRY(stk_pack_source_print(p, &source, err));
@@ -116,7 +105,7 @@ static int describe(stk_text *t, stk_pack_run *p, stk_error *err)
         STK_TRY(fields(t, &p->o, err));
     STK_TRY(choices(t, &p->o, err));
     STK_TRY(layout(t, p, err));
-    return put(t, "}\n", err);
+    return stk_side_put(t, "}\n", err);
 }
 
 int stk_pack_made(stk_pack_run *p, stk_error *err)
@@ -126,8 +115,7 @@ int stk_pack_made(stk_pack_run *p, stk_error *err)
     int rc = path ? describe(&t, p, err) : stk_fail_nomem(err, 64);
 
     if (rc == 0)
-        rc = stk_is_address(path) ? stk_object_write(path, p->pattern.store, t.s, t.len, err)
-                                  : stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
+        rc = stk_side_write(path, p->pattern.store, &t, err);
     stk_free(t.s);
     stk_free(path);
     return rc;

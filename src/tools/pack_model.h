@@ -24,7 +24,7 @@
 #include "order/order.h"
 #include "tools/pack_stamp.h"
 
-enum { STK_PACK_KEPT = 1 /* it is in place already */, STK_PACK_OTHERS = 2 /* of another part */ };
+enum { STK_PACK_DONE = 1 /* it is in place already */, STK_PACK_OTHERS = 2 /* of another part */ };
 struct stk_pack_fields;
 
 typedef struct stk_pack_run {

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/jobs.h"
 #include "base/registry.h"
-#include "source/pairs.h"
+#include "source/pair_folders.h"
 #include "tools/pack_fields.h"
 
 #define MAX_SHARDS (1u << 24)

@@ -7,22 +7,16 @@
  *
  * "check" is a hash of the rest, for a damaged letter of a target would be another target.  After a
  * change by hand it is to be removed. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "tools/pack_plan_file.h"
+#include "tools/pack_side.h"
 
 #define CHECK ",\n \"check\": \""
-#define PLAN_MAX (64u << 20)
 #define ARGS_MAX 100000u
 
 static int put_check(stk_text *t, stk_error *err)
@@ -70,15 +64,14 @@ int stk_pack_plan_save(const char *path, const stk_pack_plan *p, stk_error *err)
         if (i)
             rc = stk_text_put(&t, ", ", 2, err);
         if (rc == 0)
-            rc = stk_json_quote(&t, (stk_bytes){ (const uint8_t *)p->args[i], strlen(p->args[i]) },
-                                err);
+            rc = stk_side_quote(&t, p->args[i], err);
     }
     if (rc == 0)
         rc = stk_text_put(&t, "]", 1, err);
     if (rc == 0)
         rc = put_check(&t, err);
     if (rc == 0)
-        rc = stk_atomic_put(path, t.s, t.len, STK_COMMIT_SYNC, err);
+        rc = stk_side_write(path, NULL, &t, err);
     stk_free(t.s);
     return rc;
 }
@@ -91,25 +84,13 @@ static int not_a_plan(stk_error *err)
                     "this is not a plan: write one with `stoker pack --write-plan`");
 }
 
-static int number_of(stk_bytes doc, const char *name, uint64_t *out)
-{
-    stk_bytes v;
-    char text[24] = "", *end;
-
-    if (stk_json_find(doc, name, &v, NULL) < 0 || !v.len || v.len >= sizeof text)
-        return 0;
-    memcpy(text, v.data, v.len);
-    *out = text[0] == '"' ? strtoull(text + 1, &end, 16) : strtoull(text, &end, 10);
-    return end > text + (text[0] == '"') && (*end == 0 || *end == '"');
-}
-
 /* The hash of what comes before its own member, which is the last. */
 static int check_of(stk_bytes doc, stk_error *err)
 {
     const uint8_t *at = doc.len ? memmem(doc.data, doc.len, CHECK, sizeof CHECK - 1) : NULL;
     uint64_t want = 0;
 
-    if (!at || (number_of(doc, "check", &want) &&
+    if (!at || (stk_side_number(doc, "check", &want) &&
                 want == stk_hash64(0, doc.data, (size_t)(at - doc.data))))
         return 0;
     return stk_fail(err, STK_ECORRUPT,
@@ -170,9 +151,10 @@ int stk_pack_plan_parse(stk_pack_plan **out, stk_bytes doc, stk_error *err)
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
     p->size = sizeof *p;
-    if (!number_of(doc, "version", &version) || version != 1 ||
-        !number_of(doc, "shards", &p->shards) || !number_of(doc, "samples", &p->samples) ||
-        !number_of(doc, "fingerprint", &p->fingerprint) ||
+    if (!stk_side_number(doc, "version", &version) || version != 1 ||
+        !stk_side_number(doc, "shards", &p->shards) ||
+        !stk_side_number(doc, "samples", &p->samples) ||
+        !stk_side_number(doc, "fingerprint", &p->fingerprint) ||
         stk_json_find(doc, "args", &list, NULL) < 0 || !list.len || list.data[0] != '[')
         return not_a_plan(err);
     STK_TRY(check_of(doc, err));
@@ -189,39 +171,16 @@ int stk_pack_plan_parse(stk_pack_plan **out, stk_bytes doc, stk_error *err)
     return 0;
 }
 
-static int read_all(const char *path, char **text, size_t *len, stk_error *err)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    char why[96];
-    ssize_t got;
-
-    *text = NULL;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        if (fd >= 0)
-            close(fd);
-        return stk_fail(err, errno == ENOENT ? STK_ENOTFOUND : STK_EIO,
-                        "can't read the plan %.160s: %s", path, strerror_r(errno, why, sizeof why));
-    }
-    *text = st.st_size <= PLAN_MAX ? stk_zalloc(1, (size_t)st.st_size + 1) : NULL;
-    got = *text ? read(fd, *text, (size_t)st.st_size) : -1;
-    close(fd);
-    if (got < 0)
-        return not_a_plan(err);
-    *len = (size_t)got;
-    return 0;
-}
-
 int stk_pack_plan_load(stk_pack_plan **out, const char *path, stk_error *err)
 {
-    char *text;
-    size_t len = 0;
-    int rc;
+    stk_text text = { 0 };
+    int rc = stk_side_read(path, NULL, &text, err);
 
     *out = NULL;
-    STK_TRY(read_all(path, &text, &len, err));
-    rc = stk_pack_plan_parse(out, (stk_bytes){ (const uint8_t *)text, len }, err);
-    stk_free(text);
+    if (rc < 0)
+        return rc;
+    rc = stk_pack_plan_parse(out, (stk_bytes){ (const uint8_t *)text.s, text.len }, err);
+    stk_free(text.s);
     if (rc < 0) {
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
         stk_pack_plan_free(out);

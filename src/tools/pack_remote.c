@@ -13,23 +13,10 @@
 #include "base/hash.h"
 #include "base/jobs.h"
 #include "base/registry.h"
+#include "tools/pack_side.h"
 #include "tools/pack_stamp.h"
 
 #define REMOVERS 16u /* they wait for the server most of the time */
-
-/* ---- small objects ---- */
-
-int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err)
-{
-    void *text = NULL;
-    size_t len = 0;
-    int rc = stk_object_read(url, store, &text, &len, err);
-
-    if (rc == 0)
-        rc = stk_text_put(out, text, len, err);
-    stk_free(text);
-    return rc;
-}
 
 int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size)
 {
@@ -90,7 +77,7 @@ static int on_note(void *cookie, const stk_listed *f, stk_error *err)
 static int read_text(reading *r, const char *url, stk_error *err)
 {
     stk_text text = { 0 };
-    int rc = stk_remote_text_get(url, r->s->store, &text, err);
+    int rc = stk_side_read(url, r->s->store, &text, err);
 
     if (rc == 0 && text.len)
         stk_stamp_parse(r->s, text.s, r->fingerprint);

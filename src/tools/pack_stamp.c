@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/halt.h"
+#include "base/json.h"
 #include "base/registry.h"
-#include "codec/text.h"
+#include "tools/pack_side.h"
 
-#define STAMP_MAX (256u << 20)
 #define POLL_US 20000
 
 static char *path_of(const stk_shard_pattern *p, const char *part, const char *end)
@@ -103,21 +103,6 @@ int stk_stamp_lock(stk_stamp *s, const stk_shard_pattern *p, int (*stop)(void *c
 
 /* ---- reading ---- */
 
-static int number_at(stk_bytes line, const char *name, uint64_t *out)
-{
-    stk_bytes v;
-    char text[32] = "", *end;
-
-    if (stk_json_find(line, name, &v, NULL) < 0 || !v.len || v.len >= sizeof text)
-        return 0;
-    memcpy(text, v.data, v.len);
-    if (text[0] == '"') /* the fingerprint, in hex */
-        *out = strtoull(text + 1, &end, 16);
-    else
-        *out = strtoull(text, &end, 10);
-    return end > text && (*end == 0 || *end == '"');
-}
-
 /* The list without its brackets; without memory for it the shard is made again. */
 static void take_failed(stk_stamp *s, uint64_t shard, stk_bytes line)
 {
@@ -141,10 +126,10 @@ void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint)
         stk_bytes line = { (const uint8_t *)text, (size_t)(end - text) };
 
         if (first) {
-            s->found = number_at(line, "fingerprint", &print) && print == fingerprint;
+            s->found = stk_side_number(line, "fingerprint", &print) && print == fingerprint;
             if (!s->found)
                 return;
-        } else if (number_at(line, "shard", &shard) && number_at(line, "size", &size) &&
+        } else if (stk_side_number(line, "shard", &shard) && stk_side_number(line, "size", &size) &&
                    shard < s->n) {
             s->size[shard] = size;
             take_failed(s, shard, line);
@@ -152,23 +137,16 @@ void stk_stamp_parse(stk_stamp *s, char *text, uint64_t fingerprint)
     }
 }
 
+/* One that can't be read is none: its shards are made again. */
 static int read_note(stk_stamp *s, const char *path, uint64_t fingerprint, stk_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    char *text;
-    ssize_t got;
+    stk_text text = { 0 };
+    int rc = stk_side_read(path, NULL, &text, err);
 
-    if (fd < 0)
-        return 0;
-    text = fstat(fd, &st) < 0 || st.st_size > STAMP_MAX ? NULL
-                                                        : stk_zalloc(1, (size_t)st.st_size + 1);
-    got = text ? read(fd, text, (size_t)st.st_size) : -1;
-    if (got > 0)
-        stk_stamp_parse(s, text, fingerprint);
-    stk_free(text);
-    close(fd);
-    return text || st.st_size > STAMP_MAX ? 0 : stk_fail_nomem(err, (size_t)st.st_size);
+    if (rc == 0 && text.len)
+        stk_stamp_parse(s, text.s, fingerprint);
+    stk_free(text.s);
+    return rc == STK_ENOMEM ? rc : 0;
 }
 
 int stk_stamp_load(stk_stamp *s, uint64_t fingerprint, uint64_t n, stk_error *err)
@@ -293,11 +271,11 @@ static int list_lines(const char *list, stk_text *out, stk_error *err)
 static int put_failed(const stk_stamp *s, const char *path, const stk_text *text, stk_error *err)
 {
     if (!s->source && text->len)
-        return stk_atomic_put(path, text->s, text->len, STK_COMMIT_SYNC, err);
+        return stk_side_write(path, NULL, text, err);
     if (!s->source)
         (void)!unlink(path);
     else if (!s->part[0] && text->len)
-        return stk_object_write(path, s->store, text->s, text->len, err);
+        return stk_side_write(path, s->store, text, err);
     else if (!s->part[0] && s->listed_failed)
         return s->source->remove(path, s->store, err);
     return 0;
@@ -330,15 +308,9 @@ static int no_list(const char *path, stk_error *err)
 /* What the list at `path` has, if it is there. */
 static int add_failed(const char *path, stk_text *out, stk_error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), rc = 0;
-    ssize_t got = 0;
-    char buf[8192];
+    int rc = stk_side_read(path, NULL, out, err);
 
-    while (fd >= 0 && rc == 0 && out->len < STAMP_MAX && (got = read(fd, buf, sizeof buf)) > 0)
-        rc = stk_text_put(out, buf, (size_t)got, err);
-    if (fd >= 0)
-        close(fd);
-    return rc;
+    return rc == STK_ENOMEM ? rc : 0;
 }
 
 static int add_part_failed(void *cookie, const char *path, stk_error *err)
@@ -366,7 +338,7 @@ int stk_stamp_read_failed(const stk_shard_pattern *p, stk_text *out, stk_error *
     else if (rc == 0)
         rc = stk_object_writable(p->dir, err);
     if (rc == 0 && stk_is_address(path)) {
-        rc = stk_remote_text_get(path, p->store, out, err);
+        rc = stk_side_read(path, p->store, out, err);
         if (rc == STK_ENOTFOUND)
             rc = no_list(path, err);
     }

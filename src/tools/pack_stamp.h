@@ -70,7 +70,7 @@ void stk_stamp_close(stk_stamp *s);
 size_t stk_stamp_head(const stk_stamp *s, uint64_t fingerprint, char line[STK_STAMP_HEAD]);
 int stk_stamp_line_text(const stk_stamp_line *l, stk_text *out, stk_error *err);
 
-/* pack_remote.c: the same for a target in a bucket, and small files there. */
+/* pack_remote.c: the same for a target in a bucket. */
 /* 0: there is no place for one */
 int stk_remote_lock_path(const stk_stamp *s, char *out, size_t size);
 int stk_remote_notes_load(stk_stamp *s, uint64_t fingerprint, stk_error *err);
@@ -79,7 +79,6 @@ int stk_remote_note_add(const stk_stamp *s, const stk_stamp_line *l, const stk_t
                         stk_error *err);
 /* all shards are there: one note of all */
 int stk_remote_notes_settle(stk_stamp *s, stk_error *err);
-int stk_remote_text_get(const char *url, const stk_store *store, stk_text *out, stk_error *err);
 
 /* pack_classes.c: DIR/classes.txt, where the data set has classes. */
 int stk_pack_classes(const stk_dataset *ds, const stk_shard_pattern *p, int force, stk_error *err);

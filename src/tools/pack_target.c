@@ -55,7 +55,7 @@ static int settle(stk_pack_run *p, uint64_t number, const char *path, uint64_t s
     if (number >= p->n || !(p->stamp.found || p->stamp.others) || !p->stamp.size[number] ||
         p->stamp.size[number] != size)
         return foreign(path, err);
-    p->keep[number] = STK_PACK_KEPT;
+    p->keep[number] = STK_PACK_DONE;
     return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "dataset/dataset_model.h"
+#include "index/dataset_model.h"
 
 #include "base/mem.h"
 #include "tools/shard_writer.h"

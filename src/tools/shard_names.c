@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "codec/squeeze.h"
-#include "codec/text.h"
+#include "compress/squeeze.h"
+#include "base/json.h"
 #include "format/format.h"
 #include "tools/shard_writer.h"
 

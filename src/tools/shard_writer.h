@@ -13,8 +13,8 @@ typedef struct stk_shard_pattern {
     char *dir;             /* ends in a slash; "" for the current folder */
     char *prefix, *suffix; /* of the file's name, around the number */
     int width;
-    int folder;             /* it was given as a folder */
-    const char *squeeze;    /* how shards are packed, as in codec/squeeze.h; NULL: they are not */
+    int folder;          /* it was given as a folder */
+    const char *squeeze; /* how shards are packed, as in compress/squeeze.h; NULL: they are not */
     const stk_store *store; /* borrowed: how a bucket is reached; NULL: by the environment */
 } stk_shard_pattern;
 

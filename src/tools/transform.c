@@ -20,10 +20,10 @@
 #include "base/rng.h"
 #include "codec/codec.h"
 #include "gpu/pic.h"
-#include "gpu/views.h"
+#include "gpu/gpu_views.h"
 #include "kern/sample.h"
 #include "base/jobs.h"
-#include "chain/segment.h"
+#include "row/tiles.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
 #define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */
@@ -31,14 +31,14 @@
 #define MAX_THERE (1u << 20) /* pictures of one call on a GPU */
 #define SHARES 4             /* runs of pictures a thread */
 
-#define KEPT 8                        /* scratches that wait for the next call ... */
-#define KEPT_BYTES ((size_t)16 << 20) /* ... each of at most so many bytes */
+#define IDLE 8                        /* scratches that wait for the next call ... */
+#define IDLE_BYTES ((size_t)16 << 20) /* ... each of at most so many bytes */
 
-typedef struct kept {
+typedef struct idle {
     stk_mutex lock;
     uint32_t n;                /* lock */
-    stk_scratch scratch[KEPT]; /* lock */
-} kept;
+    stk_scratch scratch[IDLE]; /* lock */
+} idle;
 
 struct stk_transform {
     stk_chain chain;
@@ -47,7 +47,7 @@ struct stk_transform {
     uint32_t workers;
     uint8_t output;
     stk_registry *registry;
-    kept *kept;
+    idle *idle;
     stk_mutex lock;
     stk_views *views[MAX_GPUS]; /* lock */
 };
@@ -77,7 +77,7 @@ static int check_chain(const stk_chain *c, stk_error *err)
             err, STK_ENOTSUP,
             "a transform has no functions: leave call() away, and call yours on what it "
             "gives");
-    if (c->spec.mode)
+    if (c->spec.picture.mode)
         return stk_fail(err, STK_ENOTSUP,
                         "a transform gives RGB: image(mode=...) works in a loader; grayscale(p=1) "
                         "gives three equal "
@@ -121,12 +121,12 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t = STK_NEW(stk_transform);
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
-    t->kept = STK_NEW(kept);
-    if (!t->kept) {
+    t->idle = STK_NEW(idle);
+    if (!t->idle) {
         stk_free(t);
-        return stk_fail_nomem(err, sizeof *t->kept);
+        return stk_fail_nomem(err, sizeof *t->idle);
     }
-    stk_mutex_init(&t->kept->lock);
+    stk_mutex_init(&t->idle->lock);
     stk_mutex_init(&t->lock);
     t->kern = stk_kern_table(stk_cpu_level());
     t->seed = o.seed;
@@ -146,10 +146,10 @@ void stk_transform_close(stk_transform **t)
         return;
     for (uint32_t i = 0; i < MAX_GPUS; i++)
         stk_views_close(&(*t)->views[i]);
-    for (uint32_t i = 0; i < (*t)->kept->n; i++)
-        stk_scratch_fini(&(*t)->kept->scratch[i]);
-    stk_mutex_destroy(&(*t)->kept->lock);
-    stk_free((*t)->kept);
+    for (uint32_t i = 0; i < (*t)->idle->n; i++)
+        stk_scratch_fini(&(*t)->idle->scratch[i]);
+    stk_mutex_destroy(&(*t)->idle->lock);
+    stk_free((*t)->idle);
     stk_mutex_destroy(&(*t)->lock);
     stk_chain_fini(&(*t)->chain);
     stk_registry_close(&(*t)->registry);
@@ -163,14 +163,14 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
         [STK_CHW] = "chw", [STK_HWC] = "hwc", [STK_CHANNELS_LAST] = "channels_last"
     };
     const stk_spec *s = &t->chain.spec;
-    int fixed = s->width && s->height;
+    int fixed = s->picture.width && s->picture.height;
 
     stk_transform_info info = { .size = out->size,
                                 .dtype = s->dtype,
-                                .width = fixed ? s->width : 0,
-                                .height = fixed ? s->height : 0,
-                                .layout = layouts[s->layout],
-                                .views = s->views };
+                                .width = fixed ? s->picture.width : 0,
+                                .height = fixed ? s->picture.height : 0,
+                                .layout = layouts[s->picture.layout],
+                                .views = stk_spec_lead(s, STK_LEAD_VIEWS) };
 
     memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
 }
@@ -185,7 +185,7 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
                              .epoch = epoch,
                              .output = t->output,
                              .view = p->view };
-    const uint32_t views = t->chain.spec.views ? t->chain.spec.views : 1;
+    const uint32_t views = stk_spec_draws(&t->chain.spec);
     const uint32_t size[2] = { p->width, p->height };
     const stk_view *view;
 
@@ -201,7 +201,7 @@ static int draw(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     stk_chain_draw(&t->chain, &at, size, d, NULL);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_EINVAL, "%s", stk_draws_last(d)->refused);
-    for (uint32_t i = 0; i < d->n_views; i++) {
+    for (uint32_t i = 0; i < d->n_passes; i++) {
         view = &d->view[i];
         if ((uint64_t)view->vis_w * view->vis_h > MAX_PIXELS)
             return stk_fail(err, STK_ELIMIT, "it would come out %ux%u, over %" PRIu64 " pixels",
@@ -263,9 +263,11 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     stk_pixels pixels;
     stk_draws d;
     stk_rect need;
-    stk_sample_job job = {
-        .pixels = &pixels, .dtype = spec->dtype, .layout = spec->layout, .dst = p->out, .own = 1
-    };
+    stk_sample_job job = { .pixels = &pixels,
+                           .dtype = spec->dtype,
+                           .layout = spec->picture.layout,
+                           .dst = p->out,
+                           .own = 1 };
 
     STK_TRY(draw(t, epoch, p, &d, err));
     job.view = stk_draws_last(&d);
@@ -273,9 +275,9 @@ static int make(const stk_transform *t, uint32_t epoch, const stk_picture *p, st
     stk_sample_need(d.view, &need);
     stk_scratch_reset(scratch);
     STK_TRY(gather(t, p, &need, scratch, &pixels, err));
-    memcpy(job.mul, spec->mul, sizeof job.mul);
-    memcpy(job.add, spec->add, sizeof job.add);
-    return t->chain.tiled || d.n_views > 1
+    memcpy(job.mul, spec->picture.mul, sizeof job.mul);
+    memcpy(job.add, spec->picture.add, sizeof job.add);
+    return t->chain.tiled || d.n_passes > 1
                ? stk_segments_run(&t->chain, t->kern, &d, &job, scratch, err)
                : stk_sample_run(t->kern, &job, scratch, err);
 }
@@ -313,17 +315,17 @@ typedef struct run {
     uint32_t epoch;
 } run;
 
-static void take_scratch(kept *k, stk_scratch *out)
+static void take_scratch(idle *k, stk_scratch *out)
 {
     stk_mutex_lock(&k->lock);
     *out = k->n ? k->scratch[--k->n] : (stk_scratch){ 0 };
     stk_mutex_unlock(&k->lock);
 }
 
-static void give_scratch(kept *k, stk_scratch *s)
+static void give_scratch(idle *k, stk_scratch *s)
 {
     stk_mutex_lock(&k->lock);
-    if (k->n < KEPT && s->total <= KEPT_BYTES) {
+    if (k->n < IDLE && s->total <= IDLE_BYTES) {
         k->scratch[k->n++] = *s;
         *s = (stk_scratch){ 0 };
     }
@@ -338,10 +340,10 @@ static int run_share(void *cookie, uint64_t job, stk_error *err)
     stk_scratch scratch;
     int rc = 0;
 
-    take_scratch(r->t->kept, &scratch);
+    take_scratch(r->t->idle, &scratch);
     for (uint64_t i = job * r->share; rc == 0 && i < end; i++)
         rc = at_picture(i, make(r->t, r->epoch, &r->pictures[i], &scratch, err), err);
-    give_scratch(r->t->kept, &scratch);
+    give_scratch(r->t->idle, &scratch);
     return rc;
 }
 
@@ -402,7 +404,7 @@ static int draw_picture(const there *w, const stk_picture *p, stk_draws *d, stk_
     STK_TRY(check_room(w->t, p, stk_draws_last(d), err));
     if ((uintptr_t)p->out % stk_dtype_size(w->t->chain.spec.dtype))
         return stk_fail(err, STK_EINVAL, "its output is not aligned to its elements");
-    return stk_pic_far_takes(d->view, p->width, p->height, err);
+    return stk_pic_on_gpu_takes(d->view, p->width, p->height, err);
 }
 
 static int draw_there(void *cookie, uint32_t i, stk_draws *d, stk_error *err)

@@ -5,7 +5,6 @@ import importlib.util
 import io
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench/gpu"
 sys.path.insert(0, str(ROOT / "tests"))
+from forked_python import TORCH, python  # noqa: E402
 from made import jpeg  # noqa: E402
 
 
@@ -33,8 +33,7 @@ def shards(tmp_path_factory):
 def run(script, *args):
     build = Path(os.environ.get("STOKER_BUILD", ROOT / "build")) / "python"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(build)])}
-    done = subprocess.run([sys.executable, BENCH / script, *map(str, args)], capture_output=True, text=True, timeout=120,
-                          env=env)
+    done = python(*TORCH).run([BENCH / script, *args], timeout=120, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -59,5 +58,7 @@ def test_dry_runs(shards, tmp_path):
     said = run("images.py", "--shards", shards, "--dry", "--rounds", 1, "--seconds", 0.05, "--batch", 4, "--size", 32,
                "--only", "GPU decode, seek|depth 3")
     assert "first batch equals the CPU path" in said and "DIFFERS" not in said and "absent" not in said
+    said = run("sizes.py", "--shards", shards, "--dry", "--rounds", 1, "--seconds", 0.05, "--batch", 4)
+    assert said.count("4 of 4 pictures of the first batch equal the CPU's") == 3
     said = run("tokens.py", "--work", tmp_path, "--mb", 1, "--dry", "--rounds", 1, "--seconds", 0.05, "--threads", 1)
     assert "of the smaller" in said

@@ -26,7 +26,7 @@ def photos(tmp_path):
 
 
 def run(script, *args):
-    env = {**os.environ, "PYTHONPATH": str(BUILD / "python")}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}/tools/notorch:{BUILD}/python"}
     return subprocess.run([sys.executable, ROOT / "bench" / script, *map(str, args)], env=env, capture_output=True, text=True,
                           timeout=120)
 

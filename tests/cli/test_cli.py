@@ -97,8 +97,9 @@ def test_help_of_index(stoker):
     assert stoker("index", "--help").out.split("Options:\n")[1] == """\
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
-  --jpeg                  also keep seek points of JPEGs, so that a crop is decoded without what
-                          comes before it
+  --points                also keep seek points of JPEGs: a crop is decoded, and read from
+                          stores, without the rest
+  --jpeg                  the same, its name before 0.3
   --part I/N              index every N-th shard only, from I on (0 to N - 1), beside others
                           that index the rest
   --merge                 make one index of what the parts found
@@ -134,10 +135,10 @@ def test_every_option_is_a_flag(stoker):
 def test_ops_lists_everything(stoker):
     done = stoker("ops")
     assert done.code == 0
-    for title in ("Sources", "Formats", "Codecs", "Decoders", "Ops"):
+    for title in ("Sources", "Formats", "Kinds of data", "Codecs", "Decoders", "Ops"):
         assert re.search(rf"^{title} \(", done.out, re.M)
     registry = (ROOT / "src/registry.def").read_text()
-    for name in re.findall(r"^STK_(?:OP|CODEC|FORMAT|SOURCE|DECODER)\((\w+)\)", registry, re.M):
+    for name in re.findall(r"^STK_(?:OP|CODEC|FORMAT|SOURCE|STORE|DECODER|DATA)\((\w+)\)", registry, re.M):
         assert re.search(rf"^  {name}(\(|$)", done.out, re.M), name
 
 
@@ -152,7 +153,7 @@ Ops (the rest of a chain)
 
 def test_ops_json(stoker):
     found = json.loads(stoker("ops", "--json").raw)
-    assert list(found) == ["sources", "formats", "codecs", "decoders", "ops"]
+    assert list(found) == ["sources", "formats", "data", "codecs", "decoders", "ops"]
     crop = next(op for op in found["ops"] if op["name"] == "random_resized_crop")
     assert [a["name"] for a in crop["args"]] == ["size", "scale", "ratio", "interpolation", "antialias"]
     assert crop["args"][0]["required"] and crop["args"][0]["default"] is None
@@ -227,7 +228,7 @@ def test_bench_json(stoker, photos):
         "label": "from(cls) | int"}
     assert (got["samples"], got["batches"], got["batch_size"], got["workers"]) == (36, 9, 4, 2)
     assert [(e["samples"], e["batches"], e["whole"]) for e in got["epochs"]] == 3 * [(12, 3, True)]
-    assert list(got["stages"]) == ["fetch", "decode", "sample", "value", "batch", "idle"]
+    assert list(got["stages"]) == ["fetch", "decode", "resample", "value", "batch", "idle"]
     assert got["stages"]["decode"]["seconds"] > 0
     assert sum(s["share"] for s in got["stages"].values()) == pytest.approx(1)
     assert got["memory"]["planned_peak_bytes"] <= got["memory"]["limit_bytes"]
@@ -246,7 +247,7 @@ def test_bench_page(stoker, photos):
         "samples/s", "MB/s", "time to first batch", "CPU time", "peak memory", "consumer waited",
         "gap between epochs"]
     assert [line.split()[0] for line in stages.splitlines()] == [
-        "stage", "fetch", "decode", "sample", "value", "batch", "idle"]
+        "stage", "fetch", "decode", "resample", "value", "batch", "idle"]
     assert [line.split()[0] for line in epochs.splitlines()] == ["epoch", "N", "N"]
 
 

@@ -119,7 +119,7 @@ def test_bad_input(stoker, tmp_path):
 
 
 def test_page(stoker, tmp_path):
-    from test_seeing_commands import page
+    from test_doctor_plan import page
     shard(tmp_path / "a.tar", 20)
     got = described(stoker, "a.tar", "--html", "a.html")
     text = page(tmp_path / "a.html")
@@ -127,7 +127,7 @@ def test_page(stoker, tmp_path):
 
 
 def test_rules(stoker, tmp_path):
-    from test_seeing_commands import page
+    from test_doctor_plan import page
     shard(tmp_path / "a.tar", 40)
 
     def check(rules, *args):
@@ -173,7 +173,7 @@ def test_tokens_are_counted(stoker, tmp_path):
         assert counts[int(token)] == n
     assert feature["rest"] == len(tokens) - sum(feature["values"].values())
     assert min(feature["values"].values()) >= np.sort(counts)[::-1][1000]
-    from test_seeing_commands import page
+    from test_doctor_plan import page
     assert "tokens: 1000 values" in page(tmp_path / "a.html")
 
 

@@ -14,13 +14,15 @@
 #include "base/mem.h"
 #include "base/registry.h"
 #include "codec/codec.h"
+#include "codec/decoders.h"
 
 #define MAX_INPUT ((size_t)64 << 20)
 
 static int decode(const stk_decoder *d, stk_bytes in, const stk_rect *region, stk_error *err)
 {
     stk_scratch scratch = { 0 };
-    stk_image_info info;
+    stk_picture_source from = { .decoder = d };
+    stk_media_info info;
     stk_pixels px;
     stk_rect need;
     void *ctx = NULL;
@@ -29,13 +31,15 @@ static int decode(const stk_decoder *d, stk_bytes in, const stk_rect *region, st
     rc = d->open(&ctx, err);
     if (rc < 0)
         return rc;
-    rc = d->header(ctx, in, (stk_bytes){ 0 }, &info, err);
+    from.ctx = ctx;
+    rc = stk_picture_header(&from, in, &info, err);
     if (rc < 0)
         goto done;
     need = (stk_rect){ 0, 0, info.width, info.height };
     if (region->w)
         need = *region;
-    rc = d->decode(ctx, &(stk_decode_request){ .need = need, .high_byte = 1 }, &scratch, &px, err);
+    rc = stk_picture_whole(&from, in, &(stk_decode_request){ .need = need, .high_byte = 1 },
+                           &scratch, &px, err);
     if (rc < 0)
         goto done;
     printf("ok %u %u\n", need.w, need.h);

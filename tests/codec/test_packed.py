@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import subprocess
+import tempfile
 import zlib
 
 import numpy as np
@@ -30,6 +31,14 @@ def lz4(data, *options):
     return subprocess.run(["lz4", "-q", "-c", *options], input=data, capture_output=True, check=True).stdout
 
 
+def lz4_sized(data):
+    """With the size in the frame's head, which lz4 knows of files alone."""
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(data)
+        f.flush()
+        return lz4(b"", "--content-size", f.name)
+
+
 def texts():
     rng = random.Random(SEED)
     return [b"", b"x", b"hello " * 1000, bytes(rng.randrange(256) for _ in range(70000)), bytes(3_000_000)]
@@ -46,6 +55,7 @@ PACKERS = {
     "lz4": lambda d: lz4(d),
     "lz4, blocks that go on": lambda d: lz4(d, "-BD", "-B4", "-BX"),
     "lz4, with its size": lambda d: lz4(d, "--content-size", "--no-frame-crc"),
+    "lz4, sized or not": lambda d: lz4_sized(d[: len(d) // 3]) + lz4(d[len(d) // 3 :], "-B4"),
     "lz4, in frames": lambda d: lz4(d[: len(d) // 3]) + b"\x51\x2A\x4D\x18\x03\0\0\0abc" + lz4(d[len(d) // 3 :]),
 }
 

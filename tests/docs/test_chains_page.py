@@ -35,7 +35,7 @@ def shard(tmp_path_factory):
     (folder / "a.jsonl").write_text('{"path": "1.jpg"}\n')
     (folder / "a.bin").write_bytes(bytes(4096))
     with tarfile.open(folder / "a.tar", "w") as tar:
-        for field in ("jpg", "cls", "json", "txt", "npy", "txt.gz", "txt.zst", "txt.lz4", "bin", "masks"):
+        for field in ("jpg", "mp4", "flac", "cls", "json", "txt", "npy", "txt.gz", "txt.zst", "txt.lz4", "bin", "masks"):
             info = tarfile.TarInfo(f"0.{field}")
             info.size = 3
             tar.addfile(info, io.BytesIO(b"abc"))

@@ -17,6 +17,9 @@ from PIL import Image
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from forked_python import TORCH, python  # noqa: E402
+
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
 
 
@@ -35,7 +38,7 @@ def photos(tmp_path_factory):
 
 def run(cwd, *command, code=0):
     env = os.environ | {"PYTHONPATH": str(BUILD / "python"), "STOKER_CACHE": str(cwd / "cache"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    done = python(*TORCH).run(command, cwd=cwd, env=env)
     assert code is None or done.returncode == code, done.stdout + done.stderr
     return done.stdout
 

@@ -3,7 +3,6 @@
 
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -12,14 +11,15 @@ import pytest
 pytest.importorskip("torch")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
+sys.path.insert(0, str(ROOT / "tests"))
+from forked_python import TORCH, python  # noqa: E402
 
 
 def test_a_directory_as_it_is(tmp_path):
     rng = np.random.default_rng(0)
     for split, n in (("train", 50_000), ("val", 3_000)):
         rng.integers(0, 65, n).astype(np.uint16).tofile(tmp_path / f"{split}.bin")
-    run = subprocess.run([sys.executable, ROOT / "examples" / "nanogpt_dir.py", tmp_path], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": str(BUILD / "python")})
+    run = python(*TORCH).run([ROOT / "examples" / "nanogpt_dir.py", tmp_path], env=os.environ | {"PYTHONPATH": str(BUILD / "python")})
     assert run.returncode == 0, run.stderr
     assert "train: 50,000 tokens, batches of (64, 256) torch.int64" in run.stdout
     assert "val: 3,000 tokens, batches of (11, 256)" in run.stdout

@@ -5,7 +5,6 @@ import importlib.util
 import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -15,6 +14,9 @@ pytest.importorskip("torch")
 tokenizers = pytest.importorskip("tokenizers")
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
+sys.path.insert(0, str(ROOT / "tests"))
+from forked_python import TORCH, python  # noqa: E402
+
 EXAMPLE = ROOT / "examples" / "tokenize_and_train.py"
 
 
@@ -26,8 +28,7 @@ def example():
 
 
 def test_text_becomes_tokens_and_a_model(tmp_path, monkeypatch):
-    run = subprocess.run([sys.executable, EXAMPLE, tmp_path], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": str(BUILD / "python"), "OMP_NUM_THREADS": "1"})
+    run = python(*TORCH).run([EXAMPLE, tmp_path], env=os.environ | {"PYTHONPATH": str(BUILD / "python")})
     assert run.returncode == 0, run.stderr
     assert "1200 documents in 6 shards" in run.stdout
     first, last = map(float, re.search(r"loss (\S+) at first, (\S+) on held-out", run.stdout).groups())

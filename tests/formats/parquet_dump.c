@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "codec/unpack.h"
 #include "format/parquet/parquet.h"
 
 static int quiet;
@@ -44,7 +43,7 @@ static int dump_chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *
                       int *first, stk_error *err)
 {
     stk_pq_vector dict = { 0 }, v = { 0 };
-    stk_pq_decode d = { l, c->codec, stk_unpack_page, NULL, (uint64_t)1 << 30 };
+    stk_pq_decode d = { l, c->codec, NULL, (uint64_t)1 << 30 };
     stk_bytes in = { file.data + c->start, (size_t)c->len };
     stk_pq_page page;
     int rc = in.len ? stk_pq_page_read(in, &page, err) : STK_END;
@@ -74,6 +73,8 @@ static int dump_chunk(stk_bytes file, const stk_pq_leaf *l, const stk_pq_chunk *
 static int dump_leaf(stk_bytes file, const stk_pq_file *f, uint32_t i, stk_error *err)
 {
     const stk_pq_leaf *l = &f->leaf[i];
+    /* python/tests/test_text_lists.py has these */
+    const char *refused = !l->refused && stk_pq_is_texts(l) ? "lists of texts" : l->refused;
     int first = 1;
 
     if (!quiet)
@@ -81,8 +82,8 @@ static int dump_leaf(stk_bytes file, const stk_pq_file *f, uint32_t i, stk_error
             "{\"name\": \"%s\", \"dtype\": \"%s\", \"width\": %u, \"unit\": \"%s\", \"list\": %d, "
             "\"refused\": \"%s\", \"rows\": [",
             l->name, l->dtype ? stk_dtype_name(l->dtype) : "", l->width, l->unit, l->max_rep,
-            l->refused ? l->refused : "");
-    for (uint32_t g = 0; g < f->n_groups && !l->refused; g++) {
+            refused ? refused : "");
+    for (uint32_t g = 0; g < f->n_groups && !refused; g++) {
         const stk_pq_chunk *c = &f->chunk[(size_t)g * f->n_leaves + i];
 
         if (c->refused)

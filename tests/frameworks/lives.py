@@ -43,7 +43,7 @@ def record(path, die_at):
     torch.nn.functional.cross_entropy = noted
 
 
-def live(plan, life, rank, port):
+def live(plan, life, rank, port, gate):
     """One rank of one life, in a process of its own; with torchrun's environment if any has several."""
     status = 1
     signal.alarm(600)               # a rank that hangs ends
@@ -64,6 +64,8 @@ def live(plan, life, rank, port):
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        if rank == 0 and status == 0:
+            os.read(gate, 1)        # torch's store is in this process, and the others use it to their end
         os._exit(status)
 
 
@@ -72,12 +74,17 @@ def run(plan):
     for life, (world, die_at) in enumerate(plan["lives"]):
         port = free_port()
         ranks = []
+        gate, others_ended = os.pipe()
         for rank in range(world):
             pid = os.fork()
             if pid == 0:
-                live(plan, life, rank, port)
+                os.close(others_ended)
+                live(plan, life, rank, port, gate)
             ranks.append(pid)
-        ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
+        ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks[1:]]
+        os.close(others_ended)
+        ends.insert(0, os.waitstatus_to_exitcode(os.waitpid(ranks[0], 0)[1]))
+        os.close(gate)
         if any(end != (0 if die_at is None else -signal.SIGKILL) for end in ends):
             return f"life {life} ended with {ends}"
     return ""

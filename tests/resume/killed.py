@@ -25,7 +25,9 @@ import numpy as np
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import one_rank  # noqa: E402
+from forked_python import python  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
@@ -86,10 +88,10 @@ class Setting:
                 "for epoch in range(plan['epochs']):\n"
                 "    for batch in loader:\n"
                 "        sys.stdout.writelines(one_rank.lines_of(batch, epoch))\n")
-        out = subprocess.run([sys.executable, "-c", code, json.dumps(self.plan)], env=environment(),
-                             cwd=Path(__file__).parent, stdout=subprocess.PIPE, check=True, text=True,
-                             timeout=TIMEOUT).stdout
-        self.rows.update(tuple(line.split()) for line in out.splitlines())
+        done = python("numpy", "stoker").run(["-c", code, json.dumps(self.plan)], env=environment(), cwd=Path(__file__).parent,
+                                             timeout=TIMEOUT)
+        assert done.returncode == 0, done.stderr
+        self.rows.update(tuple(line.split()) for line in done.stdout.splitlines())
         self.seen = collections.Counter((epoch, number) for epoch, number, _ in self.rows.elements())
 
     def expected(self, epoch):
@@ -111,7 +113,7 @@ def start(plan, path, world):
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                    f"--nproc-per-node={world}", *script]
         return [subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL)]
-    return [subprocess.Popen([sys.executable, *script], env=environment(
+    return [python("numpy", "stoker").start(script, env=environment(
         RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world))) for rank in range(world)]
 
 

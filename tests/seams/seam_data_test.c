@@ -578,7 +578,7 @@ static void columns(void **state)
     assert_memory_equal(text[ROWS - 1], of(ds)->text[ROWS - 1], len[ROWS - 1]);
     stk_column_close(&c);
     assert_int_equal(stk_column_open(&c, ds, "pos", NULL, &err), STK_EINVAL);
-    assert_non_null(strstr(err.message, "several numbers"));
+    assert_non_null(strstr(err.message, "several values"));
     assert_int_equal(stk_column_open(&c, ds, "none", NULL, &err), STK_EINVAL);
     assert_non_null(strstr(err.message, "the fields are: jpg, label, pos, ids, name"));
     stk_dataset_unref(&ds);

@@ -57,7 +57,8 @@ static int grow_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return 0;
 }
 
-static int grow_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int grow_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                      stk_error *err)
 {
     char text[32] = "";
     int32_t *out = dst;
@@ -284,7 +285,7 @@ static void abi(void **state)
     (void)state;
     m.abi = 7;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "memory counting was built for ABI 7, this is 3: rebuild it");
+    assert_string_equal(err.message, "memory counting was built for ABI 7, this is 4: rebuild it");
 }
 
 int main(void)

@@ -130,7 +130,7 @@ static void an_order_that_lies(void **state)
     stk_loader_close(&l);
     order.abi = 99;
     assert_int_equal(stk_loader_open(&l, ds, 2, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "order liar was built for ABI 99, this is 3: rebuild it");
+    assert_string_equal(err.message, "order liar was built for ABI 99, this is 4: rebuild it");
     order.abi = STK_PLUGIN_ABI;
     t.n = 0;
     assert_int_equal(stk_loader_open(&l, ds, 2, &o, &err), STK_EINVAL);

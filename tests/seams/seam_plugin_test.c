@@ -6,8 +6,8 @@
 #define N 50
 
 /* backwards: bytes last to first, in scratch. */
-static int back_narrow(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
-                       stk_error *err)
+static int back_extract(const void *state, stk_bytes in, stk_scratch *scratch, stk_bytes *out,
+                        stk_error *err)
 {
     uint8_t *p = stk_scratch_get(scratch, in.len + 1);
 
@@ -29,12 +29,30 @@ static int back_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     return 0;
 }
 
+/* Names that were replaced in 0.3: they work, and compilers warn. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 static const stk_codec back = { .abi = STK_PLUGIN_ABI,
                                 .size = sizeof(stk_codec),
                                 .name = "backwards",
                                 .help = "last byte first",
                                 .plan = back_plan,
-                                .narrow = back_narrow };
+                                .narrow = back_extract };
+
+static void old_names(void **state)
+{
+    stk_spec spec = { .most = 3, .typed = 1 };
+    stk_stats stats = { .gpu_redecoded = 4, .resample_call_ns = 5 };
+
+    (void)state;
+    assert_true(back.extract == back_extract);
+    assert_int_equal(spec.max_len, 3);
+    assert_int_equal(spec.dtype_fixed, 1);
+    assert_int_equal(stats.gpu_mended, 4);
+    assert_int_equal(stats.sample_call_ns, 5);
+    assert_int_equal(STK_STAGE_SAMPLE, STK_STAGE_RESAMPLE);
+}
+#pragma GCC diagnostic pop
 
 /* sum(weight): one f64, the bytes' sum; refuses sums that a test says are bad. */
 typedef struct sum {
@@ -56,7 +74,8 @@ static int sum_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     return 0;
 }
 
-static int sum_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int sum_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                     stk_error *err)
 {
     const sum *s = state;
     double n = 0;
@@ -82,6 +101,75 @@ static const stk_codec sum_codec = { .abi = STK_PLUGIN_ABI,
                                      .plan = sum_plan,
                                      .parse = sum_parse };
 
+/* A codec with a context: the rows that its worker made before, in scratch memory on the way. */
+static _Atomic int opened, closed;
+
+static int count_open(const void *state, void **ctx, stk_error *err)
+{
+    (void)state;
+    *ctx = calloc(1, sizeof(uint64_t));
+    if (!*ctx)
+        return stk_fail(err, STK_ENOMEM, "no memory for a context");
+    opened++;
+    return 0;
+}
+
+static void count_close(void *ctx)
+{
+    closed++;
+    free(ctx);
+}
+
+static int count_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                       stk_error *err)
+{
+    uint64_t *n = stk_scratch_get(work->scratch, sizeof *n);
+    double out;
+
+    if (!n)
+        return stk_fail(err, STK_ENOMEM, "no memory for a number");
+    *n = ++*(uint64_t *)work->ctx;
+    out = (double)*n;
+    memcpy(dst, &out, sizeof out);
+    return 0;
+}
+
+static const stk_codec count_codec = { .abi = STK_PLUGIN_ABI,
+                                       .size = sizeof(stk_codec),
+                                       .name = "count",
+                                       .help = "rows of a worker",
+                                       .args = sum_args,
+                                       .state_size = sizeof(sum),
+                                       .plan = sum_plan,
+                                       .parse = count_parse,
+                                       .open = count_open,
+                                       .close = count_close };
+
+/* An op that is random: the number is replaced by one that is drawn. */
+static int dice_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    return spec->dtype == STK_F64 ? 0 : stk_fail(err, STK_EINVAL, "dice takes numbers of f64");
+}
+
+static int dice_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                      stk_error *err)
+{
+    double *out = stk_scratch_get(scratch, sizeof *out);
+
+    if (!out)
+        return stk_fail(err, STK_ENOMEM, "no memory for a number");
+    *out = stk_rng_unit(rng);
+    row->data = out;
+    return 0;
+}
+
+static const stk_op dice = { .abi = STK_PLUGIN_ABI,
+                             .size = sizeof(stk_op),
+                             .name = "dice",
+                             .help = "a random number",
+                             .plan = dice_plan,
+                             .value = dice_value };
+
 static stk_dataset *ds;
 
 static int setup(void **state)
@@ -93,6 +181,8 @@ static int setup(void **state)
     ds = seam_open("", "a-0.tar", NULL);
     seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &back, &err), &err);
     seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), &err);
+    seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &count_codec, &err), &err);
+    seam_ok(stk_plugin_add(STK_PLUGIN_OP, &dice, &err), &err);
     return 0;
 }
 
@@ -145,6 +235,84 @@ static void used_in_chains(void **state)
     stk_loader_close(&l);
 }
 
+/* The numbers of outputs `a` and `b`, by sample. */
+static void drawn(uint64_t seed, int32_t workers, double (*to)[2])
+{
+    static const stk_output out[] = { { "a", "from(bin) | sum | dice" },
+                                      { "b", "from(bin) | sum | dice | dice" } };
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = out,
+                             .n_outputs = 2,
+                             .batch_size = 8,
+                             .num_workers = workers,
+                             .shuffle = STK_SHUFFLE_EXACT,
+                             .seed = seed };
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    stk_batch *b = NULL;
+    stk_error err;
+    stk_tensor t;
+
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++)
+            for (uint32_t k = 0; k < 2; k++) {
+                assert_int_equal(stk_batch_row(b, k, i, &t), 0);
+                memcpy(&to[stk_batch_ids(b)[i]][k], t.data, sizeof **to);
+            }
+        stk_batch_release(&b);
+    }
+    stk_loader_close(&l);
+}
+
+/* An op on numbers draws by address: the same with any number of workers, another number for each
+ * sample, output, step and seed. */
+static void numbers_are_addressed(void **state)
+{
+    static double first[N][2], again[N][2], other[N][2];
+
+    (void)state;
+    drawn(3, 1, first);
+    drawn(3, 3, again);
+    drawn(4, 2, other);
+    assert_memory_equal(first, again, sizeof first);
+    for (int i = 0; i < N; i++) {
+        assert_true(first[i][0] != first[i][1]);
+        assert_true(first[i][0] != other[i][0]);
+        assert_true(i == 0 || first[i][0] != first[i - 1][0]);
+    }
+}
+
+/* A codec's context is made once for each worker that needs it, and ends with the loader. */
+static void contexts_of_workers(void **state)
+{
+    static const stk_output out[] = { { "s", "from(bin) | sum" }, { "n", "from(bin) | count" } };
+    stk_loader_options o = {
+        .size = sizeof o, .outputs = out, .n_outputs = 2, .batch_size = 8, .num_workers = 1
+    };
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    uint64_t rows = 0;
+    stk_batch *b = NULL;
+    double last = 0;
+    int rc;
+    stk_error err;
+    stk_tensor t;
+
+    (void)state;
+    while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0) {
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+            assert_int_equal(stk_batch_row(b, 1, i, &t), 0);
+            memcpy(&last, t.data, sizeof last);
+            assert_true(last == (double)(rows + 1));
+        }
+        stk_batch_release(&b);
+    }
+    if (rc != STK_END)
+        fail_msg("%s", err.message);
+    assert_int_equal(rows, N);
+    stk_loader_close(&l);
+    assert_int_equal(opened, 1);
+    assert_int_equal(closed, 1);
+}
+
 static void refused(void **state)
 {
     static stk_codec old = { .abi = STK_PLUGIN_ABI + 1, .size = sizeof(stk_codec), .name = "old" },
@@ -156,7 +324,7 @@ static void refused(void **state)
 
     (void)state;
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &old, &err), STK_EINVAL);
-    assert_string_equal(err.message, "codec old was built for ABI 4, this is 3: rebuild it");
+    assert_string_equal(err.message, "codec old was built for ABI 5, this is 4: rebuild it");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &twin, &err), STK_EINVAL);
     assert_string_equal(err.message, "a plug-in called image is there already");
     assert_int_equal(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), STK_EINVAL);
@@ -392,7 +560,10 @@ static void budget_and_seeks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(old_names),
         cmocka_unit_test(used_in_chains),
+        cmocka_unit_test(numbers_are_addressed),
+        cmocka_unit_test(contexts_of_workers),
         cmocka_unit_test(refused),
         cmocka_unit_test(a_registry_of_its_own),
         cmocka_unit_test(unpacks_by_suffix),

@@ -45,38 +45,44 @@ static int ppm_open(void **ctx, stk_error *err)
     return 0;
 }
 
-static int ppm_header(void *ctx, stk_bytes in, stk_bytes hint, stk_image_info *out, stk_error *err)
+static int ppm_header(void *ctx, stk_bytes in, const stk_media_points *points, stk_media_info *out,
+                      stk_error *err)
 {
     char head[64] = "";
     ppm *p = ctx;
     int n = 0;
 
-    (void)hint;
+    (void)points;
     memcpy(head, in.data, in.len < 63 ? in.len : 63);
     if (sscanf(head, "PX\n%u %u\n255%n", &p->w, &p->h, &n) != 2 || !n ||
         in.len < (size_t)n + 1 + (size_t)p->w * p->h * 3)
         return stk_fail(err, STK_ECORRUPT, "this picture is cut short");
     p->data = in.data + n + 1;
-    *out = (stk_image_info){ p->w, p->h };
+    *out = (stk_media_info){ .tracks = 1, .width = p->w, .height = p->h, .units = 1 };
     return 0;
 }
 
-static int ppm_decode(void *ctx, const stk_decode_request *ask, stk_scratch *scratch,
-                      stk_pixels *out, stk_error *err)
+static int ppm_decode(void *ctx, const stk_media_job *job, stk_error *err)
 {
-    const stk_rect *need = &ask->need;
+    const stk_rect *need = &job->ask->need;
+    size_t stride = (size_t)need->w * 4;
+    uint8_t *to = stk_scratch_get(job->scratch, stride * need->h + 64);
     ppm *p = ctx;
 
-    out->area = *need;
-    out->stride = (size_t)need->w * 4;
-    out->data = stk_scratch_get(scratch, out->stride * need->h + 64);
-    if (!out->data)
+    assert_true(job->n_parts == 1 && !job->part->offset && job->part->bytes.data < p->data);
+    if (!to)
         return stk_fail(err, STK_ENOMEM, "no memory");
     for (uint32_t y = 0; y < need->h; y++)
         for (uint32_t x = 0; x < need->w; x++)
-            memcpy(out->data + y * out->stride + x * 4,
+            memcpy(to + y * stride + x * 4,
                    p->data + ((size_t)(need->y + y) * p->w + need->x + x) * 3, 3);
-    return 0;
+    return job->sink->frame(job->sink->cookie, 0, 0,
+                            &(stk_planes){ .kind = STK_PLANES_RGBX,
+                                           .bits = 8,
+                                           .data = { to },
+                                           .stride = { stride },
+                                           .area = *need },
+                            err);
 }
 
 static void ppm_close(void *ctx)
@@ -295,7 +301,8 @@ static int floats_shape(const void *state, stk_bytes in, stk_spec *row, stk_erro
     return 0;
 }
 
-static int floats_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int floats_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                        stk_error *err)
 {
     int64_t k = floats_number(in), n = (1 + k % 5) * (k % 4);
 

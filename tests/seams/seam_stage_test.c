@@ -268,7 +268,7 @@ static void abi(void **state)
     o.stages = stages;
     o.n_stages = 1;
     assert_int_equal(stk_loader_open(&l, &ds, 1, &o, &err), STK_EINVAL);
-    assert_string_equal(err.message, "batch stage old was built for ABI 0, this is 3: rebuild it");
+    assert_string_equal(err.message, "batch stage old was built for ABI 0, this is 4: rebuild it");
 }
 
 int main(void)

@@ -27,7 +27,8 @@ static int big_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
     return 0;
 }
 
-static int big_parse(const void *state, stk_bytes in, void *dst, stk_error *err)
+static int big_parse(const void *state, const stk_codec_work *work, stk_bytes in, void *dst,
+                     stk_error *err)
 {
     double first = (double)in.len;
 

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.environ.get("STOKER_BUILD", str(Path(__file__
 
 import stoker  # noqa: E402
 import torch  # noqa: E402
-from stoker import _stoker, seeing, watching  # noqa: E402
+from stoker import _diagnosis, _stoker, _watch  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 CAUSES = ("storage", "network", "augmentation", "python", "collate", "consumer", "workers", "ring", "start", "neighbour",
@@ -187,7 +187,7 @@ def run_ranks(case):
         t.start()
     for t in threads:
         t.join()
-    return seeing.Diagnosis(_stoker.diagnose([], [w._figures.sight() for w in watched], None, True))
+    return _diagnosis.Diagnosis(_stoker.diagnose([], [w._figures.sight() for w in watched], None, True))
 
 
 def run(case, folder):
@@ -204,7 +204,7 @@ def run(case, folder):
         sight = watched._figures.sight()
         real = len(os.sched_getaffinity(0))
         others = 0.0 if burners else sight["others_s"] / (sight["at_s"] * real)
-        return seeing.diagnose([{"others_s": 0.0}], [{**sight, "cores": float(case["cores"])}], foreign=True), others
+        return _diagnosis.diagnose([{"others_s": 0.0}], [{**sight, "cores": float(case["cores"])}], foreign=True), others
     finally:
         for process in burners:
             process.kill()
@@ -235,5 +235,5 @@ def main(first, last):
 
 
 if __name__ == "__main__":
-    watching.LOOK_S = 0.004
+    _watch.LOOK_S = 0.004
     sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that all tests of remote data share."""
+import base64
 import os
 import pathlib
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import servers                          # noqa: E402
+from blobs import Azure                 # noqa: E402
 from s3 import S3                       # noqa: E402
 from small_shards import make_shards    # noqa: E402
 
@@ -56,9 +58,27 @@ def web(tmp_path_factory, data):
     group.stop()
 
 
+ACCOUNTS = {name: base64.b64encode(bytes(range(i, i + 64))).decode() for i, name in enumerate(("first", "second"))}
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory, data):
+    """Two accounts, each with a container `data`; the first one has the shards."""
+    if not servers.azurite_program():
+        pytest.skip("Azurite is not installed: tools/setup.sh --tests installs it where there is npm")
+    port, group = servers.start_azurite(tmp_path_factory.mktemp("azurite"), ACCOUNTS)
+    accounts = [Azure(port, name, key) for name, key in ACCOUNTS.items()]
+    for account in accounts:
+        account.make_container("data")
+    for path in sorted(data.glob("*.tar")):
+        accounts[0].put("data", f"train/{path.name}", path.read_bytes())
+    yield accounts
+    group.stop()
+
+
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path, monkeypatch):
-    for name in [n for n in os.environ if n.startswith("AWS_")]:
+    for name in [n for n in os.environ if n.startswith(("AWS_", "AZURE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "index"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers for tests, on loopback: OpenStack Swift with its S3 API, nginx for HTTP and TLS."""
+"""Real servers for tests, on loopback: OpenStack Swift with its S3 API, nginx for HTTP and TLS, Azurite for Azure Blob."""
 import os
 import pathlib
 import shutil
@@ -29,10 +29,10 @@ class Group:
     def __init__(self, folder):
         self.folder, self.processes = pathlib.Path(folder), []
 
-    def run(self, name, *command):
+    def run(self, name, *command, **env):
         log = open(self.folder / f"{name}.log", "wb")
         self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True,
-                                               cwd=self.folder))
+                                               cwd=self.folder, env={**os.environ, **env}))
 
     def stop(self):
         for p in self.processes:
@@ -153,3 +153,19 @@ def start_nginx(folder, root):
     group.run("nginx", nginx_program(), "-c", str(folder / "nginx.conf"), "-p", str(folder))
     wait_for(port)
     return port, tls, group
+
+
+def azurite_program():
+    """Where tools/setup.sh puts it, or on the path."""
+    own = pathlib.Path(sys.prefix) / "azurite" / "node_modules" / ".bin" / "azurite-blob"
+    return str(own) if own.exists() and shutil.which("node") else shutil.which("azurite-blob")
+
+
+def start_azurite(folder, accounts):
+    """The port and what stops it.  accounts: {name: key in base64}."""
+    group, port = Group(folder), free_port()
+    group.run("azurite", azurite_program(), "--silent", "--inMemoryPersistence", "--disableTelemetry",
+              "--blobHost", "127.0.0.1", "--blobPort", str(port),
+              AZURITE_ACCOUNTS=";".join(f"{name}:{key}" for name, key in accounts.items()))
+    wait_for(port)
+    return port, group

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """pack to a bucket: the bytes of a local pack, gone on with after a kill, in parts, and nothing half-written."""
 import json
-import pathlib
-import shutil
 import subprocess
 import sys
-import threading
 
 import faults
 import pytest
 from epochs import epoch
+from packing import cli, killed, local_shards
 
 import stoker
 
@@ -18,16 +16,6 @@ if "curl: none" in stoker.build_info():
 pytestmark = pytest.mark.services
 KEYS = {"access_key": "test:tester", "secret_key": "testing"}
 DENIED = b"<Error><Code>AccessDenied</Code></Error>"
-
-
-def command(*words):
-    return [shutil.which("stoker") or str(pathlib.Path(stoker.__file__).parent / "stoker-cli"), *map(str, words)]
-
-
-def cli(*words, fails=False):
-    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=180)
-    assert bool(done.returncode) == fails, (done.stdout, done.stderr)
-    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -54,10 +42,6 @@ def notes(swift, prefix):
     return [k.rsplit(".pack", 1)[1] for k in swift.keys("data") if k.startswith(f"{prefix}.stoker/") and ".pack" in k]
 
 
-def local(folder):
-    return {p.name: p.read_bytes() for p in sorted(folder.glob("*.tar"))}
-
-
 def writes(proxy, word):
     return [m for m, path in proxy.requests if m in ("PUT", "POST") and word in path]
 
@@ -78,7 +62,7 @@ print(json.dumps(stoker.pack(sys.argv[1], sys.argv[2], samples=36, shuffle=1)))
 def test_pack_to_a_bucket(swift, at, data, tmp_path):
     source, how = f"{data}/big/t-000.tar", ("--samples", 36, "--shuffle", 1)       # the first has more than a part
     cli("pack", source, tmp_path / "local", *how)
-    want = local(tmp_path / "local")
+    want = local_shards(tmp_path / "local")
     with faults.Proxy(swift.port) as proxy:
         at(proxy.port)
         done = subprocess.run([sys.executable, "-c", PYTHON, source, "s3://data/pk/one"], stdout=subprocess.PIPE, timeout=180, check=True)
@@ -108,21 +92,10 @@ def test_a_pack_that_is_killed_goes_on(swift, at, data, tmp_path):
     source = [data / "t-000.tar", data / "big" / "t-000.tar"]       # the second has more than a part
     words = ("pack", *source, "s3://data/kill/k-%03d.tar", "--samples", "40", "--workers", "1")
     cli(*words[:3], tmp_path / "k-%03d.tar", *words[4:])
-    want, stuck = local(tmp_path), threading.Event()
+    want = local_shards(tmp_path)
     with faults.Proxy(swift.port) as proxy:
         at(proxy.port)
-
-        def hold(count):
-            late = "k-001.tar" in proxy.requests[-1][1] and "partNumber=2" in proxy.requests[-1][1]
-            if late:
-                stuck.set()
-            return late
-
-        proxy.hold = hold
-        child = subprocess.Popen(command(*words))
-        assert stuck.wait(120)
-        child.kill()
-        child.wait()
+        killed(proxy, words, lambda path: "k-001.tar" in path and "partNumber=2" in path)
         assert shards(swift, "kill/") == {"k-000.tar": want["k-000.tar"]}       # nothing half-written is there
         assert uploads_left(swift, "kill/") == 1
         proxy.hold = None
@@ -143,7 +116,7 @@ def test_a_plan_in_parts(swift, at, data, tmp_path, monkeypatch):
     cli("pack", "--from-plan", plan, "--part", "1/2")
     assert len(notes(swift, "parts/")) == 5
     assert '"samples": 120' in cli("pack", "--from-plan", plan, "--merge", "--json")
-    assert shards(swift, "parts/") == local(tmp_path) and notes(swift, "parts/") == [""]
+    assert shards(swift, "parts/") == local_shards(tmp_path) and notes(swift, "parts/") == [""]
     with faults.Proxy(swift.port) as proxy:
         at(proxy.port)
         monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "another host"))
@@ -161,9 +134,9 @@ def test_what_fails_leaves_nothing(swift, at, data):
         assert "403" in said and "s3://data/deny/shard-000000.tar" in said
     assert shards(swift, "deny/") == {} and uploads_left(swift, "deny/") == 0
     for target in ("http://127.0.0.1:1/x", "hf://datasets/a/b/c"):
-        with pytest.raises(stoker.StokerError, match="write to a folder, s3:// or gs://"):
+        with pytest.raises(stoker.StokerError, match="write to a folder, s3://.* or "):
             stoker.pack(f"{data}/t-000.tar", target)
-        with pytest.raises(stoker.StokerError, match="write to a folder, s3:// or gs://"):
+        with pytest.raises(stoker.StokerError, match="write to a folder, s3://.* or "):
             stoker.pack(f"{data}/t-000.tar", target, map=dict)
 
 

@@ -5,7 +5,7 @@
 
 #include "format/hdf5/h5_parts.h"
 
-#define FAR_UNIT 8u
+#define OBJECT_UNIT 8u
 
 int h5_bad(stk_error *err, uint64_t at, const char *what)
 {
@@ -179,18 +179,18 @@ int stk_h5_file_init(stk_h5_file *out, stk_file *file, stk_error *err)
 
 /* ---- the global heap ---- */
 
-stk_h5_far stk_h5_far_read(const stk_h5_file *f, const uint8_t *p)
+stk_h5_sequence stk_h5_sequence_read(const stk_h5_file *f, const uint8_t *p)
 {
     h5_cursor c = { p, p + 8 + f->offsets, 0 };
-    stk_h5_far far = { .len = (uint32_t)h5_uint(&c, 4) };
+    stk_h5_sequence seq = { .len = (uint32_t)h5_uint(&c, 4) };
 
-    far.addr = h5_address(f, &c);
-    far.number = (uint32_t)h5_uint(&c, 4);
-    return far;
+    seq.addr = h5_address(f, &c);
+    seq.number = (uint32_t)h5_uint(&c, 4);
+    return seq;
 }
 
-int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out,
-                    uint64_t *need, stk_error *err)
+int stk_h5_sequence_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out,
+                         uint64_t *need, stk_error *err)
 {
     h5_cursor c = h5_over(raw);
     int known = h5_is(&c, "GCOL") && h5_uint(&c, 1) == 1;
@@ -218,15 +218,15 @@ int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_by
         if (len > h5_left(&c))
             return raw.len < total ? STK_END
                                    : h5_bad(err, STK_NO_OFFSET, "a value ends past its heap");
-        h5_skip(&c, (len + FAR_UNIT - 1) & ~(uint64_t)(FAR_UNIT - 1));
+        h5_skip(&c, (len + OBJECT_UNIT - 1) & ~(uint64_t)(OBJECT_UNIT - 1));
     }
     return raw.len < total && h5_left(&c) < 8u + f->lengths
                ? STK_END
                : h5_bad(err, STK_NO_OFFSET, "a value is not in its heap");
 }
 
-int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
-               stk_error *err)
+int h5_object_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
+                  stk_error *err)
 {
     uint8_t head[16], *all = NULL;
     uint64_t front = 8u + f->lengths, total, need;
@@ -239,7 +239,7 @@ int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out
     h5_skip(&c, 8);
     total = h5_length(f, &c);
     STK_TRY(h5_get_new(f, at, total, &all, err));
-    rc = stk_h5_far_find(f, (stk_bytes){ all, (size_t)total }, number, &value, &need, err);
+    rc = stk_h5_sequence_find(f, (stk_bytes){ all, (size_t)total }, number, &value, &need, err);
     if (rc > 0)
         rc = h5_bad(err, at, "a value is not in its heap");
     if (rc == 0 && !(*out = stk_alloc(value.len + 1)))

@@ -376,10 +376,10 @@ int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s,
     if (!init_listing(&l))
         return h5_bad(err, s->index.addr, "a data set is larger than it may be");
     switch (s->index.kind) {
-    case 1: rc = read_single(&l, err); break;
-    case 2: rc = read_implicit(&l, chunks, err); break;
-    case 3: rc = read_fixed(&l, err); break;
-    case 4: rc = read_growing(&l, err); break;
+    case STK_H5_BY_SINGLE: rc = read_single(&l, err); break;
+    case STK_H5_BY_IMPLICIT: rc = read_implicit(&l, chunks, err); break;
+    case STK_H5_BY_FIXED: rc = read_fixed(&l, err); break;
+    case STK_H5_BY_GROWING: rc = read_growing(&l, err); break;
     default: rc = h5_tree2_walk(f, s->index.addr, tree_record, &l, err);
     }
     if (rc == 0 && out->n)

@@ -77,8 +77,8 @@ int h5_bad(stk_error *err, uint64_t at, const char *what); /* STK_ECORRUPT with 
 int h5_sum_fits(const uint8_t *p, size_t len);
 
 /* The object with this number in the collection at `at`, copied: the caller frees it. */
-int h5_far_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
-               stk_error *err);
+int h5_object_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
+                  stk_error *err);
 
 /* h5_virtual.c: what a virtual data set is made of: an object of the heap. */
 int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number,

@@ -68,16 +68,16 @@ static int read_index(reading *r, uint32_t flags, h5_cursor *c)
     x->raw_edges = flags & 1;
     x->size = UINT64_MAX;
     switch (x->kind) {
-    case 1:
+    case STK_H5_BY_SINGLE:
         if (flags & 2) {
             x->size = h5_length(r->f, c);
             x->mask = (uint32_t)h5_uint(c, 4);
         }
         break;
-    case 2: break;
-    case 3: h5_skip(c, 1); break;
-    case 4: h5_skip(c, 5); break;
-    case 5: h5_skip(c, 6); break;
+    case STK_H5_BY_IMPLICIT: break;
+    case STK_H5_BY_FIXED: h5_skip(c, 1); break;
+    case STK_H5_BY_GROWING: h5_skip(c, 5); break;
+    case STK_H5_BY_TREE: h5_skip(c, 6); break;
     default: return 0;
     }
     x->addr = h5_address(r->f, c);
@@ -295,13 +295,16 @@ static const char *filter_refused(uint16_t id) /* NULL: it is known */
     case STK_H5_SCALE:
     case STK_H5_LZF:
     case STK_H5_BLOSC:
-    case STK_H5_LZ4:
     case STK_H5_BITSHUFFLE:
     case STK_H5_ZSTD: return NULL;
     case STK_H5_SZIP:
         return STK_HAVE_SZIP ? NULL
                              : "it is packed by szip, and this build has no libaec: install its "
                                "headers and build again";
+    case STK_H5_LZ4:
+        return STK_HAVE_LZ4 ? NULL
+                            : "it is packed by lz4, and this build has no liblz4: install its "
+                              "headers and build again";
     case STK_H5_BLOSC2:
         return "it is packed by Blosc2, which is not supported: repack it with Blosc, zstd, lz4 or "
                "gzip";

@@ -109,12 +109,16 @@ static int read_sequence(stk_h5_type *t, const parsed *p, h5_cursor *c, uint32_t
             t->refused = "texts whose characters have more than one byte are not supported";
         return 0;
     }
-    if (base.refused || base.kind != STK_H5_NUMBER || base.ndim || base.unsigned64 || base.bits)
+    if (base.refused || base.kind != STK_H5_NUMBER || base.ndim ||
+        (base.bits && base.dtype == STK_U8))
         t->refused = base.refused ? base.refused : "sequences of this type are not supported";
     /* those are bytes, as pictures are stored */
     if (base.kind == STK_H5_NUMBER && base.dtype != STK_U8) {
         t->dtype = base.dtype;
         t->swap = base.swap;
+        t->unsigned64 = base.unsigned64;
+        t->bits = base.bits;
+        t->shift = base.shift;
     }
     return 0;
 }
@@ -201,28 +205,32 @@ static int read_struct(stk_h5_type *t, h5_members *members, const parsed *p, h5_
     return 0;
 }
 
+/* Classes of datatypes, as the file format numbers them. */
+enum { CLASS_FIXED, CLASS_FLOAT, CLASS_STRING = 3, CLASS_BITS, CLASS_OPAQUE, CLASS_COMPOUND };
+enum { CLASS_REFERENCE = 7, CLASS_ENUM, CLASS_SEQUENCE, CLASS_ARRAY };
+
 static int read_class(stk_h5_type *t, h5_members *members, const parsed *p, h5_cursor *c,
                       uint32_t depth, stk_error *err)
 {
     switch (p->class) {
-    case 0: read_fixed(t, p->bits, c); return 0;
-    case 1: read_float(t, p->bits, c); return 0;
-    case 3:
+    case CLASS_FIXED: read_fixed(t, p->bits, c); return 0;
+    case CLASS_FLOAT: read_float(t, p->bits, c); return 0;
+    case CLASS_STRING:
         t->kind = STK_H5_TEXT;
         t->pad = p->bits & 0xF;
         return 0;
-    case 4:
+    case CLASS_BITS:
         read_fixed(t, p->bits & ~8u, c); /* a bit field: an unsigned number */
         return 0;
-    case 5:
+    case CLASS_OPAQUE:
         t->kind = STK_H5_BYTES;
         h5_skip(c, p->bits & 0xFF); /* its tag */
         return 0;
-    case 6: return read_struct(t, members, p, c, depth, err);
-    case 7: t->refused = "references to other objects are not followed"; return 0;
-    case 8: return read_enum(t, p, c, depth, err);
-    case 9: return read_sequence(t, p, c, depth, err);
-    case 10: return read_array(t, p, c, depth, err);
+    case CLASS_COMPOUND: return read_struct(t, members, p, c, depth, err);
+    case CLASS_REFERENCE: t->refused = "references to other objects are not followed"; return 0;
+    case CLASS_ENUM: return read_enum(t, p, c, depth, err);
+    case CLASS_SEQUENCE: return read_sequence(t, p, c, depth, err);
+    case CLASS_ARRAY: return read_array(t, p, c, depth, err);
     default: t->refused = "this type is not supported"; return 0;
     }
 }

@@ -210,7 +210,7 @@ int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t 
 
     if (at == STK_H5_NOWHERE) /* without parts: all of it is the fill value */
         return 0;
-    STK_TRY(h5_far_get(f, at, number, &bytes, &len, err));
+    STK_TRY(h5_object_get(f, at, number, &bytes, &len, err));
     c = h5_over((stk_bytes){ bytes, (size_t)len });
     version = (uint32_t)h5_uint(&c, 1);
     if (version > 1)

@@ -78,10 +78,17 @@ typedef enum stk_h5_layout {
     STK_H5_VIRTUAL
 } stk_h5_layout;
 
+enum { /* as layout 4 counts them, but for the first: a B-tree of version 1 */
+       STK_H5_BY_TREE1,
+       STK_H5_BY_SINGLE,
+       STK_H5_BY_IMPLICIT,
+       STK_H5_BY_FIXED, /* an array */
+       STK_H5_BY_GROWING,
+       STK_H5_BY_TREE,
+};
+
 typedef struct stk_h5_index { /* how the chunks of a data set are found */
-    /* 0: B-tree of version 1; else as layout 4 counts: 1 single, 2 implicit, 3 and 4 arrays, 5
-     * B-tree */
-    int kind;
+    int kind;                 /* STK_H5_BY_TREE1, ... */
     uint64_t addr;
     uint64_t size;      /* of a single chunk that is filtered ... */
     uint32_t mask;      /* ... and the filters that it has not */
@@ -165,16 +172,17 @@ uint64_t stk_h5_chunk_bytes(const stk_h5_set *s); /* of each, unpacked */
 
 /* ---- sequences: an element is a length, the address of a collection and a number in it ---- */
 
-typedef struct stk_h5_far {
+typedef struct stk_h5_sequence {
     uint64_t addr;
     uint32_t len, number; /* elements; 0: there are no bytes */
-} stk_h5_far;
+} stk_h5_sequence;
 
-stk_h5_far stk_h5_far_read(const stk_h5_file *f, const uint8_t *p);
-#define STK_H5_FAR_HEAD 32u /* bytes before the data of a collection's first object, at most */
+stk_h5_sequence stk_h5_sequence_read(const stk_h5_file *f, const uint8_t *p);
+/* bytes before the data of a collection's first object, at most */
+#define STK_H5_COLLECTION_HEAD 32u
 /* The object in a collection of which raw[0..len) is there.  STK_END: it begins or ends past raw;
  * *need: bytes that may do. */
-int stk_h5_far_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out,
-                    uint64_t *need, stk_error *err);
+int stk_h5_sequence_find(const stk_h5_file *f, stk_bytes raw, uint32_t number, stk_bytes *out,
+                         uint64_t *need, stk_error *err);
 
 #endif

@@ -8,10 +8,15 @@
 /* n values of leaf->width bytes each, as they are handed out, to dst. */
 int stk_pq_values(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t n, uint8_t *dst,
                   stk_error *err);
-/* n values of any length: refs to dst.  `in` is v->data from `base` on where that helps (PLAIN,
+typedef struct stk_pq_encoded { /* n values as they are in a page */
+    int encoding;
+    stk_bytes in;
+    uint64_t n;
+} stk_pq_encoded;
+/* Values of any length: refs to dst.  `in` is v->data from `base` on where that helps (PLAIN,
  * DELTA_LENGTH); what must be put together is added to v->data. */
-int stk_pq_refs(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t n, stk_pq_vector *v,
-                stk_pq_ref *dst, stk_error *err);
+int stk_pq_refs(const stk_pq_decode *d, const stk_pq_encoded *e, stk_pq_vector *v, stk_pq_ref *dst,
+                stk_error *err);
 /* The values of this encoding stay in the page's bytes, which therefore must stay. */
 int stk_pq_stays(int encoding);
 /* Room for `more` bytes in v->data; they are not part of it yet. */

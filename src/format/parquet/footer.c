@@ -12,7 +12,7 @@
 #include "format/column_names.h"
 #include "format/list_null.h"
 
-#define SLACK 100u         /* as other readers allow: a dictionary's header */
+#define SLACK 100u /* as other readers allow: a dictionary's header */
 
 int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
                 stk_error *err)
@@ -34,6 +34,15 @@ int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *f
 
 /* ---- chunks ---- */
 
+/* Fields of structs in parquet.thrift. */
+enum { FILE_SCHEMA = 2, FILE_ROWS, FILE_GROUPS, FILE_PAIRS, FILE_WRITER };
+enum { PAIR_KEY = 1, PAIR_VALUE };
+enum { GROUP_COLUMNS = 1, GROUP_ROWS = 3 };
+enum { CHUNK_FILE = 1, CHUNK_META = 3, CHUNK_CRYPTO = 8, CHUNK_ENCRYPTED };
+enum { META_TYPE = 1, META_CODEC = 4, META_VALUES, META_UNPACKED, META_PACKED };
+enum { META_DATA = 9, META_DICTIONARY = 11, META_STATISTICS };
+enum { STATISTICS_NULLS = 3 };
+
 typedef struct column { /* what a ColumnChunk says */
     int64_t codec, values, unpacked, packed, data_at, dictionary_at, nulls;
     int physical, seen, foreign, encrypted;
@@ -44,7 +53,7 @@ static void read_statistics(stk_thrift *t, column *c)
     stk_thrift_field f = { 0 };
 
     while (stk_thrift_next(t, &f))
-        if (f.id == 3)
+        if (f.id == STATISTICS_NULLS)
             c->nulls = stk_thrift_int(t, &f);
         else
             stk_thrift_skip(t, &f);
@@ -57,14 +66,14 @@ static void column_meta(stk_thrift *t, column *c)
     c->seen = 1;
     while (stk_thrift_next(t, &f))
         switch (f.id) {
-        case 1: c->physical = (int)stk_thrift_int(t, &f); break;
-        case 4: c->codec = stk_thrift_int(t, &f); break;
-        case 5: c->values = stk_thrift_int(t, &f); break;
-        case 6: c->unpacked = stk_thrift_int(t, &f); break;
-        case 7: c->packed = stk_thrift_int(t, &f); break;
-        case 9: c->data_at = stk_thrift_int(t, &f); break;
-        case 11: c->dictionary_at = stk_thrift_int(t, &f); break;
-        case 12:
+        case META_TYPE: c->physical = (int)stk_thrift_int(t, &f); break;
+        case META_CODEC: c->codec = stk_thrift_int(t, &f); break;
+        case META_VALUES: c->values = stk_thrift_int(t, &f); break;
+        case META_UNPACKED: c->unpacked = stk_thrift_int(t, &f); break;
+        case META_PACKED: c->packed = stk_thrift_int(t, &f); break;
+        case META_DATA: c->data_at = stk_thrift_int(t, &f); break;
+        case META_DICTIONARY: c->dictionary_at = stk_thrift_int(t, &f); break;
+        case META_STATISTICS:
             if (stk_thrift_struct(t, &f))
                 read_statistics(t, c);
             break;
@@ -78,12 +87,12 @@ static void column_chunk(stk_thrift *t, column *c)
 
     *c = (column){ .physical = -1, .nulls = -1 };
     while (stk_thrift_next(t, &f))
-        if (f.id == 1)
+        if (f.id == CHUNK_FILE)
             c->foreign = stk_thrift_binary(t, &f).len > 0;
-        else if (f.id == 3 && stk_thrift_struct(t, &f))
+        else if (f.id == CHUNK_META && stk_thrift_struct(t, &f))
             column_meta(t, c);
         else {
-            c->encrypted |= f.id == 8 || f.id == 9;
+            c->encrypted |= f.id == CHUNK_CRYPTO || f.id == CHUNK_ENCRYPTED;
             stk_thrift_skip(t, &f);
         }
 }
@@ -140,7 +149,7 @@ static int read_group(stk_thrift *t, stk_pq_file *f, uint32_t g, uint64_t size, 
     column c;
 
     while (stk_thrift_next(t, &x)) {
-        if (x.id == 1) {
+        if (x.id == GROUP_COLUMNS) {
             n = stk_thrift_list(t, &x, STK_THRIFT_STRUCT);
             if (n != f->n_leaves && !t->bad)
                 return stk_fail(err, STK_ECORRUPT, "row group %u has %u columns, the schema %u", g,
@@ -153,7 +162,7 @@ static int read_group(stk_thrift *t, stk_pq_file *f, uint32_t g, uint64_t size, 
                 if (!t->bad && !f->leaf[i].refused) /* some of its rows can't be read: so none is */
                     f->leaf[i].refused = f->chunk[(size_t)g * f->n_leaves + i].refused;
             }
-        } else if (x.id == 3)
+        } else if (x.id == GROUP_ROWS)
             rows = stk_thrift_int(t, &x);
         else
             stk_thrift_skip(t, &x);
@@ -193,9 +202,9 @@ static stk_bytes find_arrow(stk_thrift *t, uint32_t n)
         stk_bytes key = { 0 }, value = { 0 };
 
         while (stk_thrift_next(t, &x)) {
-            if (x.id == 1)
+            if (x.id == PAIR_KEY)
                 key = stk_thrift_binary(t, &x);
-            else if (x.id == 2)
+            else if (x.id == PAIR_VALUE)
                 value = stk_thrift_binary(t, &x);
             else
                 stk_thrift_skip(t, &x);
@@ -240,15 +249,15 @@ static int read_footer(stk_thrift *t, stk_pq_file *f, uint64_t size, stk_error *
     int64_t rows = -1;
 
     while (stk_thrift_next(t, &x)) {
-        if (x.id == 2)
+        if (x.id == FILE_SCHEMA)
             STK_TRY(stk_pq_schema_read(t, &x, f, err));
-        else if (x.id == 3)
+        else if (x.id == FILE_ROWS)
             rows = stk_thrift_int(t, &x);
-        else if (x.id == 4)
+        else if (x.id == FILE_GROUPS)
             STK_TRY(read_groups(t, f, stk_thrift_list(t, &x, STK_THRIFT_STRUCT), size, err));
-        else if (x.id == 5)
+        else if (x.id == FILE_PAIRS)
             arrow = find_arrow(t, stk_thrift_list(t, &x, STK_THRIFT_STRUCT));
-        else if (x.id == 6)
+        else if (x.id == FILE_WRITER)
             writer = stk_thrift_binary(t, &x);
         else
             stk_thrift_skip(t, &x);

@@ -25,16 +25,24 @@ static int32_t small(stk_thrift *t, const stk_thrift_field *f)
     return (int32_t)v;
 }
 
+/* Fields of structs in parquet.thrift. */
+enum { PAGE_KIND = 1, PAGE_SIZE, PAGE_PACKED, PAGE_CRC, PAGE_DATA };
+enum { PAGE_DICTIONARY = 7, PAGE_DATA2 };
+enum { DATA_VALUES = 1, DATA_ENCODING, DATA_DEF_ENCODING, DATA_REP_ENCODING };
+enum { DICTIONARY_VALUES = 1, DICTIONARY_ENCODING };
+enum { DATA2_VALUES = 1, DATA2_NULLS, DATA2_ROWS, DATA2_ENCODING };
+enum { DATA2_DEF_LEN = 5, DATA2_REP_LEN, DATA2_PACKED };
+
 static void read_data(stk_thrift *t, stk_pq_page *p)
 {
     stk_thrift_field f = { 0 };
 
     while (stk_thrift_next(t, &f))
         switch (f.id) {
-        case 1: p->values = (uint32_t)small(t, &f); break;
-        case 2: p->encoding = small(t, &f); break;
-        case 3: p->def_encoding = small(t, &f); break;
-        case 4: p->rep_encoding = small(t, &f); break;
+        case DATA_VALUES: p->values = (uint32_t)small(t, &f); break;
+        case DATA_ENCODING: p->encoding = small(t, &f); break;
+        case DATA_DEF_ENCODING: p->def_encoding = small(t, &f); break;
+        case DATA_REP_ENCODING: p->rep_encoding = small(t, &f); break;
         default: stk_thrift_skip(t, &f);
         }
 }
@@ -44,9 +52,9 @@ static void read_dictionary(stk_thrift *t, stk_pq_page *p)
     stk_thrift_field f = { 0 };
 
     while (stk_thrift_next(t, &f))
-        if (f.id == 1)
+        if (f.id == DICTIONARY_VALUES)
             p->values = (uint32_t)small(t, &f);
-        else if (f.id == 2)
+        else if (f.id == DICTIONARY_ENCODING)
             p->encoding = small(t, &f);
         else
             stk_thrift_skip(t, &f);
@@ -58,13 +66,13 @@ static void read_data2(stk_thrift *t, stk_pq_page *p)
 
     while (stk_thrift_next(t, &f))
         switch (f.id) {
-        case 1: p->values = (uint32_t)small(t, &f); break;
-        case 2: p->nulls = (uint32_t)small(t, &f); break;
-        case 3: p->rows = (uint32_t)small(t, &f); break;
-        case 4: p->encoding = small(t, &f); break;
-        case 5: p->def_len = (uint32_t)small(t, &f); break;
-        case 6: p->rep_len = (uint32_t)small(t, &f); break;
-        case 7: p->plain = !stk_thrift_bool(t, &f); break;
+        case DATA2_VALUES: p->values = (uint32_t)small(t, &f); break;
+        case DATA2_NULLS: p->nulls = (uint32_t)small(t, &f); break;
+        case DATA2_ROWS: p->rows = (uint32_t)small(t, &f); break;
+        case DATA2_ENCODING: p->encoding = small(t, &f); break;
+        case DATA2_DEF_LEN: p->def_len = (uint32_t)small(t, &f); break;
+        case DATA2_REP_LEN: p->rep_len = (uint32_t)small(t, &f); break;
+        case DATA2_PACKED: p->plain = !stk_thrift_bool(t, &f); break;
         default: stk_thrift_skip(t, &f);
         }
 }
@@ -77,22 +85,22 @@ static uint32_t read_head(stk_thrift *t, stk_pq_page *p)
     while (stk_thrift_next(t, &f)) {
         seen |= f.id < 32 ? 1u << f.id : 0;
         switch (f.id) {
-        case 1: p->kind = small(t, &f); break;
-        case 2: p->size = (uint32_t)small(t, &f); break;
-        case 3: p->packed = (uint32_t)small(t, &f); break;
-        case 4:
+        case PAGE_KIND: p->kind = small(t, &f); break;
+        case PAGE_SIZE: p->size = (uint32_t)small(t, &f); break;
+        case PAGE_PACKED: p->packed = (uint32_t)small(t, &f); break;
+        case PAGE_CRC:
             p->crc = (uint32_t)stk_thrift_int(t, &f);
             p->has_crc = 1;
             break;
-        case 5:
+        case PAGE_DATA:
             if (stk_thrift_struct(t, &f))
                 read_data(t, p);
             break;
-        case 7:
+        case PAGE_DICTIONARY:
             if (stk_thrift_struct(t, &f))
                 read_dictionary(t, p);
             break;
-        case 8:
+        case PAGE_DATA2:
             if (stk_thrift_struct(t, &f))
                 read_data2(t, p);
             break;
@@ -105,7 +113,8 @@ static uint32_t read_head(stk_thrift *t, stk_pq_page *p)
 int stk_pq_page_read(stk_bytes in, stk_pq_page *out, stk_error *err)
 {
     stk_thrift t = { in.data, in.data + in.len, NULL };
-    static const uint8_t body[] = { 5, 0, 7, 8 };
+    static const uint8_t body[] = { PAGE_DATA, 0, PAGE_DICTIONARY, PAGE_DATA2 };
+    const uint32_t all = 1u << PAGE_KIND | 1u << PAGE_SIZE | 1u << PAGE_PACKED;
     uint32_t seen;
 
     *out = (stk_pq_page){ .kind = -1 };
@@ -114,7 +123,7 @@ int stk_pq_page_read(stk_bytes in, stk_pq_page *out, stk_error *err)
         return STK_PENDING;
     if (t.bad)
         return stk_fail(err, STK_ECORRUPT, "a page's header is damaged: %s", t.bad);
-    if (out->kind < 0 || out->kind > STK_PQ_DATA2 || (seen & 14) != 14 ||
+    if (out->kind < 0 || out->kind > STK_PQ_DATA2 || (seen & all) != all ||
         (body[out->kind] && !(seen >> body[out->kind] & 1)))
         return stk_fail(err, STK_ECORRUPT, "a page's header lacks what its kind needs");
     if (out->kind == STK_PQ_DATA2 && (uint64_t)out->rep_len + out->def_len > out->packed)
@@ -134,10 +143,19 @@ int stk_pq_too_large(const stk_pq_decode *d, uint64_t bytes, stk_error *err)
                     d->leaf->name, d->max_bytes, bytes);
 }
 
-/* More room for elements of `size` bytes: *p has room for *cap, needs `want`. */
-static int reserve(const stk_pq_decode *d, stk_pq_vector *v, void **p, uint64_t *cap, uint64_t want,
-                   uint32_t size, stk_error *err)
+typedef struct growing { /* an array of a vector's: *p has room for *cap elements of `size` bytes */
+    void **p;
+    uint64_t *cap;
+    uint32_t size;
+} growing;
+
+/* Room for `want` elements. */
+static int reserve(const stk_pq_decode *d, stk_pq_vector *v, growing g, uint64_t want,
+                   stk_error *err)
 {
+    void **p = g.p;
+    uint64_t *cap = g.cap;
+    uint32_t size = g.size;
     uint64_t to = want < *cap * 2 ? *cap * 2 : want;
     void *grown;
 
@@ -164,15 +182,16 @@ int stk_pq_data_reserve(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more,
 {
     if (v->data_len + more > UINT32_MAX)
         return stk_pq_too_large(d, v->data_len + more, err);
-    return reserve(d, v, (void **)&v->data, &v->cap_data, v->data_len + more, 1, err);
+    return reserve(d, v, (growing){ (void **)&v->data, &v->cap_data, 1 }, v->data_len + more, err);
 }
 
 static int reserve_slots(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more, stk_error *err)
 {
     if (d->leaf->width)
-        return reserve(d, v, (void **)&v->value, &v->cap_slots, v->slots + more, d->leaf->width,
-                       err);
-    return reserve(d, v, (void **)&v->ref, &v->cap_refs, v->slots + more, sizeof *v->ref, err);
+        return reserve(d, v, (growing){ (void **)&v->value, &v->cap_slots, d->leaf->width },
+                       v->slots + more, err);
+    return reserve(d, v, (growing){ (void **)&v->ref, &v->cap_refs, sizeof *v->ref },
+                   v->slots + more, err);
 }
 
 /* Room for the starts of `more` rows, and one more; for their flags only where there is something
@@ -184,11 +203,12 @@ static int reserve_rows(const stk_pq_decode *d, stk_pq_vector *v, uint64_t more,
     int fresh = !v->null;
 
     if (flags || !fresh)
-        STK_TRY(reserve(d, v, (void **)&v->null, &v->cap_nulls, want, 1, err));
+        STK_TRY(reserve(d, v, (growing){ (void **)&v->null, &v->cap_nulls, 1 }, want, err));
     if (flags && fresh)
         memset(v->null, 0, (size_t)v->rows);
     if (d->leaf->max_rep)
-        STK_TRY(reserve(d, v, (void **)&v->first, &v->cap_rows, want, sizeof *v->first, err));
+        STK_TRY(reserve(d, v, (growing){ (void **)&v->first, &v->cap_rows, sizeof *v->first }, want,
+                        err));
     return 0;
 }
 
@@ -244,25 +264,24 @@ static int unpack_room(const stk_pq_decode *d, body *b, stk_pq_vector *v, size_t
     return b->owned ? 0 : stk_fail_nomem(err, size);
 }
 
-/* Unpack `in` to `size` bytes; bytes that are not packed stay where they are unless refs need
+/* Unpack b->values to `size` bytes; bytes that are not packed stay where they are unless refs need
  * them. */
-static int unpack_to(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_bytes in, size_t size,
-                     int packed, stk_bytes *out, stk_error *err)
+static int unpack_values(const stk_pq_decode *d, body *b, stk_pq_vector *v, size_t size, int packed,
+                         stk_error *err)
 {
-    int kept = v && !d->leaf->width && stk_pq_stays(b->page.encoding);
+    stk_bytes in = b->values;
+    int stays = v && !d->leaf->width && stk_pq_stays(b->page.encoding);
     uint8_t *dst;
 
     if (!packed && in.len != size)
         return stk_fail(err, STK_ECORRUPT, "a page of %zu bytes that should have %zu", in.len,
                         size);
-    if (!packed && !kept) {
-        *out = in;
+    if (!packed && !stays)
         return 0;
-    }
     STK_TRY(unpack_room(d, b, v, size, &dst, err));
-    *out = (stk_bytes){ dst, size };
+    b->values = (stk_bytes){ dst, size };
     if (packed)
-        return d->unpack(d->codec, in, dst, size, err);
+        return stk_unpack_page(d->codec, in, dst, size, err);
     if (size)
         memcpy(dst, in.data, size);
     return 0;
@@ -288,7 +307,8 @@ static int cut_levels(stk_bytes *all, int encoding, stk_bytes *out, stk_error *e
 static int open_data(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_bytes in,
                      stk_error *err)
 {
-    STK_TRY(unpack_to(d, b, v, in, b->page.size, d->codec != STK_PQ_RAW, &b->values, err));
+    b->values = in;
+    STK_TRY(unpack_values(d, b, v, b->page.size, d->codec != STK_PQ_RAW, err));
     if (d->leaf->max_rep)
         STK_TRY(cut_levels(&b->values, b->page.rep_encoding, &b->rep, err));
     if (d->leaf->max_def)
@@ -300,14 +320,14 @@ static int open_data2(const stk_pq_decode *d, body *b, stk_pq_vector *v, stk_byt
                       stk_error *err)
 {
     uint32_t levels = b->page.rep_len + b->page.def_len, size = b->page.size - levels;
-    stk_bytes values = { in.data + levels, in.len - levels };
     int packed = d->codec != STK_PQ_RAW && (!b->page.plain || d->leaf->v2_packed);
 
     b->rep = (stk_bytes){ in.data, b->page.rep_len };
     b->def = (stk_bytes){ in.data + b->page.rep_len, b->page.def_len };
-    if (packed && !size && !values.len)
+    b->values = (stk_bytes){ in.data + levels, in.len - levels };
+    if (packed && !size && !b->values.len)
         packed = 0; /* all null: nothing was packed */
-    return unpack_to(d, b, v, values, size, packed, &b->values, err);
+    return unpack_values(d, b, v, size, packed, err);
 }
 
 /* ---- levels ---- */
@@ -472,7 +492,7 @@ static void spread(const stk_pq_leaf *l, const body *b, stk_pq_vector *v)
             else
                 null_value(l, dst);
         } else
-            v->ref[slot] = def == l->max_def ? v->ref[from++] : (stk_pq_ref){ 0 };
+            v->ref[slot] = def == l->max_def ? v->ref[from++] : STK_PQ_NULL_REF;
         slot++;
     }
 }
@@ -491,8 +511,8 @@ static int add_body(const stk_pq_decode *d, const body *b, stk_pq_vector *v, stk
         STK_TRY(stk_pq_values(d, b->page.encoding, b->values, b->present,
                               v->value + (v->slots + gap) * d->leaf->width, err));
     else
-        STK_TRY(stk_pq_refs(d, b->page.encoding, b->values, b->present, v, v->ref + v->slots + gap,
-                            err));
+        STK_TRY(stk_pq_refs(d, &(stk_pq_encoded){ b->page.encoding, b->values, b->present }, v,
+                            v->ref + v->slots + gap, err));
     if (gap)
         spread(d->leaf, b, v);
     if (b->defs)
@@ -558,13 +578,16 @@ int stk_pq_decode_dictionary(const stk_pq_decode *d, stk_bytes in, stk_pq_vector
     b.page.encoding = STK_PQ_PLAIN;
     if (rc == 0)
         rc = check_crc(&b.page, data, err);
+    b.values = data;
     if (rc == 0)
-        rc = unpack_to(d, &b, v, data, b.page.size, d->codec != STK_PQ_RAW, &b.values, err);
+        rc = unpack_values(d, &b, v, b.page.size, d->codec != STK_PQ_RAW, err);
     if (rc == 0)
         rc = reserve_slots(d, v, b.page.values, err);
     if (rc == 0)
-        rc = d->leaf->width ? stk_pq_values(d, STK_PQ_PLAIN, b.values, b.page.values, v->value, err)
-                            : stk_pq_refs(d, STK_PQ_PLAIN, b.values, b.page.values, v, v->ref, err);
+        rc = d->leaf->width
+                 ? stk_pq_values(d, STK_PQ_PLAIN, b.values, b.page.values, v->value, err)
+                 : stk_pq_refs(d, &(stk_pq_encoded){ STK_PQ_PLAIN, b.values, b.page.values }, v,
+                               v->ref, err);
     v->rows = v->slots = rc == 0 ? b.page.values : 0;
     body_fini(&b);
     return rc;
@@ -585,6 +608,30 @@ int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int 
         *whole = rc < 0 || !b.page.values || !b.reps[0];
     } else if (rc == 0)
         *rows = b.page.values;
+    body_fini(&b);
+    return rc;
+}
+
+int stk_pq_texts_room(const stk_pq_decode *d, stk_bytes in, uint64_t *out, stk_error *err)
+{
+    stk_pq_vector v = { .leaf = d->leaf };
+    body b = { 0 };
+    stk_bytes data;
+    int rc = page_at(in, &b.page, &data, err);
+
+    if (rc == 0)
+        rc = open_body(d, &b, &v, data, err);
+    if (rc == 0)
+        rc = reserve_slots(d, &v, b.present, err);
+    if (rc == 0)
+        rc = stk_pq_refs(d, &(stk_pq_encoded){ b.page.encoding, b.values, b.present }, &v, v.ref,
+                         err);
+    if (rc == 0) {
+        v.slots = b.present;
+        *out = stk_pq_texts_len(&v, d) + (b.slots - b.present) * STK_PQ_NULL_TEXT +
+               b.rows * STK_PQ_TEXTS_ROW;
+    }
+    stk_pq_vector_fini(&v);
     body_fini(&b);
     return rc;
 }
@@ -625,8 +672,7 @@ int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t
     if (v->null && v->null[r] == 1)
         return STK_ENOTFOUND;
     if (v->null && v->null[r])
-        return stk_fail(err, STK_ECORRUPT,
-"column %s: " STK_LIST_NULL, l->name);
+        return stk_fail(err, STK_ECORRUPT, "column %s: " STK_LIST_NULL, l->name);
     if (l->width) {
         *out = (stk_bytes){ v->value + slot * l->width, (size_t)(*values * l->width) };
         return 0;

@@ -55,12 +55,12 @@ typedef struct stk_pq_leaf {
     int32_t scale;    /* DECIMAL */
     stk_dtype dtype;  /* of a value as it is handed out; 0: bytes */
     uint32_t width;   /* bytes of it; 0: each has its own length */
-    uint32_t top_len;  /* bytes of `name` that are its outermost node's */
-    uint8_t top_def;   /* definition levels below this one: that node is null */
-    uint8_t fills;     /* lists of whole numbers: `fill` stands for a null in them */
+    uint32_t top_len; /* bytes of `name` that are its outermost node's */
+    uint8_t top_def;  /* definition levels below this one: that node is null */
+    uint8_t fills;    /* lists of whole numbers: `fill` stands for a null in them */
     int64_t fill;
-    uint8_t v2_packed; /* values of version 2 pages are packed whatever their header says */
-    const char *unit;  /* "date", "time[us]", "utf8", ...: for people; "" */
+    uint8_t v2_packed;   /* values of version 2 pages are packed whatever their header says */
+    const char *unit;    /* "date", "time[us]", "utf8", ...: for people; "" */
     const char *refused; /* why it cannot be read; NULL: it can */
 } stk_pq_leaf;
 
@@ -132,13 +132,14 @@ typedef struct stk_pq_page {
 /* The page header at the beginning of `in`.  STK_PENDING: it may go on after `in`. */
 int stk_pq_page_read(stk_bytes in, stk_pq_page *out, stk_error *err);
 
-/* What unpacks a page: exactly dst[0..len) or an error. */
-typedef int (*stk_pq_unpack)(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
+/* A page, by the number that Parquet gives the codec: exactly dst[0..len) or an error. */
+int stk_unpack_page(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 typedef struct stk_pq_ref { /* a value of bytes: in `data`, or in the dictionary's */
     uint32_t at, len;       /* len: with STK_PQ_IN_DICTIONARY */
 } stk_pq_ref;
 #define STK_PQ_IN_DICTIONARY 0x80000000u
+#define STK_PQ_NULL_REF ((stk_pq_ref){ UINT32_MAX, 0 })
 
 /* Values of consecutive rows, or of a dictionary.  A column without lists has one slot per row,
  * also where that is null; a list's elements have one each. */
@@ -158,7 +159,6 @@ typedef struct stk_pq_vector {
 typedef struct stk_pq_decode {
     const stk_pq_leaf *leaf;
     int codec;
-    stk_pq_unpack unpack;
     const stk_pq_vector *dictionary; /* NULL: the chunk has none */
     uint64_t max_bytes;              /* memory that the answer may take */
 } stk_pq_decode;
@@ -180,6 +180,22 @@ typedef struct stk_pq_presence {
 int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_presence *out,
                    stk_error *err);
 void stk_pq_vector_fini(stk_pq_vector *v);
+
+/* ---- lists of texts: texts.c ---- */
+
+static inline int stk_pq_is_texts(const stk_pq_leaf *l)
+{
+    return l->max_rep && !l->dtype;
+}
+
+#define STK_PQ_NULL_TEXT 5 /* bytes: null and a comma */
+#define STK_PQ_TEXTS_ROW (2 + sizeof(stk_pq_ref) + 1)
+/* Bytes that the rows of a data page take at most, as stk_pq_texts() makes them. */
+int stk_pq_texts_room(const stk_pq_decode *d, stk_bytes in, uint64_t *out, stk_error *err);
+/* Of the texts of v alone, with quotes and commas; counting stops after d->max_bytes. */
+uint64_t stk_pq_texts_len(const stk_pq_vector *v, const stk_pq_decode *d);
+/* Each row of *v becomes one value of bytes, as format/text_list.h has it. */
+int stk_pq_texts(const stk_pq_decode *d, stk_pq_vector *v, stk_error *err);
 
 /* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how
  * many.  STK_ENOTFOUND: null. */

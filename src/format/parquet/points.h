@@ -12,7 +12,7 @@
 #define STOKER_PARQUET_POINTS_H
 
 #include "format/parquet/parquet.h"
-#include "format/parquet/snappy.h"
+#include "compress/snappy.h"
 
 typedef struct stk_pq_span { /* a packed stream: the values of a page, or of the dictionary page */
     uint64_t offset;         /* in the file */
@@ -45,7 +45,7 @@ typedef struct stk_pq_points {
  * the file.  STK_END: this chunk has no points (a page breaks the rule, or its codec or encoding
  * has none), so its pages are read whole. */
 typedef struct stk_pq_points_build {
-    stk_pq_decode decode; /* leaf, codec, unpack, max_bytes are the caller's */
+    stk_pq_decode decode; /* leaf, codec, max_bytes are the caller's */
     int cuts;             /* also make cut[] */
     stk_pq_points points;
     stk_pq_vector dictionary;       /* only its refs ... */

@@ -120,15 +120,22 @@ int stk_rle_is_run(stk_bytes in, uint32_t width, uint32_t value, uint64_t n)
     return n && next_run(&r, NULL) == 0 && r.run >= n && r.value == value;
 }
 
+/* *k: how many of the next n are of one run, or are packed together. */
+static inline int next_part(stk_rle *r, uint64_t n, uint64_t *k, stk_error *err)
+{
+    if (!r->run && !r->packed)
+        STK_TRY(next_run(r, err));
+    *k = r->run ? r->run : r->packed;
+    *k = *k < n ? *k : n;
+    return 0;
+}
+
 int stk_rle_take(stk_rle *r, uint32_t *dst, uint64_t n, stk_error *err)
 {
     while (n) {
-        uint64_t k;
+        uint64_t k = 0;
 
-        if (!r->run && !r->packed)
-            STK_TRY(next_run(r, err));
-        k = r->run ? r->run : r->packed;
-        k = k < n ? k : n;
+        STK_TRY(next_part(r, n, &k, err));
         if (r->run) {
             for (uint64_t i = 0; i < k; i++)
                 dst[i] = r->value;
@@ -170,12 +177,9 @@ static void unpack_flags(const uint8_t *p, uint8_t *dst, uint64_t n)
 int stk_rle_levels(stk_rle *r, uint8_t *dst, uint64_t n, stk_error *err)
 {
     while (n) {
-        uint64_t k;
+        uint64_t k = 0;
 
-        if (!r->run && !r->packed)
-            STK_TRY(next_run(r, err));
-        k = r->run ? r->run : r->packed;
-        k = k < n ? k : n;
+        STK_TRY(next_part(r, n, &k, err));
         if (r->run) {
             memset(dst, (int)r->value, (size_t)k);
             r->run -= k;

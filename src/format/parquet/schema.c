@@ -14,6 +14,17 @@
 
 #define DEPTH 16
 
+/* Fields of structs in parquet.thrift, and of the union LogicalType. */
+enum { NODE_TYPE = 1, NODE_LEN, NODE_REPETITION, NODE_NAME, NODE_CHILDREN, NODE_CONVERTED };
+enum { NODE_SCALE = 7, NODE_LOGICAL = 10 };
+enum { INTEGER_BITS = 1, INTEGER_SIGNED };
+enum { DECIMAL_SCALE = 1 };
+enum { CONVERTED_MAP = 1, CONVERTED_MAP_KEY_VALUE, CONVERTED_LIST };
+enum { TIME_UNIT = 2 };
+enum { LOGICAL_STRING = 1, LOGICAL_MAP, LOGICAL_LIST, LOGICAL_ENUM, LOGICAL_DECIMAL };
+enum { LOGICAL_DATE = 6, LOGICAL_TIME, LOGICAL_TIMESTAMP };
+enum { LOGICAL_INTEGER = 10, LOGICAL_UNKNOWN, LOGICAL_JSON, LOGICAL_BSON, LOGICAL_FLOAT16 = 15 };
+
 typedef struct node { /* a SchemaElement */
     stk_bytes name;
     int64_t type, len, repetition, children, converted, scale;
@@ -41,13 +52,14 @@ static void read_logical_body(stk_thrift *t, node *n)
     stk_thrift_field f = { 0 };
 
     while (stk_thrift_next(t, &f))
-        if (n->logical == 10 && f.id == 1)
+        if (n->logical == LOGICAL_INTEGER && f.id == INTEGER_BITS)
             n->bits = (int)stk_thrift_int(t, &f);
-        else if (n->logical == 10 && f.id == 2)
+        else if (n->logical == LOGICAL_INTEGER && f.id == INTEGER_SIGNED)
             n->is_signed = stk_thrift_bool(t, &f);
-        else if (n->logical == 5 && f.id == 1)
+        else if (n->logical == LOGICAL_DECIMAL && f.id == DECIMAL_SCALE)
             n->scale = stk_thrift_int(t, &f);
-        else if ((n->logical == 7 || n->logical == 8) && f.id == 2 && stk_thrift_struct(t, &f))
+        else if ((n->logical == LOGICAL_TIME || n->logical == LOGICAL_TIMESTAMP) &&
+                 f.id == TIME_UNIT && stk_thrift_struct(t, &f))
             read_unit(t, n);
         else
             stk_thrift_skip(t, &f);
@@ -73,14 +85,14 @@ static void read_node(stk_thrift *t, node *n)
     *n = (node){ .type = -1, .converted = -1 };
     while (stk_thrift_next(t, &f))
         switch (f.id) {
-        case 1: n->type = stk_thrift_int(t, &f); break;
-        case 2: n->len = stk_thrift_int(t, &f); break;
-        case 3: n->repetition = stk_thrift_int(t, &f); break;
-        case 4: n->name = stk_thrift_binary(t, &f); break;
-        case 5: n->children = stk_thrift_int(t, &f); break;
-        case 6: n->converted = stk_thrift_int(t, &f); break;
-        case 7: n->scale = stk_thrift_int(t, &f); break;
-        case 10:
+        case NODE_TYPE: n->type = stk_thrift_int(t, &f); break;
+        case NODE_LEN: n->len = stk_thrift_int(t, &f); break;
+        case NODE_REPETITION: n->repetition = stk_thrift_int(t, &f); break;
+        case NODE_NAME: n->name = stk_thrift_binary(t, &f); break;
+        case NODE_CHILDREN: n->children = stk_thrift_int(t, &f); break;
+        case NODE_CONVERTED: n->converted = stk_thrift_int(t, &f); break;
+        case NODE_SCALE: n->scale = stk_thrift_int(t, &f); break;
+        case NODE_LOGICAL:
             if (stk_thrift_struct(t, &f))
                 read_logical(t, n);
             break;
@@ -96,12 +108,28 @@ static void modernise(node *n)
     static const struct {
         int8_t logical, bits, is_signed, unit;
     } as[] = {
-        [0] = { 1 },          [1] = { 2 },          [2] = { 2 },           [3] = { 3 },
-        [4] = { 4 },          [5] = { 5 },          [6] = { 6 },           [7] = { 7, 0, 0, 1 },
-        [8] = { 7, 0, 0, 2 }, [9] = { 8, 0, 0, 1 }, [10] = { 8, 0, 0, 2 }, [11] = { 10, 8, 0 },
-        [12] = { 10, 16, 0 }, [13] = { 10, 32, 0 }, [14] = { 10, 64, 0 },  [15] = { 10, 8, 1 },
-        [16] = { 10, 16, 1 }, [17] = { 10, 32, 1 }, [18] = { 10, 64, 1 },  [19] = { 12 },
-        [20] = { 13 },        [21] = { 0 },
+        [0] = { LOGICAL_STRING },
+        [1] = { LOGICAL_MAP },
+        [2] = { LOGICAL_MAP },
+        [3] = { LOGICAL_LIST },
+        [4] = { LOGICAL_ENUM },
+        [5] = { LOGICAL_DECIMAL },
+        [6] = { LOGICAL_DATE },
+        [7] = { LOGICAL_TIME, 0, 0, 1 },
+        [8] = { LOGICAL_TIME, 0, 0, 2 },
+        [9] = { LOGICAL_TIMESTAMP, 0, 0, 1 },
+        [10] = { LOGICAL_TIMESTAMP, 0, 0, 2 },
+        [11] = { LOGICAL_INTEGER, 8, 0 },
+        [12] = { LOGICAL_INTEGER, 16, 0 },
+        [13] = { LOGICAL_INTEGER, 32, 0 },
+        [14] = { LOGICAL_INTEGER, 64, 0 },
+        [15] = { LOGICAL_INTEGER, 8, 1 },
+        [16] = { LOGICAL_INTEGER, 16, 1 },
+        [17] = { LOGICAL_INTEGER, 32, 1 },
+        [18] = { LOGICAL_INTEGER, 64, 1 },
+        [19] = { LOGICAL_JSON },
+        [20] = { LOGICAL_BSON },
+        [21] = { 0 },
     };
 
     if (n->logical || n->converted < 0 || n->converted >= (int64_t)(sizeof as / sizeof *as))
@@ -131,8 +159,8 @@ static void leaf_time(stk_pq_leaf *l, const node *n)
                                           "timestamp[ns]" };
     int unit = n->unit >= 1 && n->unit <= 3 ? n->unit : 0;
 
-    l->meaning = n->logical == 7 ? STK_PQ_TIME : STK_PQ_TIMESTAMP;
-    l->unit = n->logical == 7 ? times[unit] : stamps[unit];
+    l->meaning = n->logical == LOGICAL_TIME ? STK_PQ_TIME : STK_PQ_TIMESTAMP;
+    l->unit = n->logical == LOGICAL_TIME ? times[unit] : stamps[unit];
 }
 
 static void leaf_meaning(stk_pq_leaf *l, const node *n)
@@ -143,26 +171,28 @@ static void leaf_meaning(stk_pq_leaf *l, const node *n)
         l->meaning = STK_PQ_TIMESTAMP;
         l->unit = "timestamp[ns]";
     } else if (l->physical == STK_PQ_BYTES &&
-               (n->logical == 1 || n->logical == 4 || n->logical == 12)) {
+               (n->logical == LOGICAL_STRING || n->logical == LOGICAL_ENUM ||
+                n->logical == LOGICAL_JSON)) {
         l->meaning = STK_PQ_TEXT;
-        l->unit = n->logical == 12 ? "json" : "utf8";
-    } else if (n->logical == 5 && l->physical != STK_PQ_BOOLEAN && l->physical != STK_PQ_FLOAT &&
-               l->physical != STK_PQ_DOUBLE && n->scale >= 0 && n->scale <= 76) {
+        l->unit = n->logical == LOGICAL_JSON ? "json" : "utf8";
+    } else if (n->logical == LOGICAL_DECIMAL && l->physical != STK_PQ_BOOLEAN &&
+               l->physical != STK_PQ_FLOAT && l->physical != STK_PQ_DOUBLE && n->scale >= 0 &&
+               n->scale <= 76) {
         l->meaning = STK_PQ_DECIMAL;
         l->scale = (int32_t)n->scale;
         l->dtype = STK_F64;
         l->unit = "decimal";
-    } else if (n->logical == 6 && l->physical == STK_PQ_INT32) {
+    } else if (n->logical == LOGICAL_DATE && l->physical == STK_PQ_INT32) {
         l->meaning = STK_PQ_DATE;
         l->unit = "date";
-    } else if ((n->logical == 7 || n->logical == 8) && is_int)
+    } else if ((n->logical == LOGICAL_TIME || n->logical == LOGICAL_TIMESTAMP) && is_int)
         leaf_time(l, n);
-    else if (n->logical == 10 && is_int)
+    else if (n->logical == LOGICAL_INTEGER && is_int)
         leaf_integer(l, n);
-    else if (n->logical == 11) {
+    else if (n->logical == LOGICAL_UNKNOWN) {
         l->meaning = STK_PQ_NOTHING;
         l->unit = "null";
-    } else if (n->logical == 15 && l->physical == STK_PQ_FIXED && l->len == 2)
+    } else if (n->logical == LOGICAL_FLOAT16 && l->physical == STK_PQ_FIXED && l->len == 2)
         l->dtype = STK_F16;
 }
 
@@ -232,8 +262,8 @@ static int add_leaf(tree *t, const level *at, node *n, stk_error *err)
     if (at->rep > 1)
         l->refused = "it is a list of lists; lists of one level are read";
     STK_TRY(leaf_type(l, n, err));
-    if (at->rep == 1 && !l->dtype)
-        l->refused = "it is a list of texts or bytes; lists of numbers are read";
+    if (at->rep == 1 && !l->dtype && l->meaning != STK_PQ_TEXT)
+        l->refused = "it is a list of bytes; lists of numbers and texts are read";
     return 0;
 }
 
@@ -267,8 +297,8 @@ static int enter(tree *t, const level *up, const node *n, level *out, stk_error 
         out->list_def = out->def;
     }
     out->list = 0;
-    if (n->logical == 3 || n->logical == 2 || n->converted == 3 || n->converted == 1 ||
-        n->converted == 2)
+    if (n->logical == LOGICAL_LIST || n->logical == LOGICAL_MAP || n->converted == CONVERTED_LIST ||
+        n->converted == CONVERTED_MAP || n->converted == CONVERTED_MAP_KEY_VALUE)
         out->list = 1;
     else if (up->list == 1 && n->repetition == REPEATED && n->children == 1)
         out->list = 2;

@@ -145,7 +145,7 @@ static int delta_fixed(const stk_pq_decode *d, stk_bytes in, uint64_t n, uint8_t
 {
     stk_pq_vector v = { .leaf = d->leaf };
     stk_pq_ref *ref = stk_alloc((size_t)(n ? n : 1) * sizeof *ref);
-    int rc = ref ? stk_pq_refs(d, STK_PQ_DELTA_BYTES, in, n, &v, ref, err)
+    int rc = ref ? stk_pq_refs(d, &(stk_pq_encoded){ STK_PQ_DELTA_BYTES, in, n }, &v, ref, err)
                  : stk_fail_nomem(err, n * sizeof *ref);
 
     for (uint64_t i = 0; rc == 0 && i < n; i++)
@@ -217,7 +217,7 @@ static int decimals(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t
         v.data_len = in.len;
     }
     if (rc == 0)
-        rc = stk_pq_refs(d, encoding, in, n, &v, ref, err);
+        rc = stk_pq_refs(d, &(stk_pq_encoded){ encoding, in, n }, &v, ref, err);
     for (uint64_t i = 0; rc == 0 && i < n; i++)
         rc = decimal(d->leaf, v.data + ref[i].at, ref[i].len, dst + i * d->leaf->width, err);
     stk_free(ref);
@@ -270,8 +270,9 @@ static int needs_dictionary(const stk_pq_decode *d, stk_error *err)
                                     d->leaf->name);
 }
 
-static int dictionary_values(const stk_pq_decode *d, stk_bytes in, uint64_t n, uint8_t *dst,
-                             stk_error *err)
+/* The entries that n indices name: values of the leaf's width, or refs where it has none. */
+static int dictionary_take(const stk_pq_decode *d, stk_bytes in, uint64_t n, uint8_t *value,
+                           stk_pq_ref *ref, stk_error *err)
 {
     uint32_t index[BATCH];
     stk_rle r;
@@ -285,33 +286,14 @@ static int dictionary_values(const stk_pq_decode *d, stk_bytes in, uint64_t n, u
 
         STK_TRY(stk_rle_take(&r, index, k, err));
         STK_TRY(check_indices(d, index, k, err));
-        gather(d->dictionary->value, d->leaf->width, index, k, dst);
-        dst += k * d->leaf->width;
-        n -= k;
-    }
-    return 0;
-}
-
-static int dictionary_refs(const stk_pq_decode *d, stk_bytes in, uint64_t n, stk_pq_ref *dst,
-                           stk_error *err)
-{
-    uint32_t index[BATCH];
-    stk_rle r;
-
-    if (!n)
-        return 0;
-    STK_TRY(needs_dictionary(d, err));
-    STK_TRY(indices_open(&r, in, err));
-    while (n) {
-        uint64_t k = n < BATCH ? n : BATCH;
-
-        STK_TRY(stk_rle_take(&r, index, k, err));
-        STK_TRY(check_indices(d, index, k, err));
-        for (uint64_t i = 0; i < k; i++) {
-            dst[i] = d->dictionary->ref[index[i]];
-            dst[i].len |= STK_PQ_IN_DICTIONARY;
+        if (value) {
+            gather(d->dictionary->value, d->leaf->width, index, k, value);
+            value += k * d->leaf->width;
         }
-        dst += k;
+        for (uint64_t i = 0; ref && i < k; i++, ref++) {
+            *ref = d->dictionary->ref[index[i]];
+            ref->len |= STK_PQ_IN_DICTIONARY;
+        }
         n -= k;
     }
     return 0;
@@ -321,7 +303,7 @@ int stk_pq_values(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t n
                   stk_error *err)
 {
     if (encoding == STK_PQ_PLAIN_DICTIONARY || encoding == STK_PQ_RLE_DICTIONARY)
-        return dictionary_values(d, in, n, dst, err);
+        return dictionary_take(d, in, n, dst, NULL, err);
     if (d->leaf->physical == STK_PQ_BYTES)
         return decimals(d, encoding, in, n, dst, err);
     return converts(d->leaf) ? stored_and_converted(d, encoding, in, n, dst, err)
@@ -388,17 +370,16 @@ static int delta_length_refs(stk_bytes in, uint32_t base, uint64_t n, stk_pq_ref
     return rc;
 }
 
-/* Value i is the first prefix[i] bytes of the one before, then its own suffix. */
-static int join(const stk_pq_decode *d, stk_pq_vector *v, uint64_t prefix, stk_pq_ref before,
-                stk_bytes suffix, stk_pq_ref *out, stk_error *err)
+/* A value: bytes that v has, then its own suffix. */
+static int join(const stk_pq_decode *d, stk_pq_vector *v, stk_pq_ref begin, stk_bytes suffix,
+                stk_pq_ref *out, stk_error *err)
 {
-    if (prefix > before.len)
-        return stk_fail(err, STK_ECORRUPT, "a value begins with %" PRIu64 " bytes of one of %u",
-                        prefix, before.len);
+    uint64_t prefix = begin.len;
+
     if (prefix + suffix.len >= STK_PQ_IN_DICTIONARY)
         return short_page(err);
     STK_TRY(stk_pq_data_reserve(d, v, prefix + suffix.len, err));
-    memcpy(v->data + v->data_len, v->data + before.at, (size_t)prefix);
+    memcpy(v->data + v->data_len, v->data + begin.at, (size_t)prefix);
     if (suffix.len)
         memcpy(v->data + v->data_len + prefix, suffix.data, suffix.len);
     *out = (stk_pq_ref){ (uint32_t)v->data_len, (uint32_t)(prefix + suffix.len) };
@@ -420,26 +401,33 @@ static int delta_bytes_refs(const stk_pq_decode *d, stk_bytes in, uint64_t n, st
     for (uint64_t i = 0; rc == 0 && i < n; i++) {
         stk_bytes suffix = { rest.data + dst[i].at, dst[i].len };
 
-        rc = join(d, v, (uint64_t)prefix[i], before, suffix, &dst[i], err);
+        if ((uint64_t)prefix[i] > before.len)
+            rc = stk_fail(err, STK_ECORRUPT, "a value begins with %" PRIu64 " bytes of one of %u",
+                          (uint64_t)prefix[i], before.len);
+        before.len = (uint32_t)prefix[i];
+        if (rc == 0)
+            rc = join(d, v, before, suffix, &dst[i], err);
         before = dst[i];
     }
     stk_free(prefix);
     return rc;
 }
 
-int stk_pq_refs(const stk_pq_decode *d, int encoding, stk_bytes in, uint64_t n, stk_pq_vector *v,
-                stk_pq_ref *dst, stk_error *err)
+int stk_pq_refs(const stk_pq_decode *d, const stk_pq_encoded *e, stk_pq_vector *v, stk_pq_ref *dst,
+                stk_error *err)
 {
-    uint32_t base = stk_pq_stays(encoding) && in.len ? (uint32_t)(in.data - v->data) : 0;
+    stk_bytes in = e->in;
+    uint64_t n = e->n;
+    uint32_t base = stk_pq_stays(e->encoding) && in.len ? (uint32_t)(in.data - v->data) : 0;
 
-    switch (encoding) {
+    switch (e->encoding) {
     case STK_PQ_PLAIN: return plain_refs(in, base, n, dst, err);
     case STK_PQ_DELTA_LENGTH: return delta_length_refs(in, base, n, dst, err);
     case STK_PQ_DELTA_BYTES: return delta_bytes_refs(d, in, n, v, dst, err);
     case STK_PQ_PLAIN_DICTIONARY:
-    case STK_PQ_RLE_DICTIONARY: return dictionary_refs(d, in, n, dst, err);
+    case STK_PQ_RLE_DICTIONARY: return dictionary_take(d, in, n, NULL, dst, err);
     default:
         return stk_fail(err, STK_ENOTSUP, "column %s: encoding %d of its type is not supported",
-                        d->leaf->name, encoding);
+                        d->leaf->name, e->encoding);
     }
 }

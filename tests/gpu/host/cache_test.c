@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PICTURES 60 /* with fewer, those that are read again are too large a share */
 #include "pictures_testing.h"
 
 #define BATCH 7
@@ -95,12 +96,12 @@ static void several_epochs(void **state)
 
     (void)state;
     for (size_t k = 0; k < 2; k++) {
-        stk_loader_options near = options(NULL, 0), far = options("device", ROOMY);
-        stk_loader *a = seam_loader(&data, 1, &near), *b;
+        stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", ROOMY);
+        stk_loader *a = seam_loader(&data, 1, &on_cpu), *b;
         stk_stats s, t, u;
 
-        far.num_workers = workers[k];
-        b = seam_loader(&data, 1, &far);
+        on_gpu.num_workers = workers[k];
+        b = seam_loader(&data, 1, &on_gpu);
         follow(a, b);
         s = stats_of(b);
         assert_true(s.gpu_cache_entries > PICTURES / 2 && s.gpu_cache_bytes > 0);
@@ -120,7 +121,7 @@ static void several_epochs(void **state)
 
 /* Views of a picture that is kept, of one output and of two that share it; what goes bad is made by
  * the CPU. */
-static void views_are_kept(void **state)
+static void views_are_cached(void **state)
 {
     static const stk_output many[][3] = {
         { { "image", "from(jpg) | image | views(3) | random_resized_crop(31) | hflip | "
@@ -137,14 +138,14 @@ static void views_are_kept(void **state)
 
     (void)state;
     for (size_t k = 0; k < 4; k++) {
-        stk_loader_options near = options(NULL, 0), far = options("device", ROOMY);
+        stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", ROOMY);
         stk_loader *a, *b;
         stk_stats s, t;
 
-        near.outputs = far.outputs = many[k % 2];
-        far.num_workers = k % 2 ? 3 : STK_NONE;
-        a = seam_loader(&data, 1, &near);
-        b = seam_loader(&data, 1, &far);
+        on_cpu.outputs = on_gpu.outputs = many[k % 2];
+        on_gpu.num_workers = k % 2 ? 3 : STK_NONE;
+        a = seam_loader(&data, 1, &on_cpu);
+        b = seam_loader(&data, 1, &on_gpu);
         if (k > 1)
             setenv("STK_HOSTGPU_SPOIL", "1", 1);
         follow(a, b);
@@ -160,7 +161,7 @@ static void views_are_kept(void **state)
             assert_true(t.gpu_cache_hits > 2 * PICTURES);
             assert_true(t.bytes - s.bytes < s.bytes / 2);
         } else {
-            assert_true(t.gpu_mended > s.gpu_mended);
+            assert_true(t.gpu_redecoded > s.gpu_redecoded);
         }
         unsetenv("STK_HOSTGPU_SPOIL");
         stk_loader_close(&a);
@@ -174,8 +175,8 @@ static void only_some_fit(void **state)
 
     (void)state;
     for (size_t k = 0; k < 3; k++) {
-        stk_loader_options near = options(NULL, 0), far = options("device", limit[k]);
-        stk_loader *a = seam_loader(&data, 1, &near), *b = seam_loader(&data, 1, &far);
+        stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", limit[k]);
+        stk_loader *a = seam_loader(&data, 1, &on_cpu), *b = seam_loader(&data, 1, &on_gpu);
         stk_stats s;
 
         for (int epoch = 0; epoch < 2; epoch++)
@@ -192,8 +193,8 @@ static void only_some_fit(void **state)
 /* What is kept goes bad on the device: the CPU makes those rows, and they are not kept again. */
 static void gone_bad(void **state)
 {
-    stk_loader_options near = options(NULL, 0), far = options("device", ROOMY);
-    stk_loader *a = seam_loader(&data, 1, &near), *b = seam_loader(&data, 1, &far);
+    stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", ROOMY);
+    stk_loader *a = seam_loader(&data, 1, &on_cpu), *b = seam_loader(&data, 1, &on_gpu);
     stk_stats s, t;
 
     (void)state;
@@ -203,11 +204,11 @@ static void gone_bad(void **state)
     s = stats_of(b);
     follow(a, b);
     t = stats_of(b);
-    assert_true(s.gpu_mended > 6 && t.gpu_cache_entries <= s.gpu_cache_entries);
+    assert_true(s.gpu_redecoded > 6 && t.gpu_cache_entries <= s.gpu_cache_entries);
     follow(a, b);
     s = stats_of(b);
     assert_true(s.gpu_cache_entries > 0 && s.gpu_cache_entries <= t.gpu_cache_entries);
-    assert_true(s.gpu_mended - t.gpu_mended <=
+    assert_true(s.gpu_redecoded - t.gpu_redecoded <=
                 2 * PICTURES / 11); /* those that never were any good */
     unsetenv("STK_HOSTGPU_SPOIL");
     stk_loader_close(&a);
@@ -294,18 +295,18 @@ static void skipped_and_drawn(void **state)
     for (uint32_t i = 0; i < 2 * PICTURES; i++)
         weights[i] = i % 10 ? 0.1 : 5;
     for (int drawn = 0; drawn < 2; drawn++) {
-        stk_loader_options near = options(NULL, 0), far = options("device", 1500000);
+        stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", 1500000);
         stk_loader *a, *b;
         stk_stats s;
 
-        near.on_error = far.on_error = STK_ON_ERROR_SKIP;
+        on_cpu.on_error = on_gpu.on_error = STK_ON_ERROR_SKIP;
         if (drawn) {
-            near.shuffle = far.shuffle = STK_SHUFFLE_NONE;
-            near.weights = far.weights = weights;
-            near.n_weights = far.n_weights = 2 * PICTURES;
+            on_cpu.shuffle = on_gpu.shuffle = STK_SHUFFLE_NONE;
+            on_cpu.weights = on_gpu.weights = weights;
+            on_cpu.n_weights = on_gpu.n_weights = 2 * PICTURES;
         }
-        a = seam_loader(both, 2, &near);
-        b = seam_loader(both, 2, &far);
+        a = seam_loader(both, 2, &on_cpu);
+        b = seam_loader(both, 2, &on_gpu);
         for (int epoch = 0; epoch < 2; epoch++)
             follow(a, b);
         s = stats_of(b);
@@ -322,12 +323,13 @@ static void resumed_and_closed(void **state)
 
     (void)state;
     for (uint32_t n = 0; n < 4; n++) {
-        stk_loader_options near = options(NULL, 0), far = options("device", n % 2 ? ROOMY : 500000);
-        stk_loader *a = seam_loader(&data, 1, &near), *b;
+        stk_loader_options on_cpu = options(NULL, 0),
+                           on_gpu = options("device", n % 2 ? ROOMY : 500000);
+        stk_loader *a = seam_loader(&data, 1, &on_cpu), *b;
         stk_batch *x;
 
-        far.num_workers = 1 + (int32_t)(n % 3);
-        b = seam_loader(&data, 1, &far);
+        on_gpu.num_workers = 1 + (int32_t)(n % 3);
+        b = seam_loader(&data, 1, &on_gpu);
         for (uint32_t i = 0; i <= n % 5; i++) {
             seam_ok(stk_loader_next(b, &x, -1, &err), &err);
             stk_batch_release(&x);
@@ -415,7 +417,7 @@ int main(void)
         cmocka_unit_test(several_epochs),    cmocka_unit_test(only_some_fit),
         cmocka_unit_test(gone_bad),          cmocka_unit_test(files_are_not_read),
         cmocka_unit_test(skipped_and_drawn), cmocka_unit_test(resumed_and_closed),
-        cmocka_unit_test(what_it_needs),     cmocka_unit_test(views_are_kept),
+        cmocka_unit_test(what_it_needs),     cmocka_unit_test(views_are_cached),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -77,8 +77,8 @@ static void as_on_the_host(void **state)
 
     (void)state;
     for (size_t k = 0; k < 3; k++) {
-        stk_loader_options near = options(NULL, STK_NONE), far = options("cuda:1", workers[k]);
-        stk_loader *a = seam_loader(&ds, 1, &near), *b = seam_loader(&ds, 1, &far);
+        stk_loader_options on_cpu = options(NULL, STK_NONE), on_gpu = options("cuda:1", workers[k]);
+        stk_loader *a = seam_loader(&ds, 1, &on_cpu), *b = seam_loader(&ds, 1, &on_gpu);
         stk_stats s = { .size = sizeof s };
 
         for (int epoch = 0; epoch < 3; epoch++)
@@ -104,8 +104,8 @@ static void as_on_the_host(void **state)
 /* The consumer queues a copy of what it got and lets go at once: the copy must still find it. */
 static void let_go_before_use(void **state)
 {
-    stk_loader_options far = options("cuda", 2);
-    stk_loader *l = seam_loader(&ds, 1, &far);
+    stk_loader_options on_gpu = options("cuda", 2);
+    stk_loader *l = seam_loader(&ds, 1, &on_gpu);
     stk_error err;
     stk_batch *b;
     stk_tensor t;
@@ -130,8 +130,8 @@ static void closed_early(void **state)
 
     (void)state;
     for (uint32_t n = 0; n < 20; n++) {
-        stk_loader_options far = options("cuda", 1 + n % 3);
-        stk_loader *l = seam_loader(&ds, 1, &far);
+        stk_loader_options on_gpu = options("cuda", 1 + n % 3);
+        stk_loader *l = seam_loader(&ds, 1, &on_gpu);
         stk_batch *b = NULL;
         stk_tensor t = { 0 };
 
@@ -199,11 +199,11 @@ static void pinned_until_copied(void **state)
 
 static void failing(const char *what, const char *says)
 {
-    stk_loader_options far = options("cuda", 2);
+    stk_loader_options on_gpu = options("cuda", 2);
     stk_error err = { 0 };
     stk_loader *l = NULL;
     stk_batch *b = NULL;
-    int rc = stk_loader_open(&l, &ds, 1, &far, &err);
+    int rc = stk_loader_open(&l, &ds, 1, &on_gpu, &err);
 
     seam_ok(rc, &err);
     setenv("STK_HOSTGPU_FAIL", what, 1);
@@ -234,13 +234,13 @@ static void failures_have_words(void **state)
 
 static void no_memory_there(void **state)
 {
-    stk_loader_options far = options("cuda", 2);
+    stk_loader_options on_gpu = options("cuda", 2);
     stk_error err;
     stk_loader *l;
     stk_batch *b;
 
     (void)state;
-    l = seam_loader(&ds, 1, &far);
+    l = seam_loader(&ds, 1, &on_gpu);
     setenv("STK_HOSTGPU_FAIL", "alloc", 1);
     /* page-locked memory is asked for first, by the ring */
     assert_true(stk_loader_next(l, &b, -1, &err) < 0);

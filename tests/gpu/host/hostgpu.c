@@ -36,7 +36,7 @@ typedef struct op {
     uint64_t count;
     void (*fn)(void *, int);
     stk_pic_launch launch;
-    stk_gather gather;
+    stk_gpu_gather gather;
     stk_blend mix;
     struct op *next;
 } op;
@@ -125,7 +125,7 @@ static void make_pictures(const stk_pic_launch *l)
 }
 
 /* As stk_gather_run() of src/cuda. */
-static void gather_rows(const stk_gather *g)
+static void gather_rows(const stk_gpu_gather *g)
 {
     for (uint32_t r = 0; r < g->rows; r++)
         for (uint64_t i = 0; i < g->count && stk_gather_inside(g, g->at[r]); i++)
@@ -359,7 +359,7 @@ static int pictures(int gpu, const stk_pic_launch *l, void *s)
     return put(s, (op){ .kind = PICTURES, .launch = *l });
 }
 
-static int gather(int gpu, const stk_gather *g, void *s)
+static int gather(int gpu, const stk_gpu_gather *g, void *s)
 {
     (void)gpu;
     return put(s, (op){ .kind = GATHER, .gather = *g });

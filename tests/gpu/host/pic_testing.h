@@ -61,17 +61,17 @@ static inline int pic_put_whole(uint8_t *to, const stk_jpeg_head *h, stk_bytes i
     for (unsigned c = 0; c < h->n_comps; c++) {
         p->h[c] = h->comp[c].h;
         p->v[c] = h->comp[c].v;
-        p->dc[c] = h->comp[c].dc;
-        p->ac[c] = h->comp[c].ac;
+        p->tables.dc[c] = h->comp[c].dc;
+        p->tables.ac[c] = h->comp[c].ac;
     }
-    p->n_dc = (uint8_t)pic_tables(h, 0);
-    p->n_ac = (uint8_t)pic_tables(h, 1);
-    if (p->n_dc > 3 || p->n_ac > 3)
+    p->tables.n_dc = (uint8_t)pic_tables(h, 0);
+    p->tables.n_ac = (uint8_t)pic_tables(h, 1);
+    if (p->tables.n_dc > 3 || p->tables.n_ac > 3)
         return -1;
-    p->dcs_at = at;
-    at += pic_put_huffs(to + at, h->dc, p->n_dc);
-    p->acs_at = at;
-    at += pic_put_huffs(to + at, h->ac, p->n_ac);
+    p->tables.dcs_at = at;
+    at += pic_put_huffs(to + at, h->dc, p->tables.n_dc);
+    p->tables.acs_at = at;
+    at += pic_put_huffs(to + at, h->ac, p->tables.n_ac);
     p->data_at = at;
     p->data_len = len;
     p->size = (uint32_t)pic_whole_size(h, in);

@@ -9,16 +9,7 @@
 
 /* Threads do the same whatever the chain is, and TSan makes kernels 20 times as slow: it runs one
  * chain of four.  The other builds compare the pixels of all. */
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CHAIN_STEP 4
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define CHAIN_STEP 4
-#endif
-#ifndef CHAIN_STEP
-#define CHAIN_STEP 1
-#endif
+#define CHAIN_STEP (TEST_TSAN ? 4 : 1)
 
 static stk_dataset *with_points, *without;
 
@@ -63,6 +54,8 @@ static const stk_caller caller = {
     .abi = STK_PLUGIN_ABI, .size = sizeof(stk_caller), .name = "test", .find = find, .call = call
 };
 
+static stk_collate collate; /* of loaders that are opened now; 0: as they choose */
+
 static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *device,
                                const char *decode)
 {
@@ -78,6 +71,7 @@ static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *d
                              .seed = 3,
                              .batch_ops = batch_ops,
                              .caller = &caller,
+                             .collate = collate,
                              .device = device,
                              .decode = decode,
                              .sm_limit = device ? 1 : 0 };
@@ -106,6 +100,29 @@ static void same_output(const char *chain, const stk_batch *x, const stk_batch *
                      (unsigned)stk_batch_ids(x)[r]);
 }
 
+/* Rows that are tensors of their own. */
+static void same_rows(const char *chain, const stk_batch *x, const stk_batch *y, uint32_t output)
+{
+    for (uint32_t r = 0; r < stk_batch_rows(x); r++) {
+        stk_tensor t, u;
+        size_t bytes;
+
+        assert_int_equal(stk_batch_row(x, output, r, &t), 0);
+        assert_int_equal(stk_batch_row(y, output, r, &u), 0);
+        assert_int_equal(u.gpu, 1);
+        assert_int_equal(t.ndim, u.ndim);
+        bytes = stk_dtype_size(t.dtype);
+        for (uint32_t i = 0; i < t.ndim; i++) {
+            assert_int_equal(t.shape[i], u.shape[i]);
+            assert_int_equal(t.strides[i], u.strides[i]);
+            bytes *= (size_t)t.shape[i];
+        }
+        if (memcmp(t.data, u.data, bytes))
+            fail_msg("%s: output %u of sample %u differs", chain, output,
+                     (unsigned)stk_batch_ids(x)[r]);
+    }
+}
+
 static void same(stk_dataset *ds, const char *chain, const char *decode, stk_stats *s)
 {
     stk_loader *a = open_loader(ds, chain, NULL, NULL);
@@ -119,7 +136,7 @@ static void same(stk_dataset *ds, const char *chain, const char *decode, stk_sta
         while ((rc = stk_loader_next(a, &x, -1, &err)) == 0) {
             seam_ok(stk_loader_next(b, &y, -1, &err), &err);
             for (uint32_t i = 0; i < 2; i++)
-                same_output(chain, x, y, i);
+                (collate == STK_COLLATE_LIST ? same_rows : same_output)(chain, x, y, i);
             stk_batch_release(&x);
             stk_batch_release(&y);
         }
@@ -147,12 +164,12 @@ static void the_same_bits(void **state)
         stk_stats s = { .size = sizeof s };
 
         same(with_points, chains[i], NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek > 0);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0 && s.jpeg_seek > 0);
         assert_true(s.repair_ns > 0 && s.next_ns >= s.repair_ns + s.wait_ns);
         same(without, chains[i], NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek == 0);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0 && s.jpeg_seek == 0);
         same(with_points, chains[i], "cpu", &s);
-        assert_true(s.gpu_jpegs == 0 && s.gpu_mended == 0);
+        assert_true(s.gpu_jpegs == 0 && s.gpu_redecoded == 0);
     }
 }
 
@@ -232,7 +249,7 @@ static void changed_pixels(void **state)
         stk_stats s = { .size = sizeof s };
 
         same(with_points, pixel_chains[i], NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0 && s.jpeg_seek > 0);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0 && s.jpeg_seek > 0);
         if (i % 3 == 0) { /* decoded here, changed there */
             same(with_points, pixel_chains[i], "cpu", &s);
             assert_true(s.gpu_jpegs == 0);
@@ -327,7 +344,7 @@ static void one_decode(void **state)
     (void)state;
     s = same_shared(with_points, many, NULL, 0);
     decoded_once(&s);
-    assert_true(s.gpu_mended > 0 && s.jpeg_seek > 0);
+    assert_true(s.gpu_redecoded > 0 && s.jpeg_seek > 0);
     t = same_shared(without, one, NULL, 0);
     s = same_shared(without, many, NULL, 0);
     decoded_once(&s);
@@ -458,6 +475,32 @@ static void masks_beside_pictures(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* Pictures of any size, decoded there; one that is made again may have another size. */
+static void of_any_size(void **state)
+{
+    static const char *const any[] = {
+        "from(jpg) | image | to(u8)",
+        "from(jpg) | image | resize(30) | hflip | normalize(imagenet) | to(f16)",
+        "from(jpg) | image | resize(41, interpolation=bicubic) | color_jitter(0.4, 0.4, 0.2, 0.1) "
+        "| "
+        "normalize(half) | random_erasing(p=0.5) | to(f32)",
+        "from(jpg) | image | resize(25) | gaussian_blur(5) | vflip | to(bf16, channels_last)",
+        "from(jpg) | image | hflip | to(u8, hwc)",
+    };
+
+    (void)state;
+    collate = STK_COLLATE_LIST;
+    for (size_t i = 0; i < sizeof any / sizeof *any; i += CHAIN_STEP) {
+        stk_stats s = { .size = sizeof s };
+
+        same(with_points, any[i], NULL, &s);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0);
+        same(without, any[i], NULL, &s);
+        assert_true(s.gpu_jpegs > N / 2);
+    }
+    collate = 0;
+}
+
 /* What has no device code is made by workers, for the same bits there. */
 static void made_by_workers(void **state)
 {
@@ -493,7 +536,7 @@ static void mixed(void **state)
         batch_ops = ops[i];
         snprintf(chain, sizeof chain, CROP "hue(0.1) | normalize(imagenet) | %s", into[i]);
         same(with_points, chain, NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2 && s.gpu_mended > 0);
+        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0);
     }
     batch_ops = "cutmix(image, label)";
     same(without, CROP "to(u8, hwc)", NULL, &s);
@@ -541,14 +584,13 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits),
-                                        cmocka_unit_test(functions_between),
-                                        cmocka_unit_test(changed_pixels),
-                                        cmocka_unit_test(made_by_workers),
-                                        cmocka_unit_test(mixed),
-                                        cmocka_unit_test(one_decode),
-                                        cmocka_unit_test(one_decode_in_part),
-                                        cmocka_unit_test(masks_beside_pictures) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits),        cmocka_unit_test(of_any_size),
+        cmocka_unit_test(functions_between),    cmocka_unit_test(changed_pixels),
+        cmocka_unit_test(made_by_workers),      cmocka_unit_test(mixed),
+        cmocka_unit_test(one_decode),           cmocka_unit_test(one_decode_in_part),
+        cmocka_unit_test(masks_beside_pictures)
+    };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

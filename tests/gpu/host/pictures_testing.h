@@ -6,8 +6,11 @@
 #include "../../codec/jpeg_testing.h"
 #include "../../seams/make_tar.h"
 #include "../../seams/seam.h"
+#include "../../support/sanitized.h"
 
-#define PICTURES 60
+#ifndef PICTURES
+#define PICTURES TEST_SHARE(60, 26) /* 26 have each kind of picture() at least once */
+#endif
 
 static inline stk_bytes progressive(void)
 {

@@ -34,9 +34,9 @@ static uint32_t below(uint32_t n)
 enum { PLANES, PIXELS, ODD, PADDED, GRAY, BACKWARDS, LAYOUTS };
 
 typedef struct batch {
-    stk_picture near[MOST], far[MOST]; /* the same pictures; far: written by the device */
+    stk_picture on_cpu[MOST], on_gpu[MOST]; /* the same pictures; on_gpu: written by the device */
     uint8_t *memory[MOST];
-    uint8_t *near_out, *far_out;
+    uint8_t *near_out, *gpu_out;
     uint32_t n;
 } batch;
 
@@ -76,21 +76,21 @@ static void batch_open(batch *b, uint32_t n, int layout, uint64_t position)
 
     b->n = n;
     b->near_out = malloc((size_t)n * OUT_ROOM);
-    b->far_out = malloc((size_t)n * OUT_ROOM);
+    b->gpu_out = malloc((size_t)n * OUT_ROOM);
     assert_non_null(b->near_out);
-    assert_non_null(b->far_out);
+    assert_non_null(b->gpu_out);
     memset(b->near_out, 0x11, (size_t)n * OUT_ROOM);
-    memset(b->far_out, 0x11, (size_t)n * OUT_ROOM);
+    memset(b->gpu_out, 0x11, (size_t)n * OUT_ROOM);
     for (uint32_t i = 0; i < n; i++) {
         if (layout < 0) /* a list: every picture as it likes */
             w = 1 + below(90), h = 1 + below(70);
-        b->near[i] = picture(w, h, layout < 0 ? (int)below(LAYOUTS) : layout, &b->memory[i]);
-        b->near[i].position = position + i;
-        b->near[i].view = views ? i % views : 0;
-        b->near[i].out = b->near_out + (size_t)i * OUT_ROOM;
-        b->near[i].out_size = OUT_ROOM;
-        b->far[i] = b->near[i];
-        b->far[i].out = b->far_out + (size_t)i * OUT_ROOM;
+        b->on_cpu[i] = picture(w, h, layout < 0 ? (int)below(LAYOUTS) : layout, &b->memory[i]);
+        b->on_cpu[i].position = position + i;
+        b->on_cpu[i].view = views ? i % views : 0;
+        b->on_cpu[i].out = b->near_out + (size_t)i * OUT_ROOM;
+        b->on_cpu[i].out_size = OUT_ROOM;
+        b->on_gpu[i] = b->on_cpu[i];
+        b->on_gpu[i].out = b->gpu_out + (size_t)i * OUT_ROOM;
     }
 }
 
@@ -99,15 +99,15 @@ static void batch_close(batch *b)
     for (uint32_t i = 0; i < b->n; i++)
         free(b->memory[i]);
     free(b->near_out);
-    free(b->far_out);
+    free(b->gpu_out);
 }
 
 static void batch_same(const batch *b, const char *chain)
 {
     for (uint32_t i = 0; i < b->n; i++)
-        if (memcmp(b->near[i].out, b->far[i].out, OUT_ROOM))
-            fail_msg("%s: picture %u of %u, %ux%u, differs", chain, i, b->n, b->near[i].width,
-                     b->near[i].height);
+        if (memcmp(b->on_cpu[i].out, b->on_gpu[i].out, OUT_ROOM))
+            fail_msg("%s: picture %u of %u, %ux%u, differs", chain, i, b->n, b->on_cpu[i].width,
+                     b->on_cpu[i].height);
 }
 
 static stk_transform *opened(const char *chain)
@@ -121,11 +121,11 @@ static stk_transform *opened(const char *chain)
     return t;
 }
 
-static int run_far(stk_transform *t, uint32_t epoch, const batch *b, void *stream, stk_error *err)
+static int run_gpu(stk_transform *t, uint32_t epoch, const batch *b, void *stream, stk_error *err)
 {
     stk_transform_place where = { .size = sizeof where, .gpu = 1, .stream = stream };
 
-    return stk_transform_run_gpu(t, epoch, b->far, b->n, &where, err);
+    return stk_transform_run_gpu(t, epoch, b->on_gpu, b->n, &where, err);
 }
 
 static void *stream_new(void)
@@ -181,8 +181,8 @@ static void as_on_the_host(void **state)
                 batch b;
 
                 batch_open(&b, sizes[round], layout, round * 1000);
-                if (stk_transform_run(t, round, b.near, b.n, &err) < 0 ||
-                    run_far(t, round, &b, stream, &err) < 0)
+                if (stk_transform_run(t, round, b.on_cpu, b.n, &err) < 0 ||
+                    run_gpu(t, round, &b, stream, &err) < 0)
                     fail_msg("%s: %s", chains[k], err.message);
                 assert_int_equal(cuda->stream_sync(1, stream), 0);
                 batch_same(&b, chains[k]);
@@ -203,10 +203,10 @@ static void no_such_view(void **state)
 
     (void)state;
     batch_open(&b, 1, PIXELS, 0);
-    b.near[0].view = b.far[0].view = 2;
-    assert_int_equal(stk_transform_run(t, 0, b.near, 1, &err), STK_EINVAL);
+    b.on_cpu[0].view = b.on_gpu[0].view = 2;
+    assert_int_equal(stk_transform_run(t, 0, b.on_cpu, 1, &err), STK_EINVAL);
     assert_non_null(strstr(err.message, "picture 0: it has no view 2: the chain makes 2"));
-    assert_int_equal(run_far(t, 0, &b, NULL, &err), STK_EINVAL);
+    assert_int_equal(run_gpu(t, 0, &b, NULL, &err), STK_EINVAL);
     batch_close(&b);
     stk_transform_close(&t);
 }
@@ -231,12 +231,12 @@ static void many_in_flight(void **state)
             size_t size;
 
             batch_open(&b[i], 1 + below(12), PIXELS, (uint64_t)i * 100);
-            assert_int_equal(stk_transform_run(t, 3, b[i].near, b[i].n, &err), 0);
-            size = (size_t)b[i].far[0].step_y * b[i].far[0].height;
+            assert_int_equal(stk_transform_run(t, 3, b[i].on_cpu, b[i].n, &err), 0);
+            size = (size_t)b[i].on_gpu[0].step_y * b[i].on_gpu[0].height;
             made[i] = calloc(1, size);
-            b[i].far[0].data = made[i];
-            cuda->copy(1, made[i], b[i].near[0].data, size, STK_COPY_WITHIN, stream);
-            if (run_far(t, 3, &b[i], stream, &err) < 0)
+            b[i].on_gpu[0].data = made[i];
+            cuda->copy(1, made[i], b[i].on_cpu[0].data, size, STK_COPY_WITHIN, stream);
+            if (run_gpu(t, 3, &b[i], stream, &err) < 0)
                 fail_msg("%s", err.message);
             cuda->zero(1, made[i], size, stream);
         }
@@ -265,8 +265,8 @@ static void closed_in_flight(void **state)
         batch b;
 
         batch_open(&b, 5, -1, 0);
-        assert_int_equal(stk_transform_run(t, 0, b.near, b.n, &err), 0);
-        assert_int_equal(run_far(t, 0, &b, stream, &err), 0);
+        assert_int_equal(stk_transform_run(t, 0, b.on_cpu, b.n, &err), 0);
+        assert_int_equal(run_gpu(t, 0, &b, stream, &err), 0);
         stk_transform_close(&t);
         assert_int_equal(cuda->stream_sync(1, stream), 0);
         batch_same(&b, chains[1]);
@@ -280,7 +280,7 @@ static void several_launches(void **state)
 {
     enum { PICS = 4, W = 4, H = 16000, OUT_W = 1024, OUT_H = 64, BYTES = OUT_W * OUT_H * 3 };
     stk_transform *t = opened("resize((64, 1024)) | to(u8)");
-    uint8_t *near = malloc((size_t)PICS * BYTES), *far = malloc((size_t)PICS * BYTES);
+    uint8_t *on_cpu = malloc((size_t)PICS * BYTES), *on_gpu = malloc((size_t)PICS * BYTES);
     stk_transform_place where = { .size = sizeof where };
     stk_picture p[PICS];
     uint8_t *memory[PICS];
@@ -289,18 +289,18 @@ static void several_launches(void **state)
     (void)state;
     for (int i = 0; i < PICS; i++) {
         p[i] = picture(W, H, i & 1, &memory[i]);
-        p[i].out = near + (size_t)i * BYTES;
+        p[i].out = on_cpu + (size_t)i * BYTES;
         p[i].out_size = BYTES;
     }
     assert_int_equal(stk_transform_run(t, 0, p, PICS, &err), 0);
     for (int i = 0; i < PICS; i++)
-        p[i].out = far + (size_t)i * BYTES;
+        p[i].out = on_gpu + (size_t)i * BYTES;
     assert_int_equal(stk_transform_run_gpu(t, 0, p, PICS, &where, &err), 0);
-    assert_memory_equal(near, far, (size_t)PICS * BYTES);
+    assert_memory_equal(on_cpu, on_gpu, (size_t)PICS * BYTES);
     for (int i = 0; i < PICS; i++)
         free(memory[i]);
-    free(near);
-    free(far);
+    free(on_cpu);
+    free(on_gpu);
     stk_transform_close(&t);
 }
 
@@ -321,26 +321,26 @@ static void errors(void **state)
 
     (void)state;
     batch_open(&b, 3, PIXELS, 0);
-    said(stk_transform_run_gpu(t, 0, b.far, 3, &where, &err), STK_EINVAL, &err, "2 GPUs");
+    said(stk_transform_run_gpu(t, 0, b.on_gpu, 3, &where, &err), STK_EINVAL, &err, "2 GPUs");
     where.gpu = 1u << 20;
-    said(stk_transform_run_gpu(t, 0, b.far, 3, &where, &err), STK_EINVAL, &err, "GPU 1048576");
+    said(stk_transform_run_gpu(t, 0, b.on_gpu, 3, &where, &err), STK_EINVAL, &err, "GPU 1048576");
     where.gpu = 0;
     assert_int_equal(stk_transform_run_gpu(t, 0, NULL, 0, &where, &err), 0);
-    b.far[1].out_size = 8 * 8 * 3 * 4 - 1;
-    said(run_far(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 1: it takes 768 bytes");
-    b.far[1].out_size = OUT_ROOM;
-    b.far[1].out = (uint8_t *)b.far[1].out + 2;
-    said(run_far(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 1: its output is not aligned");
-    b.far[1].out = b.far[0].out;
-    b.far[2].channels = 2;
-    said(run_far(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 2: it is");
-    b.far[2].channels = 3;
-    b.far[2].width = 300;
-    said(run_far(wide, 0, &b, NULL, &err), STK_ENOTSUP, &err, "at most 256 times smaller");
-    b.far[2].width = 70000;
-    said(run_far(t, 0, &b, NULL, &err), STK_ENOTSUP, &err, "sides up to 65500");
+    b.on_gpu[1].out_size = 8 * 8 * 3 * 4 - 1;
+    said(run_gpu(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 1: it takes 768 bytes");
+    b.on_gpu[1].out_size = OUT_ROOM;
+    b.on_gpu[1].out = (uint8_t *)b.on_gpu[1].out + 2;
+    said(run_gpu(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 1: its output is not aligned");
+    b.on_gpu[1].out = b.on_gpu[0].out;
+    b.on_gpu[2].channels = 2;
+    said(run_gpu(t, 0, &b, NULL, &err), STK_EINVAL, &err, "picture 2: it is");
+    b.on_gpu[2].channels = 3;
+    b.on_gpu[2].width = 300;
+    said(run_gpu(wide, 0, &b, NULL, &err), STK_ENOTSUP, &err, "at most 256 times smaller");
+    b.on_gpu[2].width = 70000;
+    said(run_gpu(t, 0, &b, NULL, &err), STK_ENOTSUP, &err, "sides up to 65500");
     for (size_t i = 0; i < (size_t)b.n * OUT_ROOM; i++)
-        assert_int_equal(b.far_out[i], 0x11);
+        assert_int_equal(b.gpu_out[i], 0x11);
     batch_close(&b);
     stk_transform_close(&wide);
     stk_transform_close(&t);
@@ -364,13 +364,13 @@ static void failing_calls(void **state)
 
             batch_open(&a, 1, PLANES, 0);
             batch_open(&b, MOST, PLANES, 0); /* more memory than the first took */
-            assert_int_equal(stk_transform_run(t, 0, b.near, b.n, &err), 0);
+            assert_int_equal(stk_transform_run(t, 0, b.on_cpu, b.n, &err), 0);
             if (before)
-                assert_int_equal(run_far(t, 0, &a, stream, &err), 0);
+                assert_int_equal(run_gpu(t, 0, &a, stream, &err), 0);
             setenv("STK_HOSTGPU_FAIL", fails[i].call, 1);
-            assert_int_equal(run_far(t, 0, &b, stream, &err), fails[i].rc);
+            assert_int_equal(run_gpu(t, 0, &b, stream, &err), fails[i].rc);
             unsetenv("STK_HOSTGPU_FAIL");
-            assert_int_equal(run_far(t, 0, &b, stream, &err), 0);
+            assert_int_equal(run_gpu(t, 0, &b, stream, &err), 0);
             assert_int_equal(cuda->stream_sync(1, stream), 0);
             batch_same(&b, chains[3]);
             batch_close(&a);
@@ -393,12 +393,12 @@ static void every_allocation_may_fail(void **state)
         batch b;
 
         batch_open(&b, 3, PIXELS, 0);
-        assert_int_equal(stk_transform_run(t, 0, b.near, b.n, &err), 0);
+        assert_int_equal(stk_transform_run(t, 0, b.on_cpu, b.n, &err), 0);
         stk_mem_fail_at(n);
-        rc = run_far(t, 0, &b, NULL, &err);
+        rc = run_gpu(t, 0, &b, NULL, &err);
         stk_mem_fail_at(0);
         assert_true(rc == 0 || rc == STK_ENOMEM);
-        assert_int_equal(run_far(t, 0, &b, NULL, &err), 0);
+        assert_int_equal(run_gpu(t, 0, &b, NULL, &err), 0);
         batch_same(&b, chains[0]);
         batch_close(&b);
         stk_transform_close(&t);

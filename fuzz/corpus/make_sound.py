@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seeds of fuzz_wav, fuzz_flac, fuzz_mp3, fuzz_opus, fuzz_vorbis and fuzz_sound_points beside this script.  Needs flac,
+lame, opusenc and oggenc."""
+
+import math
+import pathlib
+import struct
+import subprocess
+
+HERE = pathlib.Path(__file__).parent
+
+
+def wav(samples, rate=8000, channels=1, kind=1, bits=16, form=b"RIFF", extra=b""):
+    frame = channels * bits // 8
+    fmt = struct.pack("<HHIIHH", kind, channels, rate, rate * frame, frame, bits) + extra
+    chunks = b"fmt " + struct.pack("<I", len(fmt)) + fmt + b"LIST" + struct.pack("<I", 3) + b"abc\0"
+    if form == b"RF64":
+        chunks = b"ds64" + struct.pack("<IQQQI", 28, 0, len(samples), 0, 0) + chunks
+    size = 0xFFFFFFFF if form == b"RF64" else len(samples)
+    return form + struct.pack("<I", len(chunks) + 12 + len(samples)) + b"WAVE" + chunks + b"data" + struct.pack("<I", size) + samples
+
+
+def tone(n, channels=1):
+    return b"".join(struct.pack("<h", int(8000 * math.sin(i * (0.05 + 0.02 * c)) + 500 * math.sin(i * i))) for i in range(n) for c in range(channels))
+
+
+def run(args, data):
+    return subprocess.run(args, input=data, check=True, capture_output=True).stdout
+
+
+def put(name, seeds):
+    (HERE / name).mkdir(exist_ok=True)
+    for seed, data in seeds.items():
+        (HERE / name / seed).write_bytes(data)
+
+
+def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
+    head = struct.pack("<cBHIQQQIIIIII", tag, 1, 1, 8000, 1500, 60, 1000, 0, 0, 0, len(setup), len(marks), 0)
+    body = head + setup + b"".join(struct.pack("<QQ", *m) for m in marks)
+    body += b"\0" * (-len(body) % 4)
+    return bytes([len(body) // 4]) + body + bytes(range(256)) * 2
+
+
+def main():
+    guid = struct.pack("<HHI", 22, 24, 3) + bytes.fromhex("0100000000001000800000aa00389b71")
+    put("wav", {"pcm16": wav(tone(100)), "stereo": wav(tone(80, 2), channels=2), "u8": wav(bytes(range(200)), bits=8),
+                "float": wav(struct.pack("<50f", *(math.sin(i) for i in range(50))), kind=3, bits=32),
+                "alaw": wav(bytes(range(200)), kind=6, bits=8), "mulaw": wav(bytes(range(200)), kind=7, bits=8),
+                "extensible": wav(bytes(range(240)), kind=0xFFFE, bits=24, extra=guid), "rf64": wav(tone(60), form=b"RF64"),
+                "double_nan": wav(struct.pack("<9d", *([0.5] * 8 + [math.nan])), kind=3, bits=64), "cut": wav(tone(100))[:150]})
+    flac = ["flac", "-s", "-c", "--no-padding", "--no-seektable", "-"]
+    put("flac", {"mono": run([*flac, "-b", "192"], wav(tone(900))), "stereo": run([*flac, "-b", "256", "-8"], wav(tone(700, 2), channels=2)),
+                 "fixed": run([*flac, "-0", "-b", "128"], wav(tone(400))), "constant": run([*flac, "-b", "64"], wav(b"\1\0" * 300)),
+                 "verbatim": run([*flac, "-b", "64"], wav(bytes((i * i * 7919 >> 5) & 255 for i in range(400))))})
+    mp3 = run(["lame", "--quiet", "-b", "8", "--resample", "8", "-m", "m", "-", "-"], wav(tone(2500)))
+    put("mp3", {"mono": mp3, "junk": mp3[:400] + b"garbage" * 5 + mp3[400:], "tagged": b"ID3\4\0\0\0\0\0\5hello" + mp3 + b"TAG" + b"\0" * 125})
+    put("opus", {"mono": run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))})
+    put("vorbis", {"mono": run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))})
+    put("sound_points", {"wav": points(b"W", b"\1\2\0\0\0\0\0\0", ()), "flac": points(b"F", run([*flac], wav(tone(100)))[8:42]),
+                         "mp3": points(b"M", struct.pack("<IIQ", 576, 0, 0)), "opus": points(b"O", b"\0" * 16 + b"OpusHead\1\1" + b"\0" * 9),
+                         "vorbis": points(b"V", b"\0" * 16)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write the seeds of fuzz_mp4, fuzz_matroska and fuzz_video_points, and their dictionaries, beside this script.
+
+Needs the ffmpeg program; points come from build/tests/video/video_dump's library, so they are made by hand here.
+"""
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+OUT = pathlib.Path(__file__).parent
+H264 = "-c:v libx264 -preset ultrafast -crf 51 -x264-params bframes=2:keyint=5:open-gop=1:threads=1"
+MP4 = {
+    "plain": f"{H264}", "faststart": f"{H264} -movflags +faststart", "fragments": f"{H264} -movflags +frag_keyframe+empty_moov+default_base_moof",
+    "frame_fragments": f"{H264} -movflags +frag_every_frame", "mpeg4": "-c:v mpeg4 -q:v 31", "mjpeg.mov": "-c:v mjpeg -q:v 31",
+    "vp9": "-c:v libvpx-vp9 -deadline realtime -cpu-used 8", "late": f"-itsoffset 0.5 {H264}",
+}
+MATROSKA = {"plain": f"{H264}", "live": f"{H264} -live 1", "vp8.webm": "-c:v libvpx -deadline realtime -auto-alt-ref 1 -lag-in-frames 4",
+            "clusters": f"{H264} -cluster_time_limit 60", "mpeg4": "-c:v mpeg4 -q:v 31"}
+
+
+def make(options, suffix, frames=8):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "a" + suffix)
+        words = options.split()
+        before = words[:2] if words[0] == "-itsoffset" else []
+        subprocess.run(["ffmpeg", "-v", "error", *before, "-f", "lavfi", "-i", "testsrc2=size=32x32:rate=30", "-frames:v", str(frames), "-pix_fmt", "yuv420p",
+                        "-threads", "1", "-bitexact", *words[len(before):], str(path)], check=True, stdin=subprocess.DEVNULL)
+        return path.read_bytes()
+
+
+def write(folder, seeds):
+    folder = OUT / folder
+    folder.mkdir(exist_ok=True)
+    for name, data in seeds.items():
+        assert len(data) <= 15000, (name, len(data))
+        (folder / name).write_bytes(data)
+
+
+def points(n, key, step=512):
+    """Points of n frames of 100 bytes, one unit; docs: src/video/video_points.h."""
+    def varint(v):
+        out = b""
+        while v > 127:
+            out += bytes([v & 127 | 128])
+            v >>= 7
+        return out + bytes([v])
+    frames = b"".join(varint(100 << 4 | (i % key == 0)) + varint(0) for i in range(n))
+    entry = struct.pack("<IIIIQq", 0, 0, 88 + 32, 0, 48, 0)
+    head = struct.pack("<BBBBIIBBBBIIIIqqQIIIIIIII", ord("V"), 1, 4, 1, 64, 48, 2, 0, 0, 1, 1, 15360, n, n, 0, n * step, 48 + 100 * n, 0, 1, 1, step,
+                       -(-n // key), key, 88 + 32 + len(frames), 0)
+    assert len(head) == 88
+    return head + entry + frames
+
+
+def main():
+    mp4 = {name.split(".")[0]: make(o, ".mov" if name.endswith(".mov") else ".mp4") for name, o in MP4.items()}
+    mp4["cut"] = mp4["faststart"][:700]
+    mp4["billion"] = mp4["plain"].replace(b"stsz\0\0\0\0\0\0\0\0\0\0\0\x08", b"stsz\0\0\0\0\0\0\0\1\x3b\x9a\xca\0")
+    write("mp4", mp4)
+    mkv = {name.split(".")[0]: make(o, ".webm" if name.endswith(".webm") else ".mkv") for name, o in MATROSKA.items()}
+    mkv["cut"] = mkv["plain"][:900]
+    write("matroska", mkv)
+    write("video_points", {"one": b"\xff\xff" + points(1, 1), "many": b"\x58\0" + points(200, 12), "sliced": b"\1\0" + points(64, 64),
+                           "lies": b"\xff\xff" + points(3, 1)[:80] + b"\xff\xff\xff\x7f" + points(3, 1)[84:]})
+    (OUT / "mp4.dict").write_text("".join(f'"{w}"\n' for w in "ftyp moov mvhd trak tkhd edts elst mdia mdhd hdlr vide minf stbl stsd avc1 hvc1 av01 vp09 mp4v "
+                                          "avcC hvcC av1C vpcC esds colr nclx stts ctts stsc stsz stz2 stco co64 stss mvex trex moof traf tfhd tfdt trun".split()))
+    ids = "1A45DFA3 18538067 1549A966 2AD7B1 1654AE6B AE D7 83 86 63A2 23E383 6D80 E0 B0 BA 55B0 55B1 55B9 1F43B675 E7 A3 A0 A1 FB 1C53BB6B".split()
+    (OUT / "matroska.dict").write_text("".join('"' + "".join(f"\\x{i[k:k + 2]}" for k in range(0, len(i), 2)) + '"\n' for i in ids))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz_mp4 - see video.h. */
+#include "video.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_container(stk_mp4_read, data, size);
+}

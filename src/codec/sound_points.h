@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sound_points.h - what decoders of sound share: the points of a recording, which have one layout
+ * for all codecs, the bytes that hold some of its samples, and the way samples are handed out.
+ *
+ * A mark is a place where decoding can begin: byte `offset` of the field, from which on samples
+ * from number `sample` on come out.  Marks ascend; the first is at the recording's first byte. */
+#ifndef STOKER_CODEC_SOUND_POINTS_H
+#define STOKER_CODEC_SOUND_POINTS_H
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#define STK_SOUND_CHANNELS 256 /* of a recording, at most */
+#define STK_SOUND_RATE 4000000 /* samples per second, at most */
+#define STK_SOUND_BLOCK 4096   /* samples that are handed out at a time, where a codec has no own */
+
+typedef struct stk_sound_mark {
+    uint64_t sample, offset;
+} stk_sound_mark;
+
+typedef struct stk_sound_points {
+    char tag; /* the decoder's */
+    uint32_t rate, channels;
+    uint64_t units;
+    uint64_t begin, end; /* bytes of the field that hold sound */
+    uint32_t lead;       /* bytes [0, lead) of the field are needed too */
+    uint32_t run_up;     /* samples before the first wanted one that are decoded */
+    uint32_t after;      /* marks after the last wanted sample up to which bytes are needed */
+    stk_bytes setup;     /* the decoder's own */
+    uint32_t n_marks;
+    const uint8_t *mark; /* as stored */
+} stk_sound_points;
+
+/* Points as they are stored; what cannot be is STK_ECORRUPT. */
+int stk_sound_points_open(stk_sound_points *out, stk_bytes in, stk_error *err);
+stk_sound_mark stk_sound_points_mark(const stk_sound_points *p, uint32_t i);
+/* The last mark whose sample is at most `sample`; 0 where none is. */
+uint32_t stk_sound_points_find(const stk_sound_points *p, uint64_t sample);
+/* The mark at byte `offset`; n_marks where there is none. */
+uint32_t stk_sound_points_at(const stk_sound_points *p, uint64_t offset);
+
+/* A decoder's know() and ranges(). */
+int stk_sound_know(const stk_media_points *p, uint32_t track, stk_media_info *out, stk_error *err);
+int stk_sound_ranges(const stk_media_points *p, const stk_media_ask *ask, uint64_t session_at,
+                     stk_media_range out[STK_MEDIA_RANGES], uint32_t *n, stk_error *err);
+
+/* ---- making them ---- */
+
+typedef struct stk_sound_marks { /* of a field that is walked through */
+    stk_sound_mark *at;          /* in scratch memory; NULL: none are wanted */
+    uint32_t n;
+    uint64_t step; /* samples between two marks, at least */
+} stk_sound_marks;
+
+/* Room for marks.  When it is full, every other mark goes and the step doubles. */
+int stk_sound_marks_init(stk_sound_marks *m, uint32_t rate, stk_scratch *scratch, stk_error *err);
+void stk_sound_marks_add(stk_sound_marks *m, uint64_t sample, uint64_t offset);
+/* The points as they are stored; p->mark and p->n_marks are not read. */
+int stk_sound_points_make(const stk_sound_points *p, const stk_sound_marks *m, stk_scratch *scratch,
+                          stk_bytes *out, stk_error *err);
+
+/* ---- samples ---- */
+
+/* What a recording says of itself, as a decoder's header() answers. */
+stk_media_info stk_sound_info(uint32_t rate, uint32_t channels, uint64_t units);
+/* A rate and channels that no recording has: STK_ECORRUPT, with the format's name. */
+int stk_sound_check(const char *format, uint32_t rate, uint32_t channels, stk_error *err);
+/* job->ask is inside the recording, or STK_EINVAL. */
+int stk_sound_check_ask(const stk_media_ask *ask, uint64_t units, stk_error *err);
+/* Of n decoded samples from number `first` on, give those that are asked for. */
+int stk_sound_give(const stk_media_job *job, uint64_t first, float *const *channel, uint32_t n,
+                   uint32_t channels, stk_error *err);
+
+/* Numbers of the field, least byte first. */
+static inline uint32_t stk_le16(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8;
+}
+static inline uint32_t stk_le32(const uint8_t *p)
+{
+    return stk_le16(p) | stk_le16(p + 2) << 16;
+}
+static inline uint64_t stk_le64(const uint8_t *p)
+{
+    return stk_le32(p) | (uint64_t)stk_le32(p + 4) << 32;
+}
+
+#endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_video.c - a clip: which frames are drawn once, what is seen of them once, and each frame goes
+ * through the passes of a picture into its place of the row.
+ *
+ * Where the field is a range of a file, its tables are read first (or its points are known), and
+ * then only the packets of the clip.  make() draws again; draws are addressed, so that they are the
+ * same. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "codec/decoders.h"
+#include "kern/convert.h"
+#include "kern/sample.h"
+#include "kern/turn.h"
+#include "kern/yuv.h"
+#include "row/row.h"
+#include "video/clip_codec.h"
+#include "video/video.h"
+
+typedef struct clip { /* one row while it is made */
+    stk_row *x;
+    const stk_clip_how *how;
+    const stk_decoder *decoder;
+    void *ctx;
+    stk_media_points points;
+    stk_video_head h;
+    stk_image_info filed, upright;
+    unsigned turn;
+    uint64_t *frame;  /* of the clip, in its order */
+    uint64_t *wanted; /* the same, ascending, each once */
+    uint32_t n_wanted;
+    stk_draws *d; /* of each view */
+    stk_rect need;
+    uint8_t *dst;
+    uint8_t *one; /* a frame whose channels are put apart; or NULL */
+    uint64_t ticks;
+} clip;
+
+/* ---- which frames ---- */
+
+/* A follower shows what its leader shows. */
+static void rng_of(const stk_row *x, stk_rng *rng)
+{
+    const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
+    const stk_address at = { .seed = x->plan->policy.seed,
+                             .position = x->position,
+                             .path = stk_path(drawn->clip->number),
+                             .epoch = (uint32_t)x->batch->epoch,
+                             .output = c->leader ? c->leader_output : x->output };
+
+    stk_rng_at(rng, &at);
+}
+
+/* The number that another output has for this sample, before its own row is made. */
+static int time_of(const stk_row *x, uint32_t output, double *out, stk_error *err)
+{
+    stk_row other = *x;
+    const stk_chain *c = &x->plan->chains.chain[output];
+    stk_bytes in = x->req->want[output].bytes;
+    uint64_t value[2] = { 0 };
+    stk_convert_fn convert;
+
+    other.output = output;
+    if (x->req->want[output].unpack || c->extracts)
+        STK_TRY(stk_row_extract_more(&other, &in, err));
+    STK_TRY(stk_row_parse(&other, in, value, err));
+    convert = stk_convert_find(stk_cpu_level(), c->spec.dtype, STK_F64);
+    if (c->spec.dtype == STK_F64)
+        memcpy(out, value, sizeof *out);
+    else if (!convert || convert(out, value, 1))
+        return stk_fail(err, STK_ECORRUPT, "at=: its number is no time");
+    if (!(*out > -1e9 && *out < 1e9))
+        return stk_fail(err, STK_ECORRUPT, "at=: a time of %g seconds", *out);
+    return 0;
+}
+
+static void sort_once(clip *c)
+{
+    uint32_t n = 0;
+
+    memcpy(c->wanted, c->frame, c->how->frames * sizeof *c->frame);
+    for (uint32_t i = 1; i < c->how->frames; i++) /* nearly in order */
+        for (uint32_t k = i; k && c->wanted[k - 1] > c->wanted[k]; k--) {
+            uint64_t one = c->wanted[k];
+
+            c->wanted[k] = c->wanted[k - 1];
+            c->wanted[k - 1] = one;
+        }
+    for (uint32_t i = 0; i < c->how->frames; i++)
+        if (!n || c->wanted[i] != c->wanted[n - 1])
+            c->wanted[n++] = c->wanted[i];
+    c->n_wanted = n;
+}
+
+/* c->points are known. */
+static int pick(clip *c, stk_scratch *scratch, stk_error *err)
+{
+    size_t size = 2 * (size_t)c->how->frames * sizeof *c->frame;
+    stk_clip_draw draw = { .at = 0 };
+
+    STK_TRY(stk_video_points_open(&c->h, &c->points, err));
+    c->frame = stk_scratch_get(scratch, size);
+    if (!c->frame)
+        return stk_fail_nomem(err, size);
+    c->wanted = c->frame + c->how->frames;
+    rng_of(c->x, &draw.rng);
+    if (c->how->at[0])
+        STK_TRY(time_of(c->x, c->how->at_output, &draw.at, err));
+    STK_TRY(stk_clip_pick(c->how, &c->h, &draw, scratch, c->frame, err));
+    sort_once(c);
+    return 0;
+}
+
+static const stk_clip_how *how_of(const stk_row *x)
+{
+    return stk_row_chain(x)->clip->state;
+}
+
+/* ---- before it is read ---- */
+
+typedef struct reads { /* the field, while its tables are read */
+    stk_wanted *want;
+    stk_scratch *scratch;
+    unsigned mark;
+} reads;
+
+static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
+{
+    reads *r = cookie;
+    stk_io io = { .offset = r->want->place.offset + at, .len = len, .file = r->want->file };
+    int rc;
+
+    stk_scratch_rewind(r->scratch, r->mark);
+    io.dst = stk_scratch_get(r->scratch, len + 1);
+    if (!io.dst)
+        return stk_fail_nomem(err, len);
+    rc = r->want->file->source->read(r->want->file, &io);
+    if (rc < 0 || io.got < len)
+        return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
+                        at + len);
+    *out = (stk_bytes){ io.dst, len };
+    return 0;
+}
+
+static int keep_hint(stk_row *x, stk_bytes points)
+{
+    stk_seek_room *room = &x->req->hint_room[x->output];
+
+    if (room->cap < points.len) {
+        uint8_t *more = stk_alloc(points.len);
+
+        if (!more)
+            return STK_ENOMEM;
+        stk_free(room->data);
+        room->data = more;
+        room->cap = points.len;
+    }
+    memcpy(room->data, points.data, points.len);
+    x->req->want[x->output].hint = (stk_bytes){ room->data, points.len };
+    return 0;
+}
+
+#define HEAD 4096u
+
+/* Of a local file without points: its tables are read now, which is much less than all of it. */
+static int read_points(stk_row *x, stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    reads r = { want, &x->m->scratch, stk_scratch_mark(&x->m->scratch) };
+    const stk_media_reader read = { &r, want->place.len, read_range };
+    const stk_decoder *decoder;
+    stk_bytes head, points;
+    void *ctx;
+    int rc;
+
+    STK_TRY(read_range(&r, 0, want->place.len < HEAD ? (size_t)want->place.len : HEAD, &head, err));
+    rc = stk_decoders_find(&x->m->decoders, head, &decoder, &ctx, err);
+    if (rc || !stk_video_is(decoder))
+        return STK_ECORRUPT;
+    STK_TRY(decoder->points(ctx, &read, &x->m->scratch, &points, err));
+    return keep_hint(x, points);
+}
+
+static int may_read_parts(const stk_row *x)
+{
+    const stk_request *r = x->req;
+    const stk_wanted *want = &r->want[x->output];
+
+    return !r->whole && !want->unpack && !stk_row_chain(x)->extracts && !want->cached_bytes.data &&
+           stk_request_has_range(r, x->output) && want->place.len > HEAD;
+}
+
+/* Of a clip whose time has to be read first, this much is read of a local file; its packets are
+ * when the time is there. */
+#define LATER 1u
+
+/* 1: the field that has the clip's time is in the index. */
+static int know_time(stk_row *x, uint32_t output)
+{
+    stk_wanted *at = &x->req->want[output];
+
+    at->bytes = at->place.here;
+    return at->bytes.data != NULL;
+}
+
+static void know(stk_row *x)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_ranged *g = &x->req->ranged[x->output];
+    clip c = { .x = x, .how = how_of(x) };
+    stk_media_ask ask = { 0 };
+
+    stk_picture_know_whole(x);
+    stk_scratch_reset(&x->m->scratch);
+    if (!may_read_parts(x) ||
+        (!want->hint.data && (want->file->source->can & STK_SOURCE_REMOTE || read_points(x, NULL))))
+        return;
+    c.points.head = want->hint;
+    if (c.how->at[0] && !know_time(x, c.how->at_output)) {
+        if (!(want->file->source->can & STK_SOURCE_REMOTE)) {
+            g->range[0] = (stk_media_range){ 0, LATER };
+            g->n = 1;
+        }
+        return;
+    }
+    if (stk_decoders_of_points(&x->m->decoders, want->hint, &c.decoder, &c.ctx, NULL) ||
+        !stk_video_is(c.decoder) || pick(&c, &x->m->scratch, NULL) < 0 ||
+        c.h.field != want->place.len)
+        return;
+    ask.frame = c.wanted;
+    ask.n_frames = c.n_wanted;
+    if (c.decoder->ranges(&c.points, &ask, UINT64_MAX, g->range, &g->n, NULL) < 0 ||
+        !stk_row_ranges_fit(g, want->place.len))
+        g->n = 0;
+}
+
+/* ---- frames ---- */
+
+/* The frame's pixels that are seen, upright. */
+static int pixels_of(clip *c, const stk_planes *p, stk_pixels *out, stk_error *err)
+{
+    const stk_rect need = stk_turn_rect(c->turn, c->filed, &c->need);
+    stk_scratch *scratch = &c->x->m->scratch;
+    size_t stride = (size_t)need.w * 4;
+    stk_yuv yuv;
+    int32_t *room;
+
+    *out = (stk_pixels){ .data = (uint8_t *)(uintptr_t)p->data[0],
+                         .stride = p->stride[0],
+                         .area = p->area };
+    if (p->kind != STK_PLANES_RGBX) {
+        STK_TRY(stk_yuv_init(&yuv, p, err));
+        room = stk_scratch_get(scratch, 2 * STK_YUV_ROOM(need.w) * sizeof *room);
+        *out = (stk_pixels){ .data = stk_scratch_get(scratch, stride * need.h),
+                             .stride = stride,
+                             .area = need };
+        if (!room || !out->data)
+            return stk_fail_nomem(err, stride * need.h);
+        stk_yuv_rgbx(stk_cpu_level(), &yuv, p, &need, room, (uint32_t *)(void *)out->data);
+    }
+    return c->turn == 1 ? 0 : stk_turn_pixels(c->turn, c->filed, &c->need, scratch, out, err);
+}
+
+/* Channels first, then frames: each channel of a frame to its place. */
+static void put_apart(const clip *c, uint8_t *row, uint32_t i, size_t bytes)
+{
+    uint32_t channels = stk_row_chain(c->x)->spec.picture.mode ? 1 : 3;
+    size_t plane = bytes / channels;
+
+    for (uint32_t k = 0; k < channels; k++)
+        memcpy(row + ((size_t)k * c->how->frames + i) * plane, c->one + k * plane, plane);
+}
+
+/* One frame of one view, into all its places in the clip. */
+static int place(clip *c, uint32_t view, uint64_t number, stk_pixels *px, stk_error *err)
+{
+    const stk_chain *chain = stk_row_chain(c->x);
+    size_t bytes = chain->row_bytes / stk_spec_times(&chain->spec), first = SIZE_MAX;
+    uint8_t *row = c->dst + (size_t)view * c->how->frames * bytes;
+
+    for (uint32_t i = 0; i < c->how->frames; i++) {
+        if (c->frame[i] != number)
+            continue;
+        if (first == SIZE_MAX)
+            STK_TRY(stk_picture_array(c->x, &c->d[view], px, &chain->spec,
+                                      c->one ? c->one : row + i * bytes, err));
+        if (c->one)
+            put_apart(c, row, i, bytes);
+        else if (first != SIZE_MAX)
+            memcpy(row + i * bytes, row + first * bytes, bytes);
+        first = i;
+    }
+    return 0;
+}
+
+static int take(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p, stk_error *err)
+{
+    clip *c = cookie;
+    stk_scratch *scratch = &c->x->m->scratch;
+    unsigned mark = stk_scratch_mark(scratch);
+    uint64_t from = stk_ticks();
+    stk_pixels px = { 0 };
+    int rc = 0;
+
+    (void)time_us;
+    if (c->need.w && c->need.h)
+        rc = pixels_of(c, p, &px, err);
+    for (uint32_t v = 0; v < stk_row_views(c->x) && rc == 0; v++) {
+        unsigned here = stk_scratch_mark(scratch);
+
+        rc = place(c, v, c->wanted[i], &px, err);
+        stk_scratch_rewind(scratch, here);
+    }
+    stk_scratch_rewind(scratch, mark);
+    c->ticks += stk_ticks() - from;
+    return rc;
+}
+
+/* ---- the row ---- */
+
+static int open_clip(clip *c, stk_media_part *all, stk_error *err)
+{
+    stk_row *x = c->x;
+    const stk_ranged *g = &x->req->ranged[x->output];
+    stk_wanted *want = &x->req->want[x->output];
+    stk_media_info info;
+    stk_bytes in;
+    int rc;
+
+    stk_scratch_reset(&x->m->scratch);
+    stk_does_next(x->m, STK_STAGE_DECODE);
+    c->points.head = want->hint;
+    if (g->n)
+        return stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, err);
+    STK_TRY(stk_row_input(x, &in, err));
+    rc = stk_decoders_find(&x->m->decoders, in, &c->decoder, &c->ctx, err);
+    if (rc < 0)
+        return rc;
+    if (rc == STK_END || !stk_video_is(c->decoder))
+        return stk_fail(err, STK_ECORRUPT,
+                        rc == STK_END
+                            ? "these %zu bytes are not a video that is read: MP4, MOV, Matroska "
+                              "and WebM are"
+                            : "these %zu bytes are a picture, not a video: write image in place of "
+                              "video",
+                        in.len);
+    if (in.data != want->bytes.data || in.len != want->bytes.len)
+        c->points.head = (stk_bytes){ 0 }; /* of the field as it is stored */
+    *all = (stk_media_part){ 0, in };
+    STK_TRY(c->decoder->header(c->ctx, in, &c->points, &info, err));
+    if (stk_video_made(c->ctx).head.len)
+        c->points = stk_video_made(c->ctx);
+    return 0;
+}
+
+/* The packets of a clip that know() could not tell, from a local file. */
+static int read_later(clip *c, const stk_media_ask *ask, stk_media_part *part, uint32_t *n,
+                      stk_error *err)
+{
+    stk_wanted *want = &c->x->req->want[c->x->output];
+    stk_ranged g = { 0 };
+
+    STK_TRY(c->decoder->ranges(&c->points, ask, UINT64_MAX, g.range, &g.n, err));
+    if (!g.n || !stk_row_ranges_fit(&g, want->place.len))
+        return stk_fail(err, STK_ESTALE, "its points are of another video");
+    for (uint32_t i = 0; i < g.n; i++) {
+        reads r = { want, &c->x->m->scratch, stk_scratch_mark(&c->x->m->scratch) };
+
+        part[i].offset = g.range[i].offset;
+        STK_TRY(read_range(&r, g.range[i].offset, (size_t)g.range[i].len, &part[i].bytes, err));
+    }
+    *n = g.n;
+    return 0;
+}
+
+/* What is seen of every frame. */
+static int look(clip *c, stk_error *err)
+{
+    stk_row *x = c->x;
+    size_t size = stk_row_views(x) * sizeof *c->d;
+
+    c->filed = (stk_image_info){ c->h.width, c->h.height };
+    c->turn = stk_row_chain(x)->spec.picture.exif ? c->h.turn : 1;
+    STK_TRY(stk_picture_check(x, &c->filed, err));
+    STK_TRY(stk_picture_note_size(x, &c->filed, &c->turn, &c->upright, err));
+    c->d = stk_scratch_get(&x->m->scratch, size);
+    if (!c->d)
+        return stk_fail_nomem(err, size);
+    for (uint32_t i = 0; i < stk_row_views(x); i++) {
+        stk_rect one;
+
+        STK_TRY(stk_picture_draw(x, &c->upright, i, &c->d[i], err));
+        stk_sample_need(c->d[i].view, &one);
+        stk_rect_widen(&c->need, &one);
+    }
+    return 0;
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    const stk_chain *chain = stk_row_chain(x);
+    const stk_ranged *g = &x->req->ranged[x->output];
+    size_t bytes = chain->row_bytes / stk_spec_times(&chain->spec);
+    clip c = { .x = x, .how = how_of(x) };
+    const stk_media_sink sink = { .cookie = &c, .frame = take };
+    stk_media_part all, later[STK_MEDIA_RANGES];
+    stk_media_ask ask = { 0 };
+    stk_media_job job = { .points = &c.points,
+                          .ask = &ask,
+                          .part = g->n ? g->part : &all,
+                          .n_parts = g->n ? g->n : 1,
+                          .sink = &sink,
+                          .scratch = &x->m->scratch };
+    int rc;
+
+    assert(chain->row_bytes); /* the plan lets no clip of unknown size in */
+    STK_TRY(open_clip(&c, &all, err));
+    STK_TRY(pick(&c, &x->m->scratch, err));
+    STK_TRY(look(&c, err));
+    if (chain->spec.picture.channels_first) {
+        c.one = stk_scratch_get(&x->m->scratch, bytes);
+        if (!c.one)
+            return stk_fail_nomem(err, bytes);
+    }
+    c.dst = stk_batch_place(x->batch, x->output, x->row);
+    ask.frame = c.wanted;
+    ask.n_frames = c.n_wanted;
+    if (g->n == 1 && g->range[0].len == LATER) {
+        job.part = later;
+        STK_TRY(read_later(&c, &ask, later, &job.n_parts, err));
+    }
+    rc = c.decoder->decode(c.ctx, &job, err);
+    stk_stage_time_row_less(x->m, STK_STAGE_DECODE, c.ticks);
+    stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
+    return rc;
+}
+
+const stk_row_ops stk_row_video = { .name = "video", .know = know, .make = make };

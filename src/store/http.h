@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http.h - the one HTTP client of the process.
+ *
+ * A transfer is one request and its answer, tried again as long as that makes sense: see retry.c.
+ * The client is the one thing in the library that the whole process shares and writes to.  It runs
+ * while someone holds it, in a thread of its own, and a forked child makes its own at first use. */
+#ifndef STOKER_STORE_HTTP_H
+#define STOKER_STORE_HTTP_H
+
+#include <string.h>
+
+#include "base/halt.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "store/sign.h"
+#include "store/store.h"
+
+#define STK_WHY_MAX 176
+#define STK_HEADERS 4 /* of a request's own */
+
+typedef struct stk_dialect stk_dialect; /* dialect.h */
+
+typedef struct stk_target { /* an address; read-only once made */
+    const stk_dialect *dialect;
+    char *origin;           /* "https://host:port", and what goes before each path; NULL: the
+                             * dialect knows */
+    char *path;             /* encoded, begins with "/" */
+    char *query;            /* that the user gave with the address; NULL: none.  Secret. */
+    char *bucket;           /* "" where there is none */
+    char *token;            /* of its own; NULL: none.  Secret. */
+    stk_store *store;       /* held */
+} stk_target;
+
+typedef struct stk_answer { /* what headers said */
+    char etag[160], region[64], location[2048], content_type[64], encoding[32];
+    uint64_t first, last, total; /* content-range; UINT64_MAX: not said */
+    uint64_t length;             /* content-length; UINT64_MAX: not said */
+    int64_t date, modified;      /* seconds since 1970; 0: not said */
+    int unclear;                 /* a range or length was said twice, and differs */
+    uint32_t retry_after;        /* seconds; 0: not said */
+    uint64_t linked_size;
+    char linked_etag[160];
+    /* link, rel="next": the query that asks for the next page; "": there is none */
+    char next[1024];
+} stk_answer;
+
+void stk_answer_clear(stk_answer *a);
+void stk_answer_header(stk_answer *a, const char *line, size_t len); /* hostile text */
+/* An etag as the index keeps it: without quotes, long ones as a hash. */
+void stk_etag_short(const char *etag, char out[64]);
+/* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
+void stk_answer_version(const stk_answer *a, int linked, char out[64]);
+
+typedef struct stk_reached { /* who owes the transfer an answer, and places in what has come */
+    struct stk_asked_host *host; /* NULL: none, or too many to count */
+    size_t earlier;             /* what came with earlier answers: this one's may be dropped */
+    size_t due;              /* the end of this answer, as its headers have it */
+    size_t counted;          /* what moved the deadline */
+    uint32_t past_end;       /* how often the server said that nothing is there */
+} stk_reached;
+#define STK_STAYS UINT32_MAX /* stk_transfer.redirects */
+
+typedef struct stk_transfer stk_transfer;
+struct stk_transfer {
+    /* asked */
+    const stk_target *to;
+    const char *method;
+    const char *query; /* encoded; NULL */
+    /* "name: value", more of them; the dialect signs those that it knows */
+    const char *header[STK_HEADERS];
+    uint64_t offset;
+    size_t len;       /* of a range; 0: all of it */
+    uint64_t size;    /* of the whole file; 0: not known */
+    const char *etag; /* as stk_answer_version() has it: another one is STK_ESTALE; NULL or "" */
+    const void *body;
+    size_t body_len;
+    uint8_t *dst; /* of a range: `len` bytes */
+    /* in place of dst: the bytes from `got` on */
+    void (*put)(stk_transfer *t, const void *p, size_t len);
+    stk_text *text;       /* else where the body goes */
+    uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
+    int strict;           /* ... and cuts off the try in which it ends */
+    uint32_t connect_ms;  /* 0: the usual */
+    const stk_keys *keys; /* sign by these; NULL: by the store's */
+    const char *service;  /* "s3" where NULL */
+    /* it ends with STK_ECLOSED when that is set; NULL: the calling thread's */
+    const stk_halt *halt;
+    void (*done)(stk_transfer *t); /* the client's thread, once */
+    void *cookie;
+    /* answer */
+    int rc;
+    int status; /* HTTP's; 0: there was none */
+    size_t got;
+    stk_reached at; /* of `got` */
+    stk_answer answer;
+    char code[64]; /* the store's word for an error */
+    char why[STK_WHY_MAX];
+    /* the client's */
+    stk_transfer *next;
+    stk_text error; /* the body of an answer that is none */
+    char *moved;    /* a redirect leads here; NULL: nowhere */
+    uint64_t due_ns, deadline_ns, body_at, keys_turn;
+    uint32_t tries;
+    uint32_t redirects; /* that were followed; STK_STAYS: none is, the request has a secret */
+    stk_transfer *twin; /* the second request for the same bytes; of that one the first */
+    int is_twin;
+    int refreshed, skewed, whole, looked, bad_body, keys_rc;
+};
+
+/* target.c */
+int stk_target_open(stk_target **out, const char *url, const stk_store *store, stk_error *err);
+void stk_target_close(stk_target **t);
+/* For dialects.  "bucket/key": the bucket is checked and becomes the target's; *key follows it. */
+int stk_target_bucket(stk_target *t, const char *rest, const char **key, stk_error *err);
+/* "/bucket/key" or "/key", encoded. */
+int stk_target_path(stk_target *t, const char *key, int with_bucket, stk_error *err);
+int stk_copy_text(char **out, const char *s, size_t len, stk_error *err);
+const char *stk_env_or(const char *name, const char *usual); /* "" counts as not set */
+
+int stk_http_hold(stk_error *err); /* someone uses the client from now on */
+void stk_http_drop(void);
+
+/* Begin.  t is the client's until done(). */
+void stk_http_start(stk_transfer *t);
+/* A halt was set: transfers that have it end at once. */
+void stk_http_look(void);
+/* Begin and wait; t->rc and, with an error, its text. */
+int stk_http_run(stk_transfer *t, stk_error *err);
+void stk_transfer_fini(stk_transfer *t); /* what the client keeps in it */
+
+/* The next bytes of a range have come. */
+static inline void stk_transfer_put(stk_transfer *t, const void *p, size_t len)
+{
+    if (t->put)
+        t->put(t, p, len);
+    else
+        memcpy(t->dst + t->got, p, len);
+    t->got += len;
+}
+
+/* lines.c: URL and header lines of a request.  0; STK_PENDING: its keys must be looked up first. */
+typedef struct stk_lines {
+    stk_text *url;
+    stk_day_key *day_key;
+    int (*add)(void *cookie, const char *line);
+    void *cookie;
+    char range[64], match[96]; /* header lines that it has; "": it has none */
+} stk_lines;
+int stk_lines_make(stk_lines *s, stk_transfer *t);
+int stk_transfer_sends(const stk_transfer *t); /* 1: it has a body, if only an empty one */
+
+/* retry.c: what an answer means.  `network`: there was none, NULL: there was one. */
+typedef enum stk_verdict { STK_DONE, STK_AGAIN, STK_KEYS } stk_verdict;
+stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
+/* Before the first byte of a body: 1: it is the wanted one. */
+int stk_transfer_accepts(stk_transfer *t);
+uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
+/* A try is over: were there enough bytes since the last time that the deadline moves? */
+int stk_transfer_progressed(stk_transfer *t);
+const char *stk_transfer_remedy(const stk_transfer *t); /* what to check where it was denied */
+void stk_transfer_gave_up(stk_transfer *t); /* no time is left: `why` says so */
+
+/* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
+#define STK_HEDGE_READS 128u
+typedef struct stk_hedge {
+    uint32_t took_us[STK_HEDGE_READS]; /* of the last reads */
+    uint64_t n, sent;                 /* reads, and second requests */
+    /* a read that takes longer is asked for again; 0: not known */
+    uint64_t after_ns;
+    uint64_t calm_ns; /* not before: a server said "slow down" */
+} stk_hedge;
+void stk_hedge_note(stk_hedge *h, uint64_t took_ns);
+void stk_hedge_slow(stk_hedge *h, uint64_t now);
+int stk_hedge_now(const stk_hedge *h, uint64_t now, uint64_t started); /* 1: ask again */
+
+/* xml.c: the text of the first element of that name, unescaped; "" if there is none. */
+void stk_xml_text(stk_bytes doc, const char *name, char *out, size_t size);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_client.h - the parts of the HTTP client that its files share: http.c, hedge.c (a second
+ * request for a slow one), key_look.c (credentials) and halted.c. Other folders use
+ * store/http.h. */
+#ifndef STOKER_STORE_HTTP_CLIENT_H
+#define STOKER_STORE_HTTP_CLIENT_H
+
+#include <pthread.h>
+
+#include "store/http.h"
+#include "store/remote.h"
+
+#define STK_SLOTS 256u
+#define STK_HOSTS 16u /* whose answers are counted */
+
+typedef struct stk_asked_host { /* the client's lock */
+    char name[128];           /* "host:port"; "": none */
+    _Atomic uint32_t pending; /* transfers; 0: the entry is free.  Thread: any */
+    uint32_t retries;         /* since its last answer */
+    uint64_t since_ns;        /* that it owes an answer */
+    char why[STK_WHY_MAX];
+} stk_asked_host;
+
+typedef struct stk_http_slot {
+    void *easy;      /* a CURL */
+    stk_transfer *t; /* NULL: free */
+    struct stk_http_slot *next;
+    struct curl_slist *lines;
+    uint64_t started_ns;
+    size_t head; /* bytes of headers so far */
+    stk_text url;
+    char failure[256]; /* CURL_ERROR_SIZE */
+} stk_http_slot;
+
+/* Keys that a thread of their own looks up, since that may take requests, and what waits for them.
+ * No one waits for the thread: the last of it and the client frees this. */
+typedef struct stk_key_look {
+    struct stk_key_look *next, *next_found;
+    _Atomic uint32_t refs;
+    uint64_t client;  /* the number of the one that wants them */
+    stk_store *store; /* held */
+    const stk_dialect *of;
+    uint64_t turn;
+    stk_halt halt;      /* nothing waits for them any more */
+    stk_transfer *wait; /* of the client's thread */
+    int rc;
+    char why[STK_WHY_MAX];
+} stk_key_look;
+
+typedef struct stk_client {
+    void *multi; /* a CURLM */
+    int epoll, event;
+    pthread_t thread;
+    uint64_t number; /* of all clients that this process had */
+    stk_mutex lock;
+    stk_transfer *in, **in_end; /* lock */
+    stk_key_look *found;        /* lock */
+    int stop, look;             /* lock; look: a halt was set */
+    stk_asked_host host[STK_HOSTS];   /* lock */
+    /* of the client's thread */
+    stk_transfer *waiting, **waiting_end, *later;
+    stk_key_look *looks;
+    stk_http_slot *idle, *all[STK_SLOTS];
+    uint32_t n_slots, running, allowed;
+    uint64_t bytes, timer_ns, slow_until, random, fine;
+    uint64_t fell_ns;              /* when fewer were allowed last, since answers were slow */
+    uint64_t waits, wait_us, calm_us; /* answers since; how long they took to begin; if few run */
+    stk_day_key day_key;
+    stk_hedge hedge;
+    uint64_t hedge_look_ns; /* not before; 0: nothing is asked for twice */
+} stk_client;
+
+/* http.c.  Thread: the client's. */
+stk_http_slot *stk_slot_take(stk_client *c); /* NULL: all are busy */
+void stk_slot_give(stk_client *c, stk_http_slot *s);
+void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t);
+void stk_client_cut(stk_client *c, stk_http_slot *s);
+void stk_client_finish(stk_transfer *t);
+void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
+void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
+
+/* hosts.c.  Thread: the client's. */
+void stk_client_asks(stk_client *c, stk_transfer *t, const char *url); /* a request begins */
+/* It has an answer, or failed.  `network`: as for stk_transfer_judge(). */
+void stk_client_asked(stk_client *c, const stk_transfer *t, stk_verdict v, const char *network);
+void stk_transfer_ends(stk_transfer *t); /* its host owes it nothing more */
+/* Of the hosts that owe an answer: the one that is waited for longest.  Thread: any. */
+int stk_client_owes(stk_client *c, const char *url, stk_owing *out);
+
+/* http_env.c.  Thread: any. */
+const char *stk_ca_bundle(void);                  /* a file; NULL: libcurl's own */
+int stk_env_seconds(const char *name, int usual); /* of the environment, 1 to 3,599 */
+/* The milliseconds that it has left; 0: no limit. */
+long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now);
+
+/* halted.c.  Thread: the client's. */
+void stk_client_halted(stk_client *c);     /* transfers whose halt is set end */
+void stk_transfer_halted(stk_transfer *t); /* this one */
+
+/* key_look.c.  Thread: the client's. */
+void stk_client_keys(stk_client *c, stk_transfer *t); /* it waits for its keys */
+void stk_client_found(stk_client *c, stk_key_look *list);
+void stk_key_looks_close(stk_client *c);
+
+/* hedge.c.  Thread: the client's. */
+void stk_hedge_watch(stk_client *c, const stk_transfer *t, uint64_t now); /* it begins */
+void stk_hedge_look(stk_client *c, uint64_t now); /* which reads take unusually long? */
+/* It has an answer.  1: nothing is left to do, it may be gone. */
+int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns);
+void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
+
+/* pace.c.  Thread: the client's. */
+typedef struct stk_timing { /* of a request */
+    uint64_t now, started; /* ns */
+    uint64_t waited_us;    /* for the first byte of the answer, or in vain */
+} stk_timing;
+/* it has an answer, or failed */
+void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
+                     uint64_t random);
+/* Before a request begins: was another process of the host told to slow down? */
+void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* video.h - what a row of frames asks of a decoder of videos, beside the seam of decoders. */
+#ifndef STOKER_VIDEO_H
+#define STOKER_VIDEO_H
+
+#include "video/video_points.h"
+
+/* 1: a decoder of videos, whose points are those of video_points.h. */
+int stk_video_is(const stk_decoder *d);
+/* The points that header() made of the bytes that it was given; they stay until its next call. */
+stk_media_points stk_video_made(void *ctx);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* video_points.h - the points of a video: what the index keeps of it, so that a clip is found, and
+ * only its packets are read.
+ *
+ *     head        88 bytes: size, rate, counts; then the codec's setup
+ *     directory   one entry of 32 bytes per unit
+ *     units       about 4 to 6 bytes per frame, in decode order
+ *
+ * A unit begins at a keyframe and has whole groups of pictures, at least STK_UNIT_FRAMES frames
+ * where the video is that long; and no frame of it is shown before one of an earlier unit.  So a
+ * show number, a time or a decode number finds its unit by bisection, and a clip needs the head,
+ * a few entries and one or two units, however long the video is.  Numbers are little-endian;
+ * varints have 7 bits a byte; signed ones are folded.
+ *
+ * Points may be hostile: whatever they say, reading them is safe, and takes memory in proportion to
+ * their bytes. */
+#ifndef STOKER_VIDEO_POINTS_H
+#define STOKER_VIDEO_POINTS_H
+
+#include "video/track.h"
+
+#define STK_UNIT_FRAMES 64u
+
+typedef struct stk_video_head {
+    const stk_media_points *points; /* that it was read from, and the rest is */
+    stk_video_codec codec;
+    uint32_t turn, width, height, tracks, number;
+    uint8_t matrix, full_range, siting;
+    uint32_t num, den;
+    uint32_t n, shown;  /* frames: all, and those that are shown */
+    int64_t first, end; /* times */
+    uint64_t field;
+    uint32_t setup_len, units, step;
+    uint32_t keys, longest; /* keyframes; frames of the longest group of pictures */
+    uint32_t bytes;         /* of the points */
+} stk_video_head;
+
+/* Bytes of packed points; dst NULL: only counted.  0: they would be too large. */
+size_t stk_video_points_pack(stk_video_track *t, char tag, uint8_t *dst);
+
+int stk_video_points_open(stk_video_head *h, const stk_media_points *p, stk_error *err);
+/* The codec's setup; valid until the next slice() of p. */
+int stk_video_points_setup(const stk_video_head *h, stk_bytes *out, stk_error *err);
+
+typedef struct stk_video_unit { /* in scratch memory */
+    uint32_t number;
+    uint32_t decode, n;   /* the first decode number, and frames */
+    uint32_t show, shown; /* the first show number, and frames that are shown */
+    stk_video_frame *frame;
+    uint32_t *rank;  /* by frame: its show number in the unit; UINT32_MAX: it is hidden */
+    uint32_t *shows; /* by that number: the frame */
+} stk_video_unit;
+
+int stk_video_unit_read(const stk_video_head *h, uint32_t number, stk_scratch *scratch,
+                        stk_video_unit *out, stk_error *err);
+/* Which unit has the frame of this show number, or decode number. */
+int stk_video_unit_of_show(const stk_video_head *h, uint32_t show, uint32_t *out, stk_error *err);
+int stk_video_unit_of_decode(const stk_video_head *h, uint32_t decode, uint32_t *out,
+                             stk_error *err);
+/* The show number of the last frame whose time is not after `time`; of times before the first, 0.
+ * Its own time comes back too. */
+int stk_video_show_at(const stk_video_head *h, int64_t time, stk_scratch *scratch, uint32_t *show,
+                      int64_t *exact, stk_error *err);
+
+/* Times in microseconds, rounded to the nearest; and back, rounded down. */
+int64_t stk_video_us(const stk_video_head *h, int64_t time);
+int64_t stk_video_time(const stk_video_head *h, double seconds);
+
+#endif

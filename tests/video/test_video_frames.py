@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every frame of every kind of file, alone and in clips, against a whole decode by FFmpeg: the same planes, 0 wrong frames."""
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+from made_video import RECIPES, ROOT, decoded, dump, make, needs_ffmpeg, run
+
+pytestmark = needs_ffmpeg
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory):
+    return tmp_path_factory.mktemp("videos")
+
+
+def some_clips(n, seed, count):
+    rng = random.Random(seed)
+    clips = [[0], [n - 1], list(range(n))]
+    for _ in range(count):
+        k, stride = rng.randint(1, 8), rng.choice([1, 1, 2, 3, 4])
+        start = rng.randrange(n)
+        clips.append([f for f in range(start, start + k * stride, stride) if f < n])
+        clips.append(sorted(rng.sample(range(n), min(n, rng.randint(1, 4)))))
+    return clips
+
+
+def check(path, count=6, near=1):
+    """near: microseconds that times may differ: ffprobe prints 6 digits."""
+    theirs = decoded(path)
+    _, table, _ = dump(path)
+    assert [t for t, *_ in table] == pytest.approx([t for t, _ in theirs], abs=near)
+    clips = [(mode, c) for i, c in enumerate(some_clips(len(theirs), path.name, count)) for mode in (["whole", "points", "parts"] if i < 6 else ["parts"])]
+    _, _, made = dump(path, clips)
+    for (mode, clip), got in zip(clips, made, strict=True):
+        if mode == "parts" and path.stem == "refresh" and isinstance(got, str):
+            assert "is none" in got or "was not read" in got  # the row reads all of it
+            continue
+        assert not isinstance(got, str), (mode, clip, got)
+        wrong = [f for (f, t, crc), k in zip(got, clip, strict=True) if f != k or crc != theirs[k][1] or abs(t - theirs[k][0]) > near]
+        assert not wrong, (mode, clip, wrong)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_planes_are_those_of_a_whole_decode(videos, name):
+    check(make(videos, name), near=1000 if name.endswith((".mkv", ".webm")) else 1)
+
+
+@pytest.mark.parametrize("start", ["0.45", "1.5"])
+def test_edit_lists_hide_frames(videos, start):
+    """A copy from the middle of a group of pictures on: frames before it are decoded, and not shown."""
+    path = videos / f"cut{start}.mp4"
+    run("-ss", start, "-i", make(videos, "gop12.mp4"), "-c", "copy", path)
+    head, frames, _ = dump(path)
+    assert head["frames"] > head["shown"] == len(frames)
+    check(path, count=3)
+
+
+def test_a_late_start(videos):
+    path = videos / "late.mp4"
+    run("-itsoffset", "0.7", "-i", make(videos, "gop12.mp4"), "-c", "copy", path)
+    assert dump(path)[1][0][0] == pytest.approx(700_000, abs=1000)
+    check(path, count=1, near=1000)  # the edit's length is in milliseconds
+
+
+@pytest.mark.parametrize("name", ["gop250.mp4", "open.mkv", "fragments.mp4"])
+def test_torn_files(videos, name):
+    """Frames whose packets are there come as ever; others are errors that say where."""
+    whole = make(videos, name)
+    theirs = decoded(whole)
+    path = videos / f"torn-{name}"
+    path.write_bytes(whole.read_bytes()[:whole.stat().st_size * 2 // 3])
+    _, frames, _ = dump(path)
+    results = dump(path, [("whole", [k]) for k in range(len(frames))])[2]
+    good = 0
+    for k, got in enumerate(results):
+        if isinstance(got, str):
+            assert "the file ends at" in got
+        else:
+            good += 1
+            assert got[0][2] == theirs[k][1]
+    assert 20 < good < len(theirs)
+
+
+def test_damaged_packets(videos):
+    """A flipped bit is an error, or changes nothing that FFmpeg would not show too: here it is noticed in most frames."""
+    path = make(videos, "gop12.mp4")
+    theirs = decoded(path)
+    _, frames, _ = dump(path)
+    data, noticed = path.read_bytes(), 0
+    for k in range(0, 60, 7):
+        _, _, at, size = frames[k]
+        bad = videos / "damaged.mp4"
+        bad.write_bytes(data[:at + size // 2] + bytes(b ^ 0x5a for b in data[at + size // 2:at + size // 2 + 8]) + data[at + size // 2 + 8:])
+        [got] = dump(bad, [("whole", [k])])[2]
+        noticed += isinstance(got, str) and f"frame {k} can't be decoded" in got
+        others = dump(bad, [("whole", [(k // 12 + 1) * 12])])[2] if k < 48 else []
+        assert all(o[0][2] == theirs[(k // 12 + 1) * 12][1] for o in others)  # the next group is as it was
+    assert noticed > 4
+
+
+def test_offsets_are_those_of_the_headers():
+    if not list(pathlib.Path("/usr/include").rglob("libavcodec/avcodec.h")):
+        pytest.skip("libavcodec-dev is not installed: apt install libavcodec-dev")
+    subprocess.run([sys.executable, ROOT / "tools" / "libav_offsets.py", "--check"], check=True)
+
+
+def test_another_library_is_refused(videos, monkeypatch):
+    path = make(videos, "odd.mp4")
+    for library, why in [("/nowhere/libavcodec.so.59", "can't be opened"), ("libc.so.6", "has no avcodec_version")]:
+        monkeypatch.setenv("STOKER_LIBAVCODEC", library)
+        [got] = dump(path, [("whole", [0])])[2]
+        assert why in got and "apt install" in got

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* video_dump - what Stoker sees in a video, for comparing with FFmpeg.
+ *
+ *   video_dump FILE < CLIPS
+ *
+ * First a JSON line of what the file is, then one line per frame that is shown: its time in
+ * microseconds, whether it is a keyframe, the place and size of its packet.  Then for every line of
+ * CLIPS, a mode and show numbers: one JSON line [[NUMBER, TIME, CRC of its planes], ...], or the
+ * error as a string.  Modes: `whole` decodes from all bytes without points, `points` from all bytes
+ * with them, `parts` from the ranges that the points ask for, the points read in slices. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32.h"
+#include "codec/codec.h"
+#include "codec/decoders.h"
+#include "video/clip.h"
+#include "video/video.h"
+
+#define CLIP 4096
+
+typedef struct out {
+    uint32_t n;
+    uint64_t *frame;
+    struct {
+        uint32_t crc;
+        int64_t time;
+        int seen;
+    } made[CLIP];
+    uint64_t read; /* bytes of points */
+    stk_crc32 table;
+} out;
+
+static uint32_t crc_of(const stk_crc32 *table, const stk_planes *p)
+{
+    uint32_t crc = 0;
+
+    for (uint32_t k = 0; k < 3 && p->data[k]; k++) {
+        int half = k > 0;
+        uint32_t w = half && p->half_x ? (p->area.w + 1) / 2 : p->area.w;
+        uint32_t h = half && p->half_y ? (p->area.h + 1) / 2 : p->area.h;
+        size_t bytes = (size_t)w * (p->kind == STK_PLANES_RGBX ? 4 : p->bits > 8 ? 2 : 1);
+
+        for (uint32_t y = 0; y < h; y++)
+            crc = stk_crc32_of(table, crc, p->data[k] + y * p->stride[k], bytes);
+    }
+    return crc;
+}
+
+static int take(void *cookie, uint32_t i, int64_t time, const stk_planes *p, stk_error *err)
+{
+    out *o = cookie;
+
+    (void)err;
+    o->made[i].crc = crc_of(&o->table, p);
+    o->made[i].time = time;
+    o->made[i].seen++;
+    return 0;
+}
+
+typedef struct slices {
+    stk_bytes all;
+    uint8_t *copy;
+    out *o;
+} slices;
+
+/* Each slice in memory of its own, so that a sanitizer sees reads outside. */
+static int slice(void *cookie, uint64_t at, uint32_t len, stk_bytes *got, stk_error *err)
+{
+    slices *s = cookie;
+
+    free(s->copy);
+    s->copy = NULL;
+    if (at > s->all.len || len > s->all.len - at)
+        return stk_fail(err, STK_ECORRUPT, "past the points");
+    s->copy = malloc(len + !len);
+    memcpy(s->copy, s->all.data + at, len);
+    s->o->read += len;
+    *got = (stk_bytes){ s->copy, len };
+    return 0;
+}
+
+static int decode(const stk_decoder *d, void *ctx, stk_bytes in, const stk_media_points *p,
+                  const char *mode, out *o, stk_scratch *scratch, stk_error *err)
+{
+    const stk_media_ask ask = { .frame = o->frame, .n_frames = o->n };
+    const stk_media_sink sink = { .cookie = o, .frame = take };
+    stk_media_range range[STK_MEDIA_RANGES];
+    stk_media_part part[STK_MEDIA_RANGES] = { { 0, in } };
+    stk_media_info info;
+    uint32_t n = 1;
+    int rc = 0;
+
+    if (!strcmp(mode, "parts")) {
+        rc = d->ranges(p, &ask, UINT64_MAX, range, &n, err);
+        for (uint32_t i = 0; rc == 0 && i < n; i++) {
+            uint8_t *copy = malloc((size_t)range[i].len);
+
+            memcpy(copy, in.data + range[i].offset, (size_t)range[i].len);
+            part[i] = (stk_media_part){ range[i].offset, { copy, (size_t)range[i].len } };
+        }
+    } else {
+        rc = d->header(ctx, in, p, &info, err);
+    }
+    if (rc == 0)
+        rc = d->decode(ctx,
+                       &(stk_media_job){ .points = p,
+                                         .ask = &ask,
+                                         .part = part,
+                                         .n_parts = n,
+                                         .sink = &sink,
+                                         .scratch = scratch },
+                       err);
+    for (uint32_t i = 0; !strcmp(mode, "parts") && i < n; i++)
+        if (part[i].bytes.data != in.data)
+            free((void *)(uintptr_t)part[i].bytes.data);
+    return rc;
+}
+
+static void print_clip(const out *o, int rc, const stk_error *err)
+{
+    if (rc < 0) {
+        printf("\"%s\"\n", err->message);
+        return;
+    }
+    printf("[");
+    for (uint32_t i = 0; i < o->n; i++)
+        printf("%s[%" PRIu64 ", %" PRId64 ", %u]", i ? ", " : "", o->frame[i], o->made[i].time,
+               o->made[i].seen == 1 ? o->made[i].crc : 0);
+    printf("]\n");
+}
+
+static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes points)
+{
+    static out o;
+    static uint64_t frame[CLIP];
+    static char line[1 << 16];
+
+    while (fgets(line, sizeof line, stdin)) {
+        char *rest = line, *mode = strtok_r(rest, " \n", &rest), *word;
+        stk_scratch scratch = { 0 };
+        slices s = { points, NULL, &o };
+        stk_media_points p = { .head = { 0 } };
+        stk_error err = { 0 };
+        int rc;
+
+        memset(&o, 0, sizeof o);
+        o.frame = frame;
+        stk_crc32_init(&o.table);
+        while ((word = strtok_r(NULL, " \n", &rest)) && o.n < CLIP)
+            frame[o.n++] = strtoull(word, NULL, 10);
+        if (!strcmp(mode, "points"))
+            p.head = points;
+        if (!strcmp(mode, "parts"))
+            p = (stk_media_points){ { points.data, 1 }, slice, &s };
+        rc = decode(d, ctx, in, &p, mode, &o, &scratch, &err);
+        print_clip(&o, rc, &err);
+        free(s.copy);
+        stk_scratch_fini(&scratch);
+    }
+}
+
+static int print_table(stk_bytes points, stk_error *err)
+{
+    const stk_media_points p = { .head = points };
+    stk_scratch scratch = { 0 };
+    stk_video_head h;
+    stk_video_unit u;
+    int rc = stk_video_points_open(&h, &p, err);
+
+    if (rc < 0)
+        return rc;
+    printf("{\"codec\": \"%s\", \"width\": %u, \"height\": %u, \"turn\": %u, \"frames\": %u, "
+           "\"shown\": %u, \"units\": %u, \"bytes\": %u, \"setup\": %u, \"keys\": %u, "
+           "\"longest\": %u, \"first_us\": %" PRId64 ", \"end_us\": %" PRId64 "}\n",
+           stk_video_codec_name(h.codec), h.width, h.height, h.turn, h.n, h.shown, h.units, h.bytes,
+           h.setup_len, h.keys, h.longest, stk_video_us(&h, h.first), stk_video_us(&h, h.end));
+    for (uint32_t i = 0; rc == 0 && i < h.units; i++) {
+        stk_scratch_reset(&scratch);
+        rc = stk_video_unit_read(&h, i, &scratch, &u, err);
+        for (uint32_t k = 0; rc == 0 && k < u.shown; k++) {
+            const stk_video_frame *f = &u.frame[u.shows[k]];
+
+            printf("%" PRId64 " %u %" PRIu64 " %u\n", stk_video_us(&h, f->time),
+                   f->flags & STK_FRAME_KEY, f->at, f->size);
+        }
+    }
+    printf("end\n");
+    stk_scratch_fini(&scratch);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
+    stk_scratch scratch = { 0 };
+    const stk_decoder *d;
+    stk_media_reader read;
+    stk_bytes in, points;
+    stk_error err = { 0 };
+    void *ctx = NULL;
+    uint8_t *data;
+    int rc;
+
+    if (!f)
+        return 2;
+    fseek(f, 0, SEEK_END);
+    in.len = (size_t)ftell(f);
+    rewind(f);
+    data = malloc(in.len + !in.len);
+    in.len = fread(data, 1, in.len, f);
+    in.data = data;
+    fclose(f);
+    d = stk_mp4_probe(in) ? &stk_decoder_mp4 : &stk_decoder_matroska;
+    read = stk_media_here(&in);
+    rc = d->open(&ctx, &err);
+    if (rc == 0)
+        rc = d->points(ctx, &read, &scratch, &points, &err);
+    if (rc == 0)
+        rc = print_table(points, &err);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", err.message);
+    else
+        run_clips(d, ctx, in, points);
+    d->close(ctx);
+    stk_scratch_fini(&scratch);
+    free(data);
+    return rc < 0;
+}
