@@ -169,7 +169,8 @@ def test_ray(urls, tmp_path):
     seed, kills = os.environ.get("STOKER_SEED", "7"), int(os.environ.get("STOKER_RAY_KILLS", "2"))
     print("seed", seed)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path), str(FOLDER)]), "RAY_USAGE_STATS_ENABLED": "0",
-           "RAY_DEDUP_LOGS": "0"}
+           "RAY_DEDUP_LOGS": "0",
+           "RAY_worker_niceness": "0"}  # Ray's is 15: beside tests of niceness 0 a worker gets a thirtieth of a core
     done = subprocess.run([sys.executable, "-c", DRIVER, urls, str(tmp_path), str(kills), seed], env=env, capture_output=True, text=True,
                           timeout=500 + 120 * kills)
     assert done.returncode == 0, done.stderr[-3000:]
