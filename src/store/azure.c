@@ -279,7 +279,7 @@ static int azure_sign(const stk_lines *s, stk_transfer *t)
 {
     char date[64];
     stk_keys keys;
-    int rc = stk_keys_peek(t->to->store, t->to->dialect, &keys, &t->keys_turn);
+    int rc = stk_keys_peek(t->to->store, t->to->dialect, &keys, &t->own.keys_turn);
 
     if (rc)
         return rc;

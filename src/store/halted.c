@@ -41,7 +41,7 @@ static void end_running(stk_client *c)
     for (uint32_t i = 0; i < c->n_slots; i++) {
         stk_transfer *t = c->all[i]->t;
 
-        if (!t || t->is_twin || !stk_halt_is(t->halt))
+        if (!t || t->own.is_twin || !stk_halt_is(t->halt))
             continue;
         stk_hedge_drop(c, t);
         stk_client_cut(c, c->all[i]);

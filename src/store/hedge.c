@@ -52,14 +52,14 @@ int stk_hedge_now(const stk_hedge *h, uint64_t now, uint64_t started)
 
 static int may_hedge(const stk_transfer *t)
 {
-    return t->to->store->o.hedge == STK_YES && t->len && (t->dst || t->put) && !t->is_twin &&
+    return t->to->store->o.hedge == STK_YES && t->len && (t->dst || t->put) && !t->own.is_twin &&
            !t->body;
 }
 
 static void twin_free(stk_transfer *w)
 {
-    if (w->twin)
-        w->twin->twin = NULL;
+    if (w->own.twin)
+        w->own.twin->own.twin = NULL;
     stk_transfer_ends(w);
     stk_large_free(w->dst, w->len);
     stk_transfer_fini(w);
@@ -84,12 +84,12 @@ static stk_transfer *twin_new(stk_transfer *t)
     w->len = t->len;
     w->size = t->size;
     w->etag = t->etag;
-    w->deadline_ns = t->deadline_ns;
-    w->is_twin = 1;
-    w->twin = t;
+    w->own.deadline_ns = t->own.deadline_ns;
+    w->own.is_twin = 1;
+    w->own.twin = t;
     w->done = twin_free; /* it could not be begun: the first goes on alone */
     stk_answer_clear(&w->answer);
-    t->twin = w;
+    t->own.twin = w;
     return w;
 }
 
@@ -124,7 +124,7 @@ void stk_hedge_look(stk_client *c, uint64_t now)
         if (!t || !may_hedge(t))
             continue;
         watched++;
-        if (!t->twin && stk_hedge_now(&c->hedge, now, c->all[i]->started_ns))
+        if (!t->own.twin && stk_hedge_now(&c->hedge, now, c->all[i]->started_ns))
             ask_again(c, t);
     }
     c->hedge_look_ns = watched ? now + LOOK_NS : 0;
@@ -153,17 +153,17 @@ static void take_twin(stk_transfer *t, stk_transfer *w)
 
 void stk_hedge_drop(stk_client *c, stk_transfer *t)
 {
-    stk_http_slot *s = t->twin ? slot_of(c, t->twin) : NULL;
+    stk_http_slot *s = t->own.twin ? slot_of(c, t->own.twin) : NULL;
 
     if (s)
         stk_client_cut(c, s);
-    if (t->twin)
-        twin_free(t->twin);
+    if (t->own.twin)
+        twin_free(t->own.twin);
 }
 
 int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t took_ns)
 {
-    stk_transfer *other = t->twin;
+    stk_transfer *other = t->own.twin;
     stk_http_slot *s = other ? slot_of(c, other) : NULL;
     int good = v == STK_DONE && t->rc == 0;
 
@@ -171,7 +171,7 @@ int stk_hedge_settle(stk_client *c, stk_transfer *t, stk_verdict v, uint64_t too
         stk_hedge_note(&c->hedge, took_ns);
     if (!other)
         return 0;
-    if (!t->is_twin) {
+    if (!t->own.is_twin) {
         stk_hedge_drop(c, t);
         return 0;
     }

@@ -79,10 +79,10 @@ static size_t on_header(char *line, size_t one, size_t len, void *arg)
 /* The part of a whole file that is the range; 0: enough has come. */
 static size_t take_slice(stk_transfer *t, const char *p, size_t len)
 {
-    uint64_t from = t->offset + t->got, skip = from > t->body_at ? from - t->body_at : 0;
+    uint64_t from = t->offset + t->got, skip = from > t->own.body_at ? from - t->own.body_at : 0;
     size_t n;
 
-    t->body_at += len;
+    t->own.body_at += len;
     if (skip >= len)
         return len;
     n = len - (size_t)skip;
@@ -109,16 +109,16 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
     if (!t->status) { /* the first bytes */
         curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
         t->status = (int)status;
-        t->bad_body = !stk_transfer_accepts(t);
+        t->own.bad_body = !stk_transfer_accepts(t);
     }
-    if (t->bad_body)
+    if (t->own.bad_body)
         return put_text(&t->error, ERROR_MAX, p, len);
     if (t->whole)
         return take_slice(t, p, len);
     if (!t->len)
         return t->text ? put_text(t->text, TEXT_MAX, p, len) : len;
     if (len > t->at.due - t->got) { /* none of it is taken */
-        t->bad_body = 1;
+        t->own.bad_body = 1;
         return 0;
     }
     stk_transfer_put(t, p, len);
@@ -246,7 +246,7 @@ static int prepare(client *c, slot *s, stk_transfer *t)
     s->t = t;
     t->status = 0;
     t->at.earlier = t->got;
-    t->whole = t->looked = t->bad_body = 0;
+    t->whole = t->looked = t->own.bad_body = 0;
     t->code[0] = 0;
     t->error.len = 0;
     if (t->text)
@@ -277,7 +277,7 @@ static void put_later(client *c, stk_transfer *t)
 {
     stk_transfer **at = &c->later;
 
-    while (*at && (*at)->due_ns <= t->due_ns)
+    while (*at && (*at)->own.due_ns <= t->own.due_ns)
         at = &(*at)->next;
     t->next = *at;
     *at = t;
@@ -300,13 +300,13 @@ static uint64_t weight(const stk_transfer *t)
  * one before: a server that is slow is not asked again and again for what it is about to say. */
 static void set_patience(slot *s, const stk_transfer *t)
 {
-    uint64_t now = s->started_ns, left = t->deadline_ns > now ? (t->deadline_ns - now) / 1000000u
+    uint64_t now = s->started_ns, left = t->own.deadline_ns > now ? (t->own.deadline_ns - now) / 1000000u
                                                               : 0;
     uint64_t stall = (uint64_t)stk_env_seconds("STOKER_STORE_STALL", SLOW_SECONDS)
                      << (t->tries < 8 ? t->tries - 1 : 7);
     uint64_t connect = t->connect_ms ? t->connect_ms : CONNECT_MS;
 
-    if (left < 1000 || t->is_twin)
+    if (left < 1000 || t->own.is_twin)
         left = 1000;
     curl_easy_setopt(s->easy, CURLOPT_LOW_SPEED_TIME,
                      (long)(stall * 1000 < left ? stall : (left + 999) / 1000));
@@ -322,10 +322,10 @@ void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t)
         stk_transfer_halted(t);
         return;
     }
-    rc = t->keys_rc < 0 ? t->keys_rc : prepare(c, s, t);
+    rc = t->own.keys_rc < 0 ? t->own.keys_rc : prepare(c, s, t);
     if (rc) {
         stk_slot_give(c, s);
-        if (rc == STK_PENDING && !t->is_twin) {
+        if (rc == STK_PENDING && !t->own.is_twin) {
             stk_client_keys(c, t);
             return;
         }
@@ -335,8 +335,8 @@ void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t)
         stk_client_finish(t);
         return;
     }
-    if (!t->tries && !t->strict && !t->is_twin) /* the time in which it waited does not count */
-        t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
+    if (!t->tries && !t->strict && !t->own.is_twin) /* the time in which it waited does not count */
+        t->own.deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     t->tries++;
     stk_client_asks(c, t, s->url.s);
     set_method(s, t);
@@ -364,7 +364,7 @@ void stk_client_cut(stk_client *c, stk_http_slot *s)
 
 static void start_waiting(client *c, uint64_t now)
 {
-    while (c->later && c->later->due_ns <= now) { /* before those that were not tried yet */
+    while (c->later && c->later->own.due_ns <= now) { /* before those that were not tried yet */
         stk_transfer *t = c->later;
 
         c->later = t->next;
@@ -420,16 +420,16 @@ static void conclude(client *c, stk_transfer *t, stk_verdict v, uint64_t now)
         stk_transfer_halted(t);
         return;
     }
-    if (v == STK_KEYS && now < t->deadline_ns) {
-        stk_keys_stale(t->to->store, t->to->dialect, t->keys_turn);
+    if (v == STK_KEYS && now < t->own.deadline_ns) {
+        stk_keys_stale(t->to->store, t->to->dialect, t->own.keys_turn);
         stk_client_keys(c, t);
         return;
     }
     if (v == STK_AGAIN && !t->strict && stk_transfer_progressed(t))
-        t->deadline_ns = now + (uint64_t)t->budget_ms * 1000000u;
+        t->own.deadline_ns = now + (uint64_t)t->budget_ms * 1000000u;
     pause = v == STK_AGAIN ? stk_retry_pause_ns(t, roll(c)) : 0;
-    if (v == STK_AGAIN && now + pause < t->deadline_ns) {
-        t->due_ns = now + pause;
+    if (v == STK_AGAIN && now + pause < t->own.deadline_ns) {
+        t->own.due_ns = now + pause;
         put_later(c, t);
         return;
     }
@@ -464,7 +464,7 @@ static void completed(client *c, slot *s, CURLcode code)
     c->running--;
     c->bytes -= weight(t);
     enough = t->whole && t->got == t->len; /* the rest of the file was not wanted */
-    if (code == CURLE_WRITE_ERROR && (enough || t->bad_body))
+    if (code == CURLE_WRITE_ERROR && (enough || t->own.bad_body))
         code = CURLE_OK;
     resolve_location(s, t);
     v = stk_transfer_judge(t, code == CURLE_OK ? NULL : network_text(s, code), is_final(code, t));
@@ -539,8 +539,8 @@ static int timeout_ms(const client *c, uint64_t now)
 
     if (c->timer_ns)
         at = c->timer_ns;
-    if (c->later && c->later->due_ns < at)
-        at = c->later->due_ns;
+    if (c->later && c->later->own.due_ns < at)
+        at = c->later->own.due_ns;
     if (c->waiting && c->slow_until > now && c->slow_until < at)
         at = c->slow_until;
     if (c->hedge_look_ns && c->hedge_look_ns < at)
@@ -782,7 +782,7 @@ void stk_http_start(stk_transfer *t)
 
     if (!t->budget_ms)
         t->budget_ms = stk_store_patience(t->to->store, 0);
-    t->deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
+    t->own.deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     if (!t->halt)
         t->halt = stk_halt_mine();
     stk_answer_clear(&t->answer);

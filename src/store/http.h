@@ -58,9 +58,20 @@ typedef struct stk_reached { /* who owes the transfer an answer, and places in w
     size_t counted;          /* what moved the deadline */
     uint32_t past_end;       /* how often the server said that nothing is there */
 } stk_reached;
-#define STK_STAYS UINT32_MAX /* stk_transfer.redirects */
+#define STK_STAYS UINT32_MAX /* stk_course.redirects */
 
 typedef struct stk_transfer stk_transfer;
+typedef struct stk_course { /* what the client keeps of a transfer while it tries */
+    uint64_t due_ns;      /* the next try begins */
+    uint64_t deadline_ns; /* without progress it gives up then */
+    uint64_t body_at;     /* the place in the file of the next byte of this body */
+    uint64_t keys_turn;   /* which look-up of keys it was signed by */
+    uint32_t redirects;   /* that were followed; STK_STAYS: none is, the request has a secret */
+    stk_transfer *twin;   /* the second request for the same bytes; of that one the first */
+    int is_twin;
+    int refreshed, skewed, bad_body, keys_rc;
+} stk_course;
+
 struct stk_transfer {
     /* asked */
     const stk_target *to;
@@ -99,12 +110,9 @@ struct stk_transfer {
     stk_transfer *next;
     stk_text error; /* the body of an answer that is none */
     char *moved;    /* a redirect leads here; NULL: nowhere */
-    uint64_t due_ns, deadline_ns, body_at, keys_turn;
     uint32_t tries;
-    uint32_t redirects; /* that were followed; STK_STAYS: none is, the request has a secret */
-    stk_transfer *twin; /* the second request for the same bytes; of that one the first */
-    int is_twin;
-    int refreshed, skewed, whole, looked, bad_body, keys_rc;
+    int whole, looked;
+    stk_course own;
 };
 
 /* target.c */

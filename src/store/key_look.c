@@ -45,7 +45,7 @@ static stk_key_look *begin(stk_client *c, const stk_transfer *t)
     l->client = c->number;
     l->store = stk_store_ref(t->to->store);
     l->of = t->to->dialect;
-    l->turn = t->keys_turn;
+    l->turn = t->own.keys_turn;
     if (stk_thread_start(&thread, look_main, l, "stk-keys") < 0) {
         atomic_store_explicit(&l->refs, 1, memory_order_relaxed);
         unref(l);
@@ -58,7 +58,7 @@ static stk_key_look *begin(stk_client *c, const stk_transfer *t)
 
 static int serves(const stk_key_look *l, const stk_transfer *t)
 {
-    return l->store == t->to->store && l->of == t->to->dialect && l->turn == t->keys_turn &&
+    return l->store == t->to->store && l->of == t->to->dialect && l->turn == t->own.keys_turn &&
            !stk_halt_is(&l->halt);
 }
 
@@ -91,7 +91,7 @@ void stk_client_found(stk_client *c, stk_key_look *list)
         *at = l->next;
         for (stk_transfer *t = l->wait, *more; t; t = more) {
             more = t->next;
-            t->keys_rc = l->rc;
+            t->own.keys_rc = l->rc;
             if (l->rc < 0)
                 memcpy(t->why, l->why, sizeof t->why);
             stk_client_wait(c, t);

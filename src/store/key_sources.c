@@ -133,7 +133,7 @@ static int ask(stk_store *s, const question *q, stk_text *out, stk_error *err)
                        .connect_ms = q->connect_ms,
                        .budget_ms = q->budget_ms,
                        .strict = 1,
-                       .redirects = STK_STAYS,
+                       .own.redirects = STK_STAYS,
                        .keys = q->keys,
                        .service = q->keys ? "sts" : NULL };
     int rc = stk_target_open(&to, q->url, s, err);

@@ -119,7 +119,7 @@ int stk_transfer_accepts(stk_transfer *t)
     if (t->status == 206)
         return is_range(t);
     t->whole = may_be_whole(t);
-    t->body_at = 0;
+    t->own.body_at = 0;
     if (t->whole) {
         a->total = a->length;
         t->at.due = a->length - t->offset < t->len ? (size_t)(a->length - t->offset) : t->len;
@@ -171,8 +171,8 @@ static int not_taken(stk_transfer *t)
 static int judge_ok(stk_transfer *t)
 {
     if (!t->looked) /* there was no body */
-        t->bad_body = !stk_transfer_accepts(t);
-    if (t->bad_body)
+        t->own.bad_body = !stk_transfer_accepts(t);
+    if (t->own.bad_body)
         return not_taken(t);
     if (t->len && t->got < t->at.due) {
         t->got = t->at.earlier;
@@ -204,9 +204,9 @@ static int take_redirect(stk_transfer *t)
     const char *to = t->answer.location;
     char *moved;
 
-    if (t->redirects == STK_STAYS)
+    if (t->own.redirects == STK_STAYS)
         return failed(t, STK_EIO, "it redirects, and a service that hands out keys must not");
-    if (t->redirects++ >= MAX_REDIRECTS)
+    if (t->own.redirects++ >= MAX_REDIRECTS)
         return failed(t, STK_EIO, "it redirects without end");
     if (!starts_with(to, "https://") && !(starts_with(to, "http://") && !is_tls(t)))
         return failed(t, STK_EIO, "it redirects to an address that is not followed");
@@ -215,7 +215,7 @@ static int take_redirect(stk_transfer *t)
         return failed(t, STK_ENOMEM, "no memory");
     stk_free(t->moved);
     t->moved = moved;
-    t->due_ns = 0; /* without a pause */
+    t->own.due_ns = 0; /* without a pause */
     t->rc = STK_EIO;
     return STK_AGAIN;
 }
@@ -254,16 +254,16 @@ const char *stk_transfer_remedy(const stk_transfer *t)
 
 static int judge_denied(stk_transfer *t)
 {
-    if (is_code(t, t->to->dialect->expired) && !t->refreshed && !t->keys) {
-        t->refreshed = 1;
+    if (is_code(t, t->to->dialect->expired) && !t->own.refreshed && !t->keys) {
+        t->own.refreshed = 1;
         t->rc = STK_EIO;
         snprintf(t->why, sizeof t->why, "the credentials have expired");
         return STK_KEYS;
     }
-    if (is_code(t, t->to->dialect->skewed) && t->answer.date && !t->skewed) {
-        t->skewed = 1;
+    if (is_code(t, t->to->dialect->skewed) && t->answer.date && !t->own.skewed) {
+        t->own.skewed = 1;
         stk_store_note_clock(t->to->store, t->answer.date);
-        t->due_ns = 0;
+        t->own.due_ns = 0;
         t->rc = STK_EIO;
         return STK_AGAIN;
     }
@@ -338,12 +338,12 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final)
 {
     char text[96];
 
-    t->due_ns = 1; /* after a pause */
+    t->own.due_ns = 1; /* after a pause */
     if (network && final)
         return failed(t, STK_EIO, network);
     if (network)
         return again(t, network);
-    if (t->status >= 300 || t->bad_body)
+    if (t->status >= 300 || t->own.bad_body)
         stk_xml_text((stk_bytes){ (const uint8_t *)t->error.s, t->error.len }, "Code", t->code,
                      sizeof t->code);
     if (t->status >= 300 || t->status < 200)
@@ -379,7 +379,7 @@ uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random)
     uint32_t shift = t->tries < 8 ? t->tries : 8;
     uint64_t most = (uint64_t)FIRST_PAUSE_NS << shift;
 
-    if (!t->due_ns)
+    if (!t->own.due_ns)
         return 0;
     if (most > LAST_PAUSE_NS)
         most = LAST_PAUSE_NS;

@@ -147,7 +147,7 @@ int stk_s3_sign(const stk_lines *s, stk_transfer *t)
         STK_TRY(s->add(s->cookie, PAYS));
     if (t->keys)
         return add_keys(s, t, t->keys);
-    rc = stk_keys_peek(t->to->store, t->to->dialect, &keys, &t->keys_turn);
+    rc = stk_keys_peek(t->to->store, t->to->dialect, &keys, &t->own.keys_turn);
     if (rc == 0)
         rc = add_keys(s, t, &keys);
     explicit_bzero(&keys, sizeof keys);
@@ -167,7 +167,7 @@ int stk_s3_moved(stk_transfer *t, stk_verdict *v)
                      sizeof region);
     *v = STK_DONE;
     if (region[0] && stk_store_note_region(t->to->store, t->to->bucket, region)) {
-        t->due_ns = 0;
+        t->own.due_ns = 0;
         *v = STK_AGAIN;
     } else if (t->status == 400) {
         snprintf(t->why, sizeof t->why, "the request was refused: wrong region? set region=");

@@ -150,8 +150,8 @@ static stk_transfer answer(int status, const char *range, size_t got)
     take(&t.answer, "ETag: \"v1\"");
     if (range)
         take(&t.answer, range);
-    t.bad_body = got && !stk_transfer_accepts(&t);
-    t.got = t.bad_body ? 0 : got;
+    t.own.bad_body = got && !stk_transfer_accepts(&t);
+    t.got = t.own.bad_body ? 0 : got;
     return t;
 }
 
@@ -219,7 +219,7 @@ static void another_version(void **state)
     (void)state;
     take(&t.answer, "ETag: \"v2\"");
     assert_false(stk_transfer_accepts(&t)); /* not a byte of it is taken */
-    t.bad_body = 1;
+    t.own.bad_body = 1;
     assert_int_equal(stk_transfer_judge(&t, NULL, 0), STK_DONE);
     assert_int_equal(t.rc, STK_ESTALE);
     stk_transfer_fini(&t);
