@@ -66,7 +66,7 @@ static size_t on_header(char *line, size_t one, size_t len, void *arg)
 
         memcpy(linked, t->answer.linked_etag, sizeof linked);
         stk_answer_clear(&t->answer);
-        if (t->moved) {
+        if (t->own.moved) {
             memcpy(t->answer.linked_etag, linked, sizeof linked);
             t->answer.linked_size = size;
         }
@@ -112,8 +112,8 @@ static size_t on_body(char *p, size_t one, size_t len, void *arg)
         t->own.bad_body = !stk_transfer_accepts(t);
     }
     if (t->own.bad_body)
-        return put_text(&t->error, ERROR_MAX, p, len);
-    if (t->whole)
+        return put_text(&t->own.error, ERROR_MAX, p, len);
+    if (t->own.whole)
         return take_slice(t, p, len);
     if (!t->len)
         return t->text ? put_text(t->text, TEXT_MAX, p, len) : len;
@@ -246,9 +246,9 @@ static int prepare(client *c, slot *s, stk_transfer *t)
     s->t = t;
     t->status = 0;
     t->at.earlier = t->got;
-    t->whole = t->looked = t->own.bad_body = 0;
+    t->own.whole = t->own.looked = t->own.bad_body = 0;
     t->code[0] = 0;
-    t->error.len = 0;
+    t->own.error.len = 0;
     if (t->text)
         t->text->len = 0;
     return stk_lines_make(&(stk_lines){ &s->url, &c->day_key, add_line, s }, t);
@@ -285,8 +285,8 @@ static void put_later(client *c, stk_transfer *t)
 
 void stk_client_finish(stk_transfer *t)
 {
-    stk_free(t->error.s);
-    t->error = (stk_text){ 0 };
+    stk_free(t->own.error.s);
+    t->own.error = (stk_text){ 0 };
     stk_transfer_ends(t);
     t->done(t);
 }
@@ -300,10 +300,10 @@ static uint64_t weight(const stk_transfer *t)
  * one before: a server that is slow is not asked again and again for what it is about to say. */
 static void set_patience(slot *s, const stk_transfer *t)
 {
-    uint64_t now = s->started_ns, left = t->own.deadline_ns > now ? (t->own.deadline_ns - now) / 1000000u
-                                                              : 0;
+    uint64_t now = s->started_ns, end = t->own.deadline_ns;
+    uint64_t left = end > now ? (end - now) / 1000000u : 0;
     uint64_t stall = (uint64_t)stk_env_seconds("STOKER_STORE_STALL", SLOW_SECONDS)
-                     << (t->tries < 8 ? t->tries - 1 : 7);
+                     << (t->own.tries < 8 ? t->own.tries - 1 : 7);
     uint64_t connect = t->connect_ms ? t->connect_ms : CONNECT_MS;
 
     if (left < 1000 || t->own.is_twin)
@@ -335,9 +335,10 @@ void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t)
         stk_client_finish(t);
         return;
     }
-    if (!t->tries && !t->strict && !t->own.is_twin) /* the time in which it waited does not count */
+    /* the time in which it waited does not count */
+    if (!t->own.tries && !t->strict && !t->own.is_twin)
         t->own.deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
-    t->tries++;
+    t->own.tries++;
     stk_client_asks(c, t, s->url.s);
     set_method(s, t);
     curl_easy_setopt(s->easy, CURLOPT_URL, s->url.s);
@@ -399,7 +400,7 @@ static uint64_t roll(client *c)
 static int is_final(CURLcode code, const stk_transfer *t)
 {
     if (code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY)
-        return t->tries >= RESOLVE_TRIES;
+        return t->own.tries >= RESOLVE_TRIES;
     return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
            code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
 }
@@ -463,7 +464,7 @@ static void completed(client *c, slot *s, CURLcode code)
     curl_easy_getinfo(s->easy, CURLINFO_PRETRANSFER_TIME_T, &sent);
     c->running--;
     c->bytes -= weight(t);
-    enough = t->whole && t->got == t->len; /* the rest of the file was not wanted */
+    enough = t->own.whole && t->got == t->len; /* the rest of the file was not wanted */
     if (code == CURLE_WRITE_ERROR && (enough || t->own.bad_body))
         code = CURLE_OK;
     resolve_location(s, t);

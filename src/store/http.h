@@ -69,7 +69,10 @@ typedef struct stk_course { /* what the client keeps of a transfer while it trie
     uint32_t redirects;   /* that were followed; STK_STAYS: none is, the request has a secret */
     stk_transfer *twin;   /* the second request for the same bytes; of that one the first */
     int is_twin;
-    int refreshed, skewed, bad_body, keys_rc;
+    stk_text error; /* the body of an answer that is none */
+    char *moved;    /* a redirect leads here; NULL: nowhere */
+    uint32_t tries;
+    int whole, looked, refreshed, skewed, bad_body, keys_rc;
 } stk_course;
 
 struct stk_transfer {
@@ -108,10 +111,6 @@ struct stk_transfer {
     char why[STK_WHY_MAX];
     /* the client's */
     stk_transfer *next;
-    stk_text error; /* the body of an answer that is none */
-    char *moved;    /* a redirect leads here; NULL: nowhere */
-    uint32_t tries;
-    int whole, looked;
     stk_course own;
 };
 

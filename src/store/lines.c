@@ -22,8 +22,8 @@ static int url_of(const stk_lines *s, const stk_transfer *t)
     const stk_target *to = t->to;
 
     s->url->len = 0;
-    if (t->moved)
-        return put(s->url, t->moved);
+    if (t->own.moved)
+        return put(s->url, t->own.moved);
     STK_TRY(to->dialect->origin ? to->dialect->origin(to, s->url) : put(s->url, to->origin));
     STK_TRY(put(s->url, to->path));
     if (to->query || t->query)
@@ -74,5 +74,5 @@ int stk_lines_make(stk_lines *s, stk_transfer *t)
 {
     STK_TRY(url_of(s, t));
     STK_TRY(add_plain_lines(s, t));
-    return t->moved || !t->to->dialect->sign ? 0 : t->to->dialect->sign(s, t);
+    return t->own.moved || !t->to->dialect->sign ? 0 : t->to->dialect->sign(s, t);
 }

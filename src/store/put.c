@@ -178,7 +178,7 @@ static int complete(remote_put *p, stk_error *err)
     t.body_len = body.len;
     if (rc == 0)
         rc = request(p, &t, err);
-    if (rc == STK_ENOTFOUND && t.tries > 1 && is_there(p))
+    if (rc == STK_ENOTFOUND && t.own.tries > 1 && is_there(p))
         rc = 0;
     stk_free(body.s);
     stk_free(answer.s);

@@ -274,7 +274,7 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
     int rc;
 
     rc = stk_http_run(&t, err);
-    *whole = t.whole;
+    *whole = t.own.whole;
     if (rc == 0) {
         memset(out, 0, sizeof *out);
         out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
@@ -517,7 +517,7 @@ int stk_remote_read(stk_file *file, stk_io *io)
     if (!io->len)
         return 0;
     (void)stk_http_run(&r.t, NULL);
-    whole = r.t.whole && !r.t.size;
+    whole = r.t.own.whole && !r.t.size;
     io_finish(&r, io);
     read_finish(&r);
     if (whole && stk_remote_ready(file, 1, &info, NULL) == 0 && info.size) {

@@ -109,7 +109,7 @@ int stk_transfer_accepts(stk_transfer *t)
 {
     stk_answer *a = &t->answer;
 
-    t->looked = 1;
+    t->own.looked = 1;
     if (version(t) != SAME || !is_plain(t))
         return 0;
     if (!t->len)
@@ -118,13 +118,13 @@ int stk_transfer_accepts(stk_transfer *t)
         t->at.due = t->got + (size_t)(a->last - a->first + 1);
     if (t->status == 206)
         return is_range(t);
-    t->whole = may_be_whole(t);
+    t->own.whole = may_be_whole(t);
     t->own.body_at = 0;
-    if (t->whole) {
+    if (t->own.whole) {
         a->total = a->length;
         t->at.due = a->length - t->offset < t->len ? (size_t)(a->length - t->offset) : t->len;
     }
-    return t->whole;
+    return t->own.whole;
 }
 
 /* A range that is shorter than asked for, though the file goes on. */
@@ -170,7 +170,7 @@ static int not_taken(stk_transfer *t)
 
 static int judge_ok(stk_transfer *t)
 {
-    if (!t->looked) /* there was no body */
+    if (!t->own.looked) /* there was no body */
         t->own.bad_body = !stk_transfer_accepts(t);
     if (t->own.bad_body)
         return not_taken(t);
@@ -193,7 +193,7 @@ static int starts_with(const char *s, const char *head)
 /* AWS without an endpoint has no origin of its own: that is https. */
 static int is_tls(const stk_transfer *t)
 {
-    const char *from = t->moved ? t->moved : t->to->origin;
+    const char *from = t->own.moved ? t->own.moved : t->to->origin;
 
     return !from || !starts_with(from, "http://");
 }
@@ -213,8 +213,8 @@ static int take_redirect(stk_transfer *t)
     moved = stk_strdup(to);
     if (!moved)
         return failed(t, STK_ENOMEM, "no memory");
-    stk_free(t->moved);
-    t->moved = moved;
+    stk_free(t->own.moved);
+    t->own.moved = moved;
     t->own.due_ns = 0; /* without a pause */
     t->rc = STK_EIO;
     return STK_AGAIN;
@@ -344,8 +344,8 @@ stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final)
     if (network)
         return again(t, network);
     if (t->status >= 300 || t->own.bad_body)
-        stk_xml_text((stk_bytes){ (const uint8_t *)t->error.s, t->error.len }, "Code", t->code,
-                     sizeof t->code);
+        stk_xml_text((stk_bytes){ (const uint8_t *)t->own.error.s, t->own.error.len }, "Code",
+                     t->code, sizeof t->code);
     if (t->status >= 300 || t->status < 200)
         return judge_status(t);
     if (error_in_body(t)) {
@@ -370,13 +370,13 @@ void stk_transfer_gave_up(stk_transfer *t)
     size_t n = strlen(t->why);
 
     snprintf(t->why + n, sizeof t->why - n,
-             ", %u tries in %u s without progress (Store timeout=%u)", t->tries,
+             ", %u tries in %u s without progress (Store timeout=%u)", t->own.tries,
              (t->budget_ms + 500u) / 1000u, stk_store_patience(t->to->store, 0) / 1000u);
 }
 
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random)
 {
-    uint32_t shift = t->tries < 8 ? t->tries : 8;
+    uint32_t shift = t->own.tries < 8 ? t->own.tries : 8;
     uint64_t most = (uint64_t)FIRST_PAUSE_NS << shift;
 
     if (!t->own.due_ns)

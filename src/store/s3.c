@@ -163,8 +163,8 @@ int stk_s3_moved(stk_transfer *t, stk_verdict *v)
 
     snprintf(region, sizeof region, "%s", t->answer.region);
     if (!region[0])
-        stk_xml_text((stk_bytes){ (const uint8_t *)t->error.s, t->error.len }, "Region", region,
-                     sizeof region);
+        stk_xml_text((stk_bytes){ (const uint8_t *)t->own.error.s, t->own.error.len }, "Region",
+                     region, sizeof region);
     *v = STK_DONE;
     if (region[0] && stk_store_note_region(t->to->store, t->to->bucket, region)) {
         t->own.due_ns = 0;

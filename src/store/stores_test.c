@@ -143,7 +143,8 @@ static stk_transfer answer(int status, const char *range, size_t got)
 {
     static uint8_t dst[100];
     stk_transfer t = {
-        .to = &target, .len = 100, .dst = dst, .etag = "v1", .tries = 1, .status = status, .got = 0
+        .to = &target, .len = 100, .dst = dst, .etag = "v1", .own.tries = 1, .status = status,
+        .got = 0
     };
 
     stk_answer_clear(&t.answer);
@@ -262,7 +263,7 @@ static void redirects(void **state)
         t.to = &aws;
         snprintf(t.answer.location, sizeof t.answer.location, "%s", to[i]);
         assert_int_equal(stk_transfer_judge(&t, NULL, 0), i == 4 ? STK_AGAIN : STK_DONE);
-        assert_int_equal(t.moved != NULL, i == 4);
+        assert_int_equal(t.own.moved != NULL, i == 4);
         stk_transfer_fini(&t);
     }
 }
@@ -276,7 +277,7 @@ static void denied(const char *code, int verdict)
     assert_int_equal(stk_store_open(&s, NULL, NULL), 0);
     target.store = s;
     snprintf(body, sizeof body, "<Error><Code>%s</Code></Error>", code);
-    assert_int_equal(stk_text_put(&t.error, body, strlen(body), NULL), 0);
+    assert_int_equal(stk_text_put(&t.own.error, body, strlen(body), NULL), 0);
     take(&t.answer, "Date: Sun, 06 Nov 1994 08:49:37 GMT");
     assert_int_equal(stk_transfer_judge(&t, NULL, 0), verdict);
     assert_string_equal(t.code, code);

@@ -39,8 +39,8 @@ int stk_http_run(stk_transfer *t, stk_error *err)
 
 void stk_transfer_fini(stk_transfer *t)
 {
-    stk_free(t->moved);
-    t->moved = NULL;
-    stk_free(t->error.s);
-    t->error = (stk_text){ 0 };
+    stk_free(t->own.moved);
+    t->own.moved = NULL;
+    stk_free(t->own.error.s);
+    t->own.error = (stk_text){ 0 };
 }
