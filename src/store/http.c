@@ -335,8 +335,7 @@ void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t)
         stk_client_finish(t);
         return;
     }
-    /* the time in which it waited does not count */
-    if (!t->own.tries && !t->strict && !t->own.is_twin)
+    if (!t->own.tries && !t->strict && !t->own.is_twin) /* its wait does not count */
         t->own.deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
     t->own.tries++;
     stk_client_asks(c, t, s->url.s);
