@@ -153,10 +153,10 @@ class NvJpeg:
 
     def __init__(self, s):
         self.s, self.photos = s, Photos(s.shards)
-        vision = common.need_torchvision()
-        import torchvision.io
+        common.need_torchvision()
+        from torchvision import io
         from torchvision.transforms.v2 import functional
-        self.functional, self.decode = functional, vision.io.decode_jpeg
+        self.functional, self.decode = functional, io.decode_jpeg
         self.pool = ThreadPoolExecutor(s.workers)
         self.ready = queue.Queue(2)
         self.stop = False

@@ -96,9 +96,9 @@ class Results:
 
     def keep(self):
         if self.name:
-            base = ROOT / "bench/results" / f"gpu-{self.what}-{self.name}"
-            base.with_suffix(".json").write_text(json.dumps(self.found, indent=1) + "\n")
-            base.with_suffix(".txt").write_text("\n".join(self.lines) + "\n")
+            base = f"gpu-{self.what}-{self.name}"       # a name may have a dot: 0.3
+            (ROOT / "bench/results" / f"{base}.json").write_text(json.dumps(self.found, indent=1) + "\n")
+            (ROOT / "bench/results" / f"{base}.txt").write_text("\n".join(self.lines) + "\n")
 
 
 def bar(value, target):

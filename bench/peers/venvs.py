@@ -3,7 +3,8 @@
 
 Torch, numpy and Pillow are those of the Python that measures (a .pth file points there), so all peers stand
 on the same ones and torch lies on the disk once; the constraints keep pip from fetching another torch.
-What a peer needs in another version it has in its own environment, which comes first on its path.
+What a peer needs in another version it has in its own environment, which comes first on its path; where
+that is torch itself, `constraints=()`.
 """
 
 import hashlib
@@ -41,36 +42,36 @@ def is_current(venv, text):
     return stamp.exists() and stamp.read_text() == text
 
 
-def stamp_text(packages):
-    names = "\n".join([*packages, *CONSTRAINTS, sys.version, sysconfig.get_path("purelib")])
+def stamp_text(packages, constraints):
+    names = "\n".join([*packages, *constraints, sys.version, sysconfig.get_path("purelib")])
     return hashlib.sha256(names.encode()).hexdigest()
 
 
-def install(name, packages):
+def install(name, packages, constraints):
     venv = FOLDER / name
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", venv], check=True, capture_output=True)
     site = subprocess.run([python_of(name), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                           check=True, capture_output=True, text=True).stdout.strip()
     Path(site, "base.pth").write_text(sysconfig.get_path("purelib") + "\n")
     limits = FOLDER / "constraints.txt"
-    limits.write_text("\n".join(CONSTRAINTS) + "\n")
+    limits.write_text("\n".join(constraints) + "\n")
     done = subprocess.run([sys.executable, "-m", "pip", "--python", python_of(name), "install", "-q",
                            "--disable-pip-version-check", "-c", limits, *packages],
                           capture_output=True, text=True, timeout=PATIENCE_S)
     return None if done.returncode == 0 else short_reason(done.stderr)
 
 
-def ensure(name, packages, say):
+def ensure(name, packages, say, constraints=CONSTRAINTS):
     """(Python to run it with, None), or (None, why it cannot be installed)."""
     if not packages:
         return Path(sys.executable), None
-    venv, text = FOLDER / name, stamp_text(packages)
+    venv, text = FOLDER / name, stamp_text(packages, constraints)
     if is_current(venv, text):
         return python_of(name), None
     FOLDER.mkdir(exist_ok=True)
     say(f"installing {' '.join(packages)}")
     try:
-        reason = install(name, packages)
+        reason = install(name, packages, constraints)
     except subprocess.TimeoutExpired:
         reason = f"installing took more than {PATIENCE_S // 60} minutes"
     except subprocess.CalledProcessError as error:
