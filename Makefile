@@ -14,7 +14,8 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test check bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
-        bench-tokens bench-pack bench-prepare bench-stores bench-formats bench-tables bench-python gpu-bench gpu-test lint soak wheel clean
+        bench-native bench-tokens bench-sound bench-pack bench-prepare bench-stores bench-video bench-all bench-formats bench-tables bench-python \
+        gpu-bench gpu-test coverage lint soak docs wheel clean
 
 help:
 	@echo "make setup   install what is missing, build, put stoker into .venv"
@@ -22,15 +23,20 @@ help:
 	@echo "make test    every test, the sanitizer suites and lint (TORCH=0: without torch)"
 	@echo "make check   the minute between two edits: units, and the tests and lint of what changed (BASE=main: by the branch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
+	@echo "make bench-all  every figure of README and docs/measured.md in one table (ONLY=recipes,python; NAME=0.3)"
 	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-recipes  a training recipe and DINO's chain against DataLoader, torchvision and AlbumentationsX (ROUNDS=7)"
 	@echo "make bench-ops  each op against Pillow, OpenCV, AlbumentationsX and torchvision (ROUNDS=7 NAME=ops-0.2)"
 	@echo "make bench-order  the cost of an index, and what block shuffle fetches and how well it mixes"
+	@echo "make bench-native  pictures as patches per core against timm and transformers, and how full packed batches are (DATA=folder of JPEGs)"
 	@echo "make bench-tokens  token windows and rows of arrays against bare loops (THREADS=2 ROUNDS=7 DATA=folder)"
+	@echo "make bench-sound  decoders, parts, resampling, features and batches by seconds against other programs (ROUNDS=7 ONLY=features)"
 	@echo "make bench-pack  rows and padding against the textbook's best-fit decreasing"
 	@echo "make bench-prepare  planning 10 M samples, pack on Ray, resizing against img2dataset (RESIZER=its python, SECONDS=60)"
 	@echo "make bench-stores  ranges over HTTP against a bare libcurl loop and other clients, photos, latency, hedging (ROUNDS=7)"
+	@echo "make bench-video  clips of videos against a bare libavcodec loop, torchcodec, PyAV and decord2 (ROUNDS=3 CLIPS=24 PARTS= PEERS=python)"
+	@echo "make bench-ranges  crops of pictures on a store, whole and by their points: bytes, requests, first batch (ROUNDS=5 DATA=photos)"
 	@echo "make bench-formats  the same samples as files, tar, Parquet, Arrow, HDF5, MDS and arrays (ROUNDS=3 SCALE=1)"
 	@echo "make bench-tables  tables against pyarrow, Lance, Hugging Face and mosaicml-streaming (ROUNDS=5 SCALE=1 DATA=photos PARTS=)"
 	@echo "make bench-python  Python data sets against torch's DataLoader and a bare shared ring"
@@ -38,8 +44,10 @@ help:
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
 	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
 	@echo "make gpu-bench  measure on a GPU: pictures, tokens, training, a share of the chip (DATA=folder of JPEGs)"
+	@echo "make coverage  lines and branches of C and Python that the tests run (ONLY=tests/cli: of some tests)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
+	@echo "make docs    the site with all pages, search and the reference, in build/site"
 	@echo "make wheel   an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv"
 	@echo "make clean   remove what was built; .venv and demo-data stay"
 
@@ -79,6 +87,12 @@ bench-jpeg-quality:
 bench-tokens:
 	@tools/bench_tokens.sh
 
+bench-sound:
+	@tools/bench_sound.sh
+
+bench-native:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/native.py $(if $(DATA),--data $(DATA))
+
 bench-pack:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/pack.py
 
@@ -87,6 +101,15 @@ bench-prepare:
 
 bench-stores:
 	@tools/setup.sh && .venv/bin/python bench/stores.py && .venv/bin/python bench/stores_epochs.py
+
+bench-all:
+	@tools/setup.sh && .venv/bin/python bench/all.py $(if $(ONLY),--only $(ONLY)) $(if $(NAME),--name $(NAME))
+
+bench-video:
+	@tools/bench_video.sh
+
+bench-ranges:
+	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/ranges.py
 
 bench-formats:
 	@tools/setup.sh && PYTHONPATH=build/python .venv/bin/python bench/formats/formats.py $(or $(ROUNDS),3) $(or $(SCALE),1) docs/img/formats.svg
@@ -107,11 +130,17 @@ gpu-bench:
 gpu-test:
 	@PROGRAMS="$(GPU_PROGRAMS)" tools/gpu_test.sh
 
+coverage:
+	@tools/coverage.sh
+
 lint:
 	@tools/lint.sh
 
 soak:
 	@tools/soak.sh
+
+docs:
+	@tools/docs.sh
 
 wheel:
 	@tools/wheel.sh

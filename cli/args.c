@@ -316,7 +316,7 @@ static void wrap(FILE *to, const char *text, size_t indent)
     }
 }
 
-static void help_line(FILE *to, const cli_option *o)
+static void help_line(FILE *to, const cli_command *cmd, const cli_option *o)
 {
     char text[512];
     int n = (int)(4 + strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0));
@@ -333,12 +333,19 @@ static void help_line(FILE *to, const cli_option *o)
     fputc('\n', to);
 }
 
-static void help_loader(FILE *to, const cli_command *cmd)
+void cli_each_option(FILE *to, const cli_command *cmd, cli_option_fn *fn)
+{
+    for (const cli_option *o = cmd->options; o && o->name; o++)
+        fn(to, cmd, o);
+    for (const cli_option *o = everywhere; o->name; o++)
+        fn(to, cmd, o);
+}
+
+void cli_each_loader_option(FILE *to, const cli_command *cmd, cli_option_fn *fn)
 {
     stk_option_info info;
 
-    fputs("\nLoader options (the same names as in Python):\n", to);
-    for (size_t i = 0; stk_option_list(i, &info) == 0; i++) {
+    for (size_t i = 0; cmd->loader && stk_option_list(i, &info) == 0; i++) {
         int words = !strstr(info.values, "..");
         char name[32], value[64];
         cli_option o = { .name = name, .help = info.help, .fallback = info.fallback };
@@ -348,7 +355,7 @@ static void help_loader(FILE *to, const cli_command *cmd)
             continue;
         spell(value, sizeof value, info.values, ' ', '|');
         o.value = info.flag ? NULL : words ? value : strstr(info.values, "EB") ? "SIZE" : "N";
-        help_line(to, &o);
+        fn(to, cmd, &o);
     }
 }
 
@@ -359,10 +366,8 @@ void cli_help(const cli_command *cmd, FILE *to)
     cli_put_ours(to, "\n\nExamples:\n");
     cli_put_ours(to, cmd->examples);
     cli_put_ours(to, "\nOptions:\n");
-    for (const cli_option *o = cmd->options; o && o->name; o++)
-        help_line(to, o);
-    for (const cli_option *o = everywhere; o->name; o++)
-        help_line(to, o);
+    cli_each_option(to, cmd, help_line);
     if (cmd->loader)
-        help_loader(to, cmd);
+        cli_put_ours(to, "\nLoader options (the same names as in Python):\n");
+    cli_each_loader_option(to, cmd, help_line);
 }

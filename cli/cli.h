@@ -67,7 +67,18 @@ int cli_size_value(const cli_args *a, const char *name, uint64_t *value);
 int cli_loader_options(const cli_args *a, stk_loader_options *opt);
 
 void cli_help(const cli_command *cmd, FILE *to);
+/* Every option that the command takes: its own and those of all commands; those of the loader. */
+typedef void cli_option_fn(FILE *to, const cli_command *cmd, const cli_option *o);
+void cli_each_option(FILE *to, const cli_command *cmd, cli_option_fn *fn);
+void cli_each_loader_option(FILE *to, const cli_command *cmd, cli_option_fn *fn);
 const char *cli_nearest(const char *word, const char *const *names, size_t n); /* or NULL */
+
+/* ---- manual.c: what is installed beside the command ---- */
+
+/* A man page of `stoker` (name NULL) or of one command, to stdout. */
+int cli_manual(const char *name, const cli_command *const *c, size_t n);
+/* A completion file for bash, zsh or fish, to stdout. */
+int cli_completion(const char *shell, const cli_command *const *c, size_t n);
 
 /* ---- out.c: lines for people, JSON for programs ---- */
 

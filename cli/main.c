@@ -31,6 +31,8 @@ static void print_help(FILE *to)
         "  stoker ops random_resized_crop                what can a chain do, and with which "
         "arguments?\n\n"
         "'stoker COMMAND --help' teaches a command; 'stoker --version' says what this build has.\n"
+        "'stoker --completion bash' (zsh, fish) prints completion for a shell, 'stoker --manual' a "
+        "man page.\n"
         "Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system failed.\n",
         to);
 }
@@ -110,6 +112,10 @@ int main(int argc, char **argv)
         print_help(stdout);
     else if (!strcmp(word, "help"))
         rc = find_command(argv[2], 1, (char *[]){ (char *)"--help", NULL });
+    else if (!strcmp(word, "--manual"))
+        rc = cli_manual(argc > 2 ? argv[2] : NULL, commands, N_COMMANDS);
+    else if (!strcmp(word, "--completion"))
+        rc = cli_completion(argc > 2 ? argv[2] : NULL, commands, N_COMMANDS);
     else if (word[0] == '-')
         rc = cli_usage("a command comes first, not '%s'; 'stoker --help' lists them", word);
     else

@@ -47,7 +47,7 @@ static void check_draw(const stk_chain *c)
         uint8_t keep[3] = { 1, 1, 1 };
         stk_boxes boxes = { { .n = 3, .at = at, .keep = keep }, filed };
 
-        d.boxes = c->boxes ? &boxes : NULL;
+        d.boxes = c->boxes.name ? &boxes : NULL;
         stk_chain_draw(c, &(stk_address){ .seed = 1, .position = i }, sizes[i], &d, NULL);
         FUZZ_CHECK(d.n_passes >= 1 && d.n_passes <= STK_MAX_PASSES);
         FUZZ_CHECK(d.n_actions <= STK_MAX_ACTIONS && d.from[d.n_passes - 1] <= d.n_actions);
@@ -78,9 +78,10 @@ static void check_plan(const stk_chain *c)
 {
     size_t count = 1;
 
-    FUZZ_CHECK(c->n_from >= 1 && c->n_from <= STK_MAX_FROM && c->n_steps <= STK_MAX_STEPS);
-    for (uint32_t i = 0; i < c->n_from; i++)
-        FUZZ_CHECK(c->from[i] != NULL);
+    FUZZ_CHECK(c->field.n_names >= 1 && c->field.n_names <= STK_MAX_FROM &&
+               c->n_steps <= STK_MAX_STEPS);
+    for (uint32_t i = 0; i < c->field.n_names; i++)
+        FUZZ_CHECK(c->field.name[i] != NULL);
     for (uint32_t i = 0; i < c->n_steps; i++)
         FUZZ_CHECK(!c->step[i].codec != !c->step[i].op && c->step[i].state);
     if (!c->row_bytes)
@@ -116,6 +117,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_draw(&chain);
         stk_chain_fini(&chain);
     }
-    FUZZ_CHECK(!chain.n_from && !chain.n_steps);
+    FUZZ_CHECK(!chain.field.n_names && !chain.n_steps);
     return 0;
 }

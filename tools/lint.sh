@@ -3,5 +3,8 @@
 # make lint: needs nothing but a Python 3.11; the compilers are used where they are.
 set -eu
 cd "$(dirname "$0")/.."
-if [ -x .venv/bin/python ]; then python=.venv/bin/python; else python=python3; fi
-exec "$python" tools/lint.py "$@"
+if [ -x .venv/bin/python ]; then python=$PWD/.venv/bin/python; else python=python3; fi
+"$python" tools/lint.py "$@"
+if [ $# = 0 ] && "$python" -c 'import mypy, torch' 2>/dev/null; then
+    cd python && exec "$python" -m mypy --config-file ../pyproject.toml stoker
+fi

@@ -45,6 +45,8 @@ EXAMPLES = {
     "random_resized_crop_to_patches": "from(jpg) | image | random_resized_crop_to_patches(16, max_patches=576)",
     "resize_to_bucket": "from(jpg) | image | resize_to_bucket(area=262144, step=64)",
     "patches": "from(jpg) | image | resize_to_patches(qwen2_vl) | normalize(clip) | patches(qwen2_vl) | to(bf16)",
+    "pictures": "from(jpg) | pictures | resize_to_patches(qwen2_vl) | normalize(clip) | patches(qwen2_vl) | to(bf16)",
+    "image_tokens": "from(json) | json(ids) | ints | image_tokens(pixel_values, token=151655, merge=2)",
     "hflip": "from(jpg) | image | random_resized_crop(224) | hflip(p=0.5)",
     "vflip": "from(jpg) | image | resize((64, 64)) | vflip(p=0.5)",
     "pad": "from(jpg) | image | resize((64, 64)) | pad((4, 8), fill=128)",
@@ -95,6 +97,7 @@ EXAMPLES = {
     "resample": "from(flac) | sound(rate=16000) | resample(8000)",
     "speed": "from(flac) | sound(rate=16000) | speed(0.9, 1.1)",
     "gain": "from(flac) | sound(rate=16000) | gain(-6, 6)",
+    "noise": "from(flac) | sound(rate=16000) | noise(from=\"musan/*.tar\", snr=(10, 20), p=0.5)",
     "pad_to": "from(flac) | sound(rate=16000) | part(0, 30.0) | pad_to(30.0)",
     "normalize_peak": "from(flac) | sound(rate=16000) | normalize_peak",
     "preemphasis": "from(flac) | sound(rate=16000) | preemphasis(0.97)",
@@ -112,8 +115,8 @@ EXAMPLES = {
 HEADS = {
     "codecs": ("Codecs", "The head of a chain: a field's bytes become text, a value, an array or a picture."),
     "ops": ("Ops", "What follows `image`. Crops, resizes and mirrors move no pixel: they turn the view, and one pass samples it. Ops that "
-            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate`, `pack`, `one_hot` and "
-            "`multi_hot` follow numbers, `to` both."),
+            "change pixels work on what that pass made ([augment.md](augment.md)). `truncate`, `pack`, `image_tokens`, `one_hot` "
+            "and `multi_hot` follow numbers, `to` both."),
     "decoders": ("Decoders", "What `image` finds in the bytes, whatever the field is called."),
 }
 
@@ -131,6 +134,8 @@ def entry(step):
     if step.get("args"):
         lines.append("")
     lines += ["```", EXAMPLES[step["name"]], "```", ""]
+    if (PAGE.parent / f"img/ops/{step['name']}.jpg").exists():      # tools/page_pictures.py ops
+        lines += [f"![a picture before and after {step['name']}](img/ops/{step['name']}.jpg)", ""]
     return lines
 
 

@@ -101,6 +101,10 @@ missing() {
         echo "libcurl4-openssl-dev|remote data: http, s3, gs, az, hf"
     if [ $with_tests = 1 ]; then
         have ffmpeg || echo "ffmpeg|tests of videos: it makes them and is their oracle; its libavcodec decodes H.264, HEVC, VP9 and MPEG-4"
+        have mkvmerge || echo "mkvtoolnix|tests of Matroska files that ffmpeg did not write"
+        { have gst-launch-1.0 && gst-inspect-1.0 --exists mp4mux && gst-inspect-1.0 --exists h264parse; } ||
+            echo "gstreamer1.0-tools|tests of MP4 and Matroska files that ffmpeg did not write"
+        have x264 || echo "x264|tests of Matroska files that ffmpeg did not write"
     fi
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
         { have swift-proxy-server && have memcached; } || echo "swift-proxy|tests against a real S3 server"
@@ -111,6 +115,7 @@ missing() {
         { have node && have npm; } || echo "npm|tests against a server of Azure Blob"
     fi
     has_header libdeflate.h || echo "libdeflate-dev|nothing but time: gzip pages and chunks are unpacked by zlib"
+    has_header stdint.h ffnvcodec/dynlink_nvcuvid.h || echo "libffmpeg-nvenc-dev|videos on the GPU: workers decode them"
     has_header stdint.h dav1d/dav1d.h || echo "libdav1d-dev|AV1 videos by dav1d: libavcodec's decoder is used where it has one"
     has_header lz4frame.h || echo "liblz4-dev|.lz4 fields and shards; tables packed with lz4"
     has_header xxhash.h || echo "libxxhash-dev|the check of xxh64 hashes in MDS indices"
@@ -134,6 +139,7 @@ expand_package() {
     case $1 in
         gcc)      echo gcc libc6-dev ;;
         python3)  echo python3 python3-venv python3-dev ;;
+        gstreamer1.0-tools) echo gstreamer1.0-tools gstreamer1.0-plugins-good gstreamer1.0-plugins-bad ;;
         valgrind) echo valgrind libc6-dbg ;;
         libcurl4-openssl-dev) echo libcurl4-openssl-dev libssl-dev libexpat1-dev ;;
         swift-proxy) echo swift-proxy swift-account swift-container swift-object memcached ;;

@@ -12,7 +12,9 @@
 #   SOAK_DRAWS=100000  draws of random ops against torchvision's; SOAK_BOXED=10000 pictures with boxes under iou_crop
 #   SOAK_SETUPS=500  workers, batch sizes, ranks and resumes of Python data sets that draw
 #   SOAK_PAIRS=110   rounds of pictures with boxes, masks and keypoints: 24 for each chain
+#   SOAK_VIDEOS=300  videos of random settings, every frame against FFmpeg's whole decode
 #   SOAK_SIZES=1000000  sizes of pictures by each formula against its original; SOAK_ADAPTERS=1000 samples against timm's and transformers' batches
+#   SOAK_POINTS=10000  seek points and parts of JPEGs, mutated
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
@@ -106,6 +108,7 @@ part calls env STOKER_WAYS=all PYTHONPATH="$PWD/build/python" python -m pytest -
     python/tests/test_call_like.py python/tests/test_call_packed.py
 part peers env STOKER_PEERS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/bench/test_peers.py -k at_work
 part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
+part points env STOKER_SOAK_POINTS="${SOAK_POINTS:-10000}" build/src/units jpeg_parts_test
 part sizes env SOAK_SIZES="${SOAK_SIZES:-1000000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_sizes.py
 part adapters env SOAK_ADAPTERS="${SOAK_ADAPTERS:-1000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_adapters.py
 part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py
@@ -122,6 +125,17 @@ part python-workers env STOKER_SOAK_KILLS=20 PYTHONPATH="$PWD/build/python" pyth
 part memory-limits env SOAK_LIMITS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_memory.py
 part store-faults env STOKER_FAULTS="${SOAK_FAULTS:-1000}" STOKER_FORKS=100 python -m pytest -q tests/stores/test_stores.py
 part store-kills env STOKER_KILLS="${SOAK_KILLS:-100}" python -m pytest -q tests/stores/test_cache.py tests/stores/test_map_remote.py -k killed
+majors() { # libavcodec 60, 61 and 62, of PyAV's wheels
+    local version folder all=""
+    for version in 12.3.0 13.1.0 15.1.0 16.0.1 18.1.0; do
+        folder=build/soak-av-$version
+        [ -d "$folder" ] || python -m pip install -q --no-deps --target "$folder" "av==$version" || return
+        all=$all:$(find "$PWD/$folder/av.libs" -name 'libavcodec*')
+    done
+    STOKER_LIBAVS=$all python -m pytest -q tests/video/test_libav_majors.py
+}
+part libav-majors majors
+part videos env SOAK_VIDEOS="${SOAK_VIDEOS:-300}" SOAK_SEED="$seed" python -m pytest -q tests/video/test_other_programs.py -k made_files
 part blob-pages env STOKER_BLOBS=5100 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/stores/test_azure.py -k many_pages
 part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
 if python -c 'import torch' 2>/dev/null; then

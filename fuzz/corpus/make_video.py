@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds of fuzz_mp4, fuzz_matroska and fuzz_video_points, and their dictionaries, beside this script.
+"""Write the seeds of fuzz_mp4, fuzz_matroska, fuzz_video_points and fuzz_frame_format, and their dictionaries, beside this script.
 
 Needs the ffmpeg program; points come from build/tests/video/video_dump's library, so they are made by hand here.
 """
@@ -54,7 +54,27 @@ def points(n, key, step=512):
     return head + entry + frames
 
 
+def streams():
+    """Setups and first packets, out of boxes avcC and hvcC of one-frame files: [codec, length of the setup, setup, packet]."""
+    def parts(data, box):
+        at = data.index(box)
+        setup = data[at + 4:at - 4 + struct.unpack(">I", data[at - 4:at])[0]]
+        at = data.index(b"mdat")
+        return setup, data[at + 4:at - 4 + struct.unpack(">I", data[at - 4:at])[0]]
+    out = {}
+    for i, (name, options, box) in enumerate([
+            ("h264", H264, b"avcC"), ("high", "-c:v libx264 -preset ultrafast -crf 51 -profile:v high10 -x264-params cqm=jvt", b"avcC"),
+            ("hevc", "-c:v libx265 -preset ultrafast -crf 51 -x265-params log-level=none:info=0:pools=1", b"hvcC")]):
+        setup, packet = parts(make(options, ".mp4", 1), box)
+        out[name] = bytes([i // 2]) + struct.pack("<H", len(setup)) + setup + packet[:2000]
+    webm = make("-c:v libvpx-vp9 -deadline realtime -cpu-used 8", ".webm", 1)
+    at = webm.index(b"\x49\x83\x42") - 1
+    out["vp9"] = bytes([2, 0, 0]) + webm[at:at + 1500]
+    return out
+
+
 def main():
+    write("frame_format", streams())
     mp4 = {name.split(".")[0]: make(o, ".mov" if name.endswith(".mov") else ".mp4") for name, o in MP4.items()}
     mp4["cut"] = mp4["faststart"][:700]
     mp4["billion"] = mp4["plain"].replace(b"stsz\0\0\0\0\0\0\0\0\0\0\0\x08", b"stsz\0\0\0\0\0\0\0\1\x3b\x9a\xca\0")

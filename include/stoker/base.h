@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-#define STK_VERSION "0.1.0"
+#define STK_VERSION "0.3.0"
 
 /* Return codes.  Functions that can fail return 0, a negative STK_E*, or a positive STK_END or
  * STK_PENDING where their comment says so. */

@@ -70,6 +70,25 @@ STK_API int stk_batch_joined(const stk_batch *b, uint32_t output);
  * side of the blocks in which they come; 0: the output has no patches. */
 STK_API uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64_t grid[3]);
 
+typedef struct stk_frame_at { /* a frame of a clip */
+    int64_t number;             /* among all that are shown, from 0; -1: the row was not made */
+    double seconds;             /* when it is shown */
+} stk_frame_at;
+/* Of a row that is a clip: its frames, *n of them, borrowed.  NULL: the output has no clips. */
+STK_API const stk_frame_at *stk_batch_frames(const stk_batch *b, uint32_t output, uint32_t row,
+                                             uint32_t *n);
+
+/* 1: a row has any number of pictures. */
+STK_API int stk_batch_several(const stk_batch *b, uint32_t output);
+
+/* Of such a row: the number of its first picture in the batch, and how many it has. */
+STK_API uint32_t stk_batch_pictures(const stk_batch *b, uint32_t output, uint32_t row, uint32_t *n);
+
+/* The same as stk_batch_grid(), of a picture of the batch: of those that are cut into patches.
+ * Past the last one it is empty. */
+STK_API uint32_t stk_batch_picture_grid(const stk_batch *b, uint32_t output, uint32_t picture,
+                                        int64_t grid[3]);
+
 /* The stacked tensor of a DENSE output, borrowed.  STK_EINVAL: there is no such output, or it is of
  * another kind. */
 STK_API int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out);

@@ -25,6 +25,9 @@ typedef struct stk_patch_spec { /* a picture as a sequence of patches: patches()
     int first; /* inside a patch channels come first, then frames: else they are last */
 } stk_patch_spec;
 
+/* A row has one picture, any number, any number that share what is drawn: pictures(). */
+typedef enum stk_several { STK_ONE, STK_SEVERAL, STK_SEVERAL_SAME } stk_several;
+
 /* Of numbers: none of a recording, its samples, frames of features. */
 typedef enum stk_sound_kind { STK_NO_SOUND, STK_WAVE, STK_FEATURES } stk_sound_kind;
 
@@ -40,6 +43,7 @@ typedef struct stk_picture_spec { /* a picture at this point of the chain */
     int channels_first;   /* of frames: (channels, frames, ...) */
     float mul[3], add[3]; /* out = u8 * mul + add, per channel */
     stk_patch_spec patch;
+    stk_several several;
 } stk_picture_spec;
 
 /* Dimensions that a row has before those of its values. */
@@ -116,7 +120,9 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_NPY = 32,    /* reads what numpy.save() writes */
        STK_CODEC_SOUND = 64,  /* OWN: its output is what decoders of sound make of the bytes */
        STK_CODEC_VIDEO = 128, /* OWN: a clip of a video's frames */
-       STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS | STK_CODEC_SOUND | STK_CODEC_VIDEO,
+       STK_CODEC_SEVERAL = 256, /* OWN: any number of pictures */
+       STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS | STK_CODEC_SOUND | STK_CODEC_VIDEO |
+                       STK_CODEC_SEVERAL,
 };
 
 typedef struct stk_codec_work { /* what a worker lends to parse() */

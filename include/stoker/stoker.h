@@ -136,7 +136,8 @@ typedef struct stk_loader_options {
      * tensors are there (stk_tensor.gpu), complete when handed out.  NULL, "cpu": here.  Strings
      * and JSON stay here.  libstoker_cuda is opened for it; STK_ENOTSUP says what is missing. */
     const char *device;
-    /* "gpu", NULL: baseline JPEGs are decoded there.  "cpu": all pictures by the workers. */
+    /* "gpu": baseline JPEGs and videos are decoded there.  "cpu": all pictures by the workers.
+     * NULL: as "gpu", but workers decode videos too while it has enough to do. */
     const char *decode;
     stk_tri pin_memory;           /* device "cpu": batches in page-locked memory; default no */
     uint64_t device_memory_limit; /* bytes of the GPU; 0: a quarter of its memory */
@@ -160,6 +161,11 @@ typedef struct stk_loader_options {
     /* on whole batches, before `stages`: "mixup(image, label) | ..."; NULL: none */
     const char *batch_ops;
     const struct stk_caller *caller; /* functions that `call` of chains names; copied; NULL: none */
+    /* Batches by seconds of sound (docs/sound.md): rows x the longest of them in a rank's batch, by
+     * durations that the index has; with max_tokens too, batches keep within both.  `lengths` are
+     * then those of the recordings, in tenths of a millisecond. */
+    double max_seconds;
+    double quadratic_duration; /* a row of s seconds counts s + s * s / this; 0: s */
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from
@@ -339,7 +345,9 @@ typedef struct stk_stats {
     /* The GPU's part, all 0 without one: its time for copies and for pictures, bytes that went
      * over, JPEGs that it decoded, rows that it could not make and the CPU did, its memory */
     uint64_t gpu_copy_ns, gpu_picture_ns, gpu_bytes, gpu_jpegs;
-    STK_ANONYMOUS union { uint64_t gpu_redecoded, gpu_mended STK_REPLACED_BY("gpu_redecoded"); };
+    STK_ANONYMOUS union {
+        uint64_t gpu_redecoded, gpu_mended STK_REPLACED_BY("gpu_redecoded");
+    };
     uint64_t gpu_memory, gpu_memory_peak, gpu_memory_limit;
     /* Packed documents, and batches of max_tokens: their tokens in an epoch (0: neither), and what
      * their rows have room for: the rest is padding. */
@@ -369,9 +377,12 @@ typedef struct stk_stats {
     uint64_t first_wait_ns; /* of wait_ns: for the first batch */
     uint64_t remote_reads;  /* of cold_reads: from sources that are far away */
     uint64_t value_call_ns; /* of value, of resample: in functions that `call` names */
-    STK_ANONYMOUS union { uint64_t resample_call_ns,
-                          sample_call_ns STK_REPLACED_BY("resample_call_ns"); };
+    STK_ANONYMOUS union {
+        uint64_t resample_call_ns, sample_call_ns STK_REPLACED_BY("resample_call_ns");
+    };
     uint64_t handed_out, bytes_unread; /* samples handed out; bytes of fields that no row needed */
+    /* Clips of videos in batches on a GPU: decoded there, and by workers. */
+    uint64_t gpu_clips, gpu_clips_by_workers;
 } stk_stats;
 
 typedef struct stk_doing { /* what a worker does now */

@@ -350,6 +350,18 @@ STK_API int stk_plugin_list(stk_plugin_kind kind, size_t i, stk_plugin_info *out
  * opened. */
 STK_API STK_MUST_CHECK int stk_chain_check(const char *text, stk_error *err);
 
+typedef struct stk_video_info { /* what the tables of a video say */
+    uint32_t size;
+    uint32_t width, height; /* upright */
+    uint64_t frames;        /* that are shown */
+    uint64_t keyframes, longest_gop; /* ... and frames from one keyframe to the next, at most */
+    int64_t first_us, duration_us;
+    const char *codec;
+} stk_video_info;
+/* Of the first video track of a file.  store: how remote files are reached; NULL: as usual. */
+STK_API STK_MUST_CHECK int stk_video_info_read(const char *url, const stk_store *store,
+                                               stk_video_info *out, stk_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -228,6 +228,7 @@ static PyMethodDef module_methods[] = {
     { "object_list", object_list, METH_VARARGS,
       "[(url, size)] of the objects whose address begins so" },
     { "object_read", object_read, METH_VARARGS, "an object's bytes; None: it is not there" },
+    { "video_info", video_info, METH_VARARGS, "what the tables of a video say" },
     { "object_write", object_write, METH_VARARGS, "write a small object" },
     { "object_remove", object_remove, METH_VARARGS, "remove an object, if it is there" },
     { "object_writable", object_writable, METH_VARARGS, "raise where nothing can be written" },

@@ -171,8 +171,41 @@ static PyObject *output_lengths(const stk_batch *b, uint32_t output)
     return raw ? Py_BuildValue("(IN)", t.ndim, raw) : NULL;
 }
 
-/* (joined, side of a block, int64 grids of every row) of rows that are joined or patches, else
- * None; no grids: bytes of length 0. */
+/* Of rows of several pictures: (1 joined + 2 with frames, side of a block or 0, int64 grids of all
+ * pictures, int64 numbers of the first one of each row, and of all). */
+static PyObject *several_grid(const stk_batch *b, uint32_t output)
+{
+    uint32_t n = stk_batch_rows(b), of_row = 0, first = 0, block = 0;
+    PyObject *raw, *bounds = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)((n + 1) * 8));
+    int64_t *at = bounds ? (int64_t *)(void *)PyByteArray_AsString(bounds) : NULL;
+    int64_t grid[3] = { 0 };
+    char *to;
+
+    for (uint32_t row = 0; at && row < n; row++) {
+        first = stk_batch_pictures(b, output, row, &of_row);
+        at[row] = first;
+        at[row + 1] = first + of_row;
+    }
+    if (at && !n)
+        at[0] = 0;
+    raw = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)((first + of_row) * sizeof grid));
+    to = raw ? PyByteArray_AsString(raw) : NULL;
+    for (uint32_t i = 0; to && i < first + of_row; i++) {
+        (void)stk_batch_picture_grid(b, output, i, grid);
+        memcpy(to + i * sizeof grid, grid, sizeof grid);
+    }
+    block = stk_batch_picture_grid(b, output, first + of_row, grid);
+    if (!raw || !bounds) {
+        Py_XDECREF(raw);
+        Py_XDECREF(bounds);
+        return NULL;
+    }
+    return Py_BuildValue("(iINN)", stk_batch_joined(b, output) | (block && grid[0] ? 2 : 0), block,
+                         raw, bounds);
+}
+
+/* (joined, side of a block, int64 grids of every row, None) of rows that are joined or patches,
+ * else None; no grids: bytes of length 0. */
 static PyObject *output_grid(const stk_batch *b, uint32_t output)
 {
     uint32_t n = stk_batch_rows(b), block = 0;
@@ -180,6 +213,8 @@ static PyObject *output_grid(const stk_batch *b, uint32_t output)
     PyObject *raw;
     char *at;
 
+    if (stk_batch_several(b, output))
+        return several_grid(b, output);
     if (n)
         block = stk_batch_grid(b, output, 0, grid);
     if (!block && !stk_batch_joined(b, output))
@@ -190,10 +225,37 @@ static PyObject *output_grid(const stk_batch *b, uint32_t output)
         (void)stk_batch_grid(b, output, row, grid);
         memcpy(at + row * sizeof grid, grid, sizeof grid);
     }
-    return raw ? Py_BuildValue("(iIN)", stk_batch_joined(b, output), block, raw) : NULL;
+    return raw ? Py_BuildValue("(iINO)", stk_batch_joined(b, output), block, raw, Py_None) : NULL;
 }
 
-/* (name, is_json, value, lengths, grid): value is a Tensor, a list of Tensors, bytes or str, or
+/* (frames of a row, int64 numbers, f64 seconds of all rows) of clips, else None. */
+static PyObject *output_frames(const stk_batch *b, uint32_t output)
+{
+    uint32_t n, rows = stk_batch_rows(b);
+    const stk_frame_at *f = stk_batch_frames(b, output, 0, &n);
+    PyObject *number, *seconds;
+    size_t all;
+
+    if (!f)
+        Py_RETURN_NONE;
+    all = (size_t)rows * n;
+    number = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(all * sizeof f->number));
+    seconds = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(all * sizeof f->seconds));
+    for (size_t i = 0; number && seconds && i < all; i++) {
+        memcpy(PyByteArray_AsString(number) + i * sizeof f->number, &f[i].number,
+               sizeof f->number);
+        memcpy(PyByteArray_AsString(seconds) + i * sizeof f->seconds, &f[i].seconds,
+               sizeof f->seconds);
+    }
+    if (number && seconds)
+        return Py_BuildValue("(INN)", n, number, seconds);
+    Py_XDECREF(number);
+    Py_XDECREF(seconds);
+    return NULL;
+}
+
+/* (name, is_json, value, lengths, grid, frames): value is a Tensor, a list of Tensors, bytes or
+ * str, or
  * what rows_of_one() makes. */
 static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t output)
 {
@@ -208,8 +270,9 @@ static PyObject *output_tuple(module_state *st, const stk_batch *b, uint32_t out
         value = output_rows(st, b, output);
     if (!value && !PyErr_Occurred())
         PyErr_SetString(PyExc_SystemError, "a dense output that has no tensor");
-    return value ? Py_BuildValue("(siNNN)", name, kind == STK_OUT_JSON, value,
-                                 output_lengths(b, output), output_grid(b, output))
+    return value ? Py_BuildValue("(siNNNN)", name, kind == STK_OUT_JSON, value,
+                                 output_lengths(b, output), output_grid(b, output),
+                                 output_frames(b, output))
                  : NULL;
 }
 

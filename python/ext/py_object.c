@@ -78,6 +78,29 @@ PyObject *object_read(PyObject *module, PyObject *args)
     return out;
 }
 
+/* video_info(url, store): a dict of what its tables say. */
+PyObject *video_info(PyObject *module, PyObject *args)
+{
+    stk_video_info v = { .size = sizeof v };
+    stk_error err = { 0 };
+    const char *url;
+    stk_store *s;
+    int rc;
+
+    if (!PyArg_ParseTuple(args, "yO&:video_info", &url, to_store, &s))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    rc = stk_video_info_read(url, s, &v, &err);
+    Py_END_ALLOW_THREADS
+    if (rc < 0)
+        return raise_error(PyModule_GetState(module), rc, &err);
+    return Py_BuildValue("{sssIsIsKsKsKsLsL}", "codec", v.codec, "width", v.width, "height",
+                         v.height, "frames", (unsigned long long)v.frames, "keyframes",
+                         (unsigned long long)v.keyframes, "longest_gop",
+                         (unsigned long long)v.longest_gop, "first_us", (long long)v.first_us,
+                         "duration_us", (long long)v.duration_us);
+}
+
 PyObject *object_write(PyObject *module, PyObject *args)
 {
     const char *url;

@@ -99,6 +99,7 @@ PyObject *dataset_find_keys(PyObject *module, PyObject *args);
 PyObject *index_build(PyObject *module, PyObject *args); /* py_dataset.c */
 PyObject *object_list(PyObject *module, PyObject *args); /* py_object.c, with the next ones */
 PyObject *object_read(PyObject *module, PyObject *args);
+PyObject *video_info(PyObject *module, PyObject *args);
 PyObject *object_write(PyObject *module, PyObject *args);
 PyObject *object_remove(PyObject *module, PyObject *args);
 PyObject *object_writable(PyObject *module, PyObject *args);

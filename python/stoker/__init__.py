@@ -11,17 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import chains
+from ._lerobot import lerobot
 from ._mix import Mix, mix
 from ._pack import pack
 from ._pack_lengths import pack_lengths
 from ._pack_tokens import Tokens
 from ._prepared import prepared
 from ._seeds import sample_seed
+from ._speech import speech
+from ._speech_batch import k2_batch, nemo_batch
 from ._stoker import __version__, build_info
 from ._stream import Stream, stream
 from ._sweep import Sweep, sweep
 from ._to_device import to_device
 from ._watch import watch
+from ._windows import Windows
 from ._worker import get_worker_info
 from .batch import Batch, cu_seqlens
 from .chains import Chain, from_
@@ -39,8 +43,9 @@ if TYPE_CHECKING:
     from .dataloader import DataLoader
 
 __all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Stream", "Sweep",
-           "Tokens", "Transform", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
-           "load_op", "mix", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "stream", "sweep", "to_device", "watch"]
+           "Tokens", "Transform", "Windows", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
+           "k2_batch", "lerobot", "load_op", "mix", "nemo_batch", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "speech",
+           "stream", "sweep", "to_device", "watch"]
 
 
 def __getattr__(name: str) -> Any:

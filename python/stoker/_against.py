@@ -183,7 +183,7 @@ def translate(name: str, chain: str) -> Make:
     steps = [parse(s) for s in split(chain)]
     fields = steps.pop(0)[1] if steps and steps[0][0] == "from" else [name]
     head, args, named = steps[0] if steps else ("bytes", [], {})
-    run: list[Step]
+    run: list[Any]
     if (args or named) or (head != "image" and len(steps) > 1):
         raise Unsaid(f"the chain {chain!r}")
     if head == "image":
@@ -237,10 +237,10 @@ def _loader(job: dict[str, Any]) -> Any:
     def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
         return {k: [r[k] for r in rows] if k in loose else default_collate([r[k] for r in rows]) for k in rows[0]}
 
-    class Data(Samples, TorchDataset):          # type: ignore[type-arg, misc]
+    class Data(Samples, TorchDataset):          # type: ignore[type-arg]
         pass
 
-    more = {"prefetch_factor": 4, "persistent_workers": True} if job["workers"] else {}
+    more: dict[str, Any] = {"prefetch_factor": 4, "persistent_workers": True} if job["workers"] else {}
     return DataLoader(Data(job["urls"], outputs), batch_size=job["batch_size"], shuffle=job["shuffle"],
                       num_workers=job["workers"], collate_fn=collate, **more)
 

@@ -239,7 +239,7 @@ class Calls:
         self._keeper = _Keeper(pool)
         processes = []
         for worker in pool.workers if pool is not None else ():
-            slot = pool.ring.take()
+            slot = pool.ring.take()     # type: ignore[union-attr]
             processes.append((worker.sock.fileno(), worker.fd, slot.number, slot))
         self.core = _stoker.Calls(tuple((f.name, f.which) for f in functions), tuple(processes), self._runner.here,
                                   self._keeper.died)

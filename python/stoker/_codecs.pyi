@@ -4,6 +4,7 @@ from .chains import Chain
 
 _empty: Chain
 image = _empty.image
+pictures = _empty.pictures
 video = _empty.video
 int = _empty.int
 float = _empty.float

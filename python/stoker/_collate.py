@@ -97,7 +97,8 @@ class SlotMemory:
         if not count:
             return numpy.empty(shape, dtype)
         at = self.take(count * dtype.itemsize) if at is None else at
-        return numpy.frombuffer(self.slot, dtype, count, at).reshape(shape)
+        memory: Any = self.slot
+        return numpy.frombuffer(memory, dtype, count, at).reshape(shape)
 
     def tensor(self, shape: tuple[int, ...], dtype: Any, at: int | None = None) -> Any:
         import torch
@@ -202,7 +203,7 @@ def _is_large(value: Any) -> bool:
     if numpy is None or kind is not numpy.ndarray or value.nbytes < LARGE:
         return False
     dtype = value.dtype
-    return dtype.isnative and (dtype.kind in "biuf" and dtype.itemsize <= 8 or dtype.kind == "c" and dtype.itemsize <= 16)
+    return bool(dtype.isnative and (dtype.kind in "biuf" and dtype.itemsize <= 8 or dtype.kind == "c" and dtype.itemsize <= 16))
 
 
 # ---- torch's rules -----------------------------------------------------------------------------------
@@ -264,7 +265,7 @@ def torch_convert(value: Any) -> Any:
     if torch_or_none() is None:
         return value
     from torch.utils.data._utils.collate import default_convert
-    return default_convert(value)
+    return default_convert(value)  # type: ignore[no-untyped-call]
 
 
 # ---- our rules ---------------------------------------------------------------------------------------

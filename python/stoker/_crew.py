@@ -49,7 +49,7 @@ class _KeyMessage(str):
 class Ticket:
     def __init__(self, task: _make.Task, slot: _stoker.Slot) -> None:
         self.task = task
-        self.slot: _stoker.Slot | None = slot
+        self.slot: Any = slot                   # a Slot of the ring, until it is free again
         self.result: Any = None                 # Made, End or an exception, once it is known
         self.failed = False                     # that exception was raised
         self.worker: Any = None
@@ -232,7 +232,7 @@ class _Process:
         except (OSError, EOFError):
             raise WorkerDied("the process that workers are forked from has ended: its output says why",
                              "ECLOSED") from None
-        return struct.unpack("<q", data)[0]
+        return int(struct.unpack("<q", data)[0])
 
     def close(self) -> None:
         self.sock.close()
@@ -258,7 +258,8 @@ class Processes:
                  method: str) -> None:
         self.ring = ring
         self.ahead = 2 * workers
-        self._recipe, self._answer, self._method = recipe, answer, method
+        self._recipe, self._method = recipe, method
+        self._answer: Any = answer
         self._control = ring.take()
         self._now = memoryview(self._control).cast("Q")
         self._pid = os.getpid()
@@ -526,7 +527,8 @@ class Processes:
             return
         if self._answer is None or self._deaths >= _DEATHS or (held is not None and held.task.stream is not None):
             alone = held is not None and held.task.stream is None and self._deaths < _DEATHS
-            for ticket in [held] if alone else worker.tickets:      # others have nothing to do with it
+            gone: Any = [held] if alone else worker.tickets         # others have nothing to do with it
+            for ticket in gone:
                 ticket.result = error
                 ticket.slot = None
             idle = not worker.tickets
@@ -534,7 +536,7 @@ class Processes:
             if idle:
                 raise error
             return
-        if index is not None:
+        if index is not None and held is not None:
             self._swap(held, int(row), index, str(error))
         self._restart(worker, worker.tickets)
 
@@ -644,8 +646,8 @@ class Processes:
             worker.close()
             worker.tickets = []
 
-    def __del__(self) -> None:
-        if getattr(self, "_workers", None) and not sys.is_finalizing():
+    def __del__(self, ending: Any = sys.is_finalizing) -> None:
+        if getattr(self, "_workers", None) and not ending():
             self.close()
 
 

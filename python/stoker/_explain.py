@@ -89,6 +89,7 @@ def steps(drawn: list[Any], made: list[tuple[str, str]]) -> dict[str, list[Step]
     """Output name -> steps, from the extension's drawn()."""
     outputs: dict[str, list[Step]] = {}
     before: Any = None
+    view: Any
     for output, number, op, *view in drawn:
         name, chain = made[output]
         if op is None:
@@ -96,7 +97,8 @@ def steps(drawn: list[Any], made: list[tuple[str, str]]) -> dict[str, list[Step]
         else:
             text, title = _change(view, before), split(chain)[number]
             before = view
-        outputs.setdefault(name, []).append(Step(title, *view, text))
+        clip, resized, window, mirrored, flipped = view
+        outputs.setdefault(name, []).append(Step(title, clip, resized, window, mirrored, flipped, text))
     return outputs
 
 
@@ -116,6 +118,8 @@ def by_workers(chain: str, decode: str | None) -> str | None:
             return "a function of the program's is in its chain"
         if name == "image" and re.search(r"mode\s*=\s*gray16\b", step):
             return "16-bit pictures have no device code"
+        if name == "to" and re.search(r"\bcthw\b", step):
+            return "frames whose channels come first are put together by workers"
         if name in _NO_DEVICE_CODE or name not in _LIBRARY:
             return f"{printable(name)} has no device code"
     return 'decode is "cpu"' if decode == "cpu" else None

@@ -239,7 +239,7 @@ class _Fingerprint:
         return self._hash("code", value.co_code.hex(), value.co_exceptiontable.hex(), repr(value.co_names), repr(value.co_freevars),
                           self.of(value.co_consts))
 
-    def _function(self, value: types.FunctionType) -> str:
+    def _function(self, value: Any) -> str:
         module = _module(value)
         if not _own(module) and "<locals>" not in value.__qualname__:
             return self._hash("function", _package(module), value.__qualname__)
@@ -317,7 +317,8 @@ class _Fingerprint:
             self._unknown(value, "which can't be pickled")
         if isinstance(reduced, str):
             return self._global(value, reduced)
-        parts = [list(part) if hasattr(part, "__next__") else part for part in reduced]
+        pieces: Any = reduced
+        parts = [list(part) if hasattr(part, "__next__") else part for part in pieces]
         return self._all("pickled", [None if part == {} and type(part) is dict else part for part in parts])    # no state is either
 
     def _global(self, value: Any, name: str) -> str:

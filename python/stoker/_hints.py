@@ -8,7 +8,7 @@ from typing import Any
 LOADER = {
     "dataset": "the data is the first argument",
     "sampler": "the order is shuffle=, weights=, balance= or select=; ranks are found, or given by rank= and world_size=",
-    "batch_sampler": "batches are batch_size=, max_tokens=, bucket= or stratify=; the order is shuffle=, weights= or "
+    "batch_sampler": "batches are batch_size=, max_tokens=, max_seconds=, bucket= or stratify=; the order is shuffle=, weights= or "
                      "select=",
     "collate_fn": "rows of different shapes are collate=; a function on whole batches goes into batch_ops=",
     "transform": "steps on a sample are its chain in fields=, see stoker.Chain.from_transform(); a function on whole "

@@ -215,7 +215,7 @@ class Cursor:
 
 
 def _opened(maker: _make.Maker, begin: Begin) -> Cursor:
-    stream: Any = maker.stream
+    stream: Cursor | None = maker.stream
     if stream is None or (stream.life, stream.at) != (begin.life, begin.batch):
         if stream is None or not stream.goes_back(begin):
             stream = maker.stream = Cursor(maker, begin)
@@ -295,7 +295,7 @@ class Reader:
         now = self._ready if position else self._fresh()
         self._epoch, self._ready = epoch, self._fresh()
         self._places = {0: now}                 # batches handed out -> the place after them
-        self._lanes = {w: (next(self._lives), deque()) for w in range(self._workers)}    # a worker's life and tickets
+        self._lanes: dict[int, tuple[int, deque[Any]]] = {w: (next(self._lives), deque()) for w in range(self._workers)}    # a worker's life and tickets
 
     def place(self, given: int) -> dict[str, Any]:
         """After so many batches of this loop."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from . import _options, _stoker
@@ -30,7 +29,7 @@ def _name(dtype: Any) -> str:
         return text
     if found.byteorder == ">" or (found.byteorder == "=" and not _little()):
         return f"{found.str}, big-endian"
-    return _LONG.get(found.name, found.name)
+    return str(_LONG.get(found.name, found.name))
 
 
 def _little() -> bool:
@@ -86,7 +85,7 @@ def _memory(name: str, value: Any) -> tuple[str, Any, int, tuple[int, ...], int,
     return name, array, number, array.shape[1:], len(array), apart
 
 
-def join(arrays: Mapping[Any, Any], store: Any = None) -> _stoker.Dataset:
+def join(arrays: Any, store: Any = None) -> _stoker.Dataset:
     """A data set of {"x": "images.npy", "y": labels}; store: as the extension takes it."""
     if not arrays:
         invalid('a dict of arrays has at least one, in memory or by its path: {"x": "images.npy", "y": labels}')

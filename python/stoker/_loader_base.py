@@ -158,7 +158,8 @@ class LoaderBase(Batched, Whole, metaclass=LoaderType):
     # ---- epochs ------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
-        return self._begin(None)
+        batches: Iterator[Batch] = self._begin(None)
+        return batches
 
     def _begin_life(self) -> None:
         """The first loop after load_state_dict() begins a generation, and its ledger."""

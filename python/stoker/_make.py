@@ -152,8 +152,8 @@ class Maker:
         addresses = None if self.recipe.pure else _stoker.addresses(self.recipe.seed, task.epoch, task.positions)
         place = _collate.SlotMemory(slot, len(task.indices))
         if self.recipe.single:
-            sample, index, swapped = self._one(task, 0, addresses, ask)
-            return Made(self.recipe.collate(sample), (0,) * swapped, [index], rows=1), place.end
+            sample, index, other = self._one(task, 0, addresses, ask)
+            return Made(self.recipe.collate(sample), (0,) * other, [index], rows=1), place.end
         samples, swapped, indices = self._samples(task, place, addresses, ask)
         self.note(IDLE)
         batch = self.collated(samples, place, task.epoch, task.positions)

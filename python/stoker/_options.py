@@ -53,7 +53,7 @@ def screen(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if isinstance(value, int) and value.bit_length() > 128:
             invalid(f"{name} must be at most {2**64 - 1}, and is a number of {value.bit_length():,} bits")
-        if name not in _ARRAYS and hasattr(value, "__array__") and getattr(value, "ndim", 0):
+        if name not in _ARRAYS and hasattr(value, "__array__") and getattr(value, "ndim", False):
             invalid(f"{name} is one value, not an array of {value.ndim} dimension{'s' * (value.ndim > 1)}")
 
 
@@ -229,10 +229,25 @@ def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
 BUCKET = 1 << 16                                # STK_BIN_WINDOW
 
 
-def by_length(max_tokens: Any, bucket: Any) -> dict[str, int]:
-    """max_tokens= and bucket= as the extension takes them: 0 for none."""
+def seconds(name: str, value: Any) -> float:
+    """A number of seconds above 0; None: 0."""
+    if value is None:
+        return 0
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1
+    if isinstance(value, (bool, str)) or not 0 < number <= _RANGES[name][1]:
+        invalid(f"{name} must be a number of seconds above 0, not {shown(value)}")
+    return number
+
+
+def by_length(given: Mapping[str, Any]) -> dict[str, int | float]:
+    """max_tokens=, max_seconds= and bucket= as the extension takes them: 0 for none."""
+    bucket = given["bucket"]
     window = 0 if bucket is False else BUCKET if bucket is True else or_chosen("bucket", bucket)
-    return {"max_tokens": or_chosen("max_tokens", max_tokens), "bucket": window}
+    return {"max_tokens": or_chosen("max_tokens", given["max_tokens"]), "bucket": window,
+            **{name: seconds(name, given[name]) for name in ("max_seconds", "quadratic_duration")}}
 
 
 class Left(int):
@@ -240,12 +255,13 @@ class Left(int):
 
 
 def share(batch_size: Any, global_batch_size: Any, place: _ranks.Place,
-          max_tokens: Any = None) -> dict[str, int]:
-    """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size."""
+          budget: str | None = None) -> dict[str, int]:
+    """batch_size of each rank or global_batch_size of all (the other 0), rank and world_size.
+    budget: the option that bounds batches in its place."""
     size, total = 0, 0
-    if max_tokens is not None:
+    if budget is not None:
         if global_batch_size is not None:
-            invalid("max_tokens says how large a rank's batch is: leave global_batch_size (a batch_size "
+            invalid(f"{budget} says how large a rank's batch is: leave global_batch_size (a batch_size "
                     "bounds its rows)")
         size = 0 if isinstance(batch_size, Left) else number("batch_size", batch_size)
     elif global_batch_size is None:
@@ -395,8 +411,9 @@ def of_files(given: Mapping[str, Any], place: _ranks.Place) -> dict[str, Any]:
     skip_bad, budget = skip_policy(given["on_error"])
     shuffle, local = shuffle_kind(given["shuffle"]), given["ranks_per_node"]
     return {
-        **share(given["batch_size"], given["global_batch_size"], place, given["max_tokens"]),
-        **by_length(given["max_tokens"], given["bucket"]),
+        **share(given["batch_size"], given["global_batch_size"], place,
+                next((name for name in ("max_seconds", "max_tokens") if given[name] is not None), None)),
+        **by_length(given),
         "seed": number("seed", given["seed"]),
         "shuffle": shuffle,
         **blocks(shuffle, given["streams"], given["window"]),

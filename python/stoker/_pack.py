@@ -101,7 +101,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     packed = _packed(compress, path)
     if packed and jpeg:
         invalid("seek points of JPEGs are for shards that are read in place: jpeg=False, or no compress")
-    tokens = Tokens(tokenize) if tokenize is not None and not isinstance(tokenize, Tokens) else tokenize
+    tokens: Any = Tokens(tokenize) if tokenize is not None and not isinstance(tokenize, Tokens) else tokenize
     if tokens is not None and compress is not None:
         invalid("token files are mapped as they are: tokenize goes without compress")
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
@@ -153,7 +153,7 @@ _AS_IT_IS: dict[str, Any] = {
 def source_fingerprint(data: Dataset) -> int:
     """What the data is, by its files and their index; of a table in memory by its content."""
     select = data._rows if _arrow.is_table(data._urls) else _ids(())
-    return _stoker.pack_ids(dataset=data._core, **{**_AS_IT_IS, "select": select})[1]["fingerprint"]
+    return int(_stoker.pack_ids(dataset=data._core, **{**_AS_IT_IS, "select": select})[1]["fingerprint"])
 
 
 def written(data: Dataset, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Pool:
 
     def __init__(self, workers: int, job: tuple[Any, ...]) -> None:
         self.job, self.functions = job, job[1]
-        self.context = multiprocessing.get_context(_method(self.functions))
+        self.context: Any = multiprocessing.get_context(_method(self.functions))
         self.sample = self.context.RawArray("q", workers)       # which each works at, and since when
         self.since = self.context.RawArray("d", workers)
         self.blamed: dict[int, str] = {}        # samples, and why

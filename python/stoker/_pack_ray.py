@@ -33,13 +33,12 @@ def pack(data: Dataset, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def work(job: tuple[Any, ...], shards: Sequence[int]) -> Iterator[tuple[dict[str, Any], str]]:
     """Python functions: what _pack_map's processes give for each shard, in the order in which they are ready."""
-    for made in _each(_run, job, shards):
-        yield made
+    yield from _each(_run, job, shards)
 
 
 def _ray() -> Any:
     try:
-        import ray
+        import ray      # type: ignore[import-not-found]
     except ImportError:
         unsupported('engine="ray" needs Ray: pip install ray')
     if not ray.is_initialized():
@@ -55,7 +54,8 @@ def _each(function: Callable[[Any, int], Any], job: Any, numbers: Sequence[int])
     """What function(job, number) gives, each in a task of one CPU; a task's failure is the driver's."""
     ray, start = _ray(), time.monotonic()
     task, shared = ray.remote(num_cpus=1, max_retries=3)(_task).options(name=function.__name__), ray.put(job)
-    rest, waiting, told = iter(numbers), [], start
+    waiting: list[Any] = []
+    rest, told = iter(numbers), start
     try:
         for done in range(len(numbers)):
             room = range(_cpus() * _WAITING_PER_CPU - len(waiting))
@@ -89,7 +89,7 @@ def _task(function: Callable[[Any, int], Any], shared: list[Any], number: int) -
 def _write(job: tuple[Dataset, dict[str, Any]], part: int) -> int:
     """How many shards of the part were there."""
     data, arguments = job
-    return _pack.written(data, {**arguments, "part": part})["kept_shards"]
+    return int(_pack.written(data, {**arguments, "part": part})["kept_shards"])
 
 
 def _run(job: tuple[Any, ...], shard: int) -> tuple[dict[str, Any], str]:

@@ -25,7 +25,7 @@ class Tokens:
     end: a token to put after every document; None: none
     """
 
-    def __init__(self, function: Callable[[str], Any], field: str | None = None, dtype: str | None = None,
+    def __init__(self, function: Callable[..., Any], field: str | None = None, dtype: str | None = None,
                  end: int | None = None) -> None:
         if not callable(function):
             invalid(f"tokenize is a function from text to tokens, not {type(function).__name__}")
@@ -39,7 +39,7 @@ class Tokens:
     def make(self, sample: Mapping[str, Any]) -> array.array[int]:
         """The document's tokens; none: the text is empty."""
         text = self._text(sample)
-        made = self.function(text) if text else []
+        made: Any = self.function(text) if text else []
         if isinstance(made, Mapping) or hasattr(made, "input_ids"):
             made = made["input_ids"]
         kind = _CODES[self.dtype][0]

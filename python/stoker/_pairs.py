@@ -51,7 +51,7 @@ def one(folder: Any, missing: Any = None) -> list[bytes]:
     return [b"pairs://" + _absolute(folder) + _ending(missing)]
 
 
-def annotations(files: Any, images: Any) -> list[bytes]:
+def coco(files: Any, images: Any) -> list[bytes]:
     """Annotation files with the folder of their pictures as addresses."""
     several = files if isinstance(files, (list, tuple)) else [files]
     if not several or not all(isinstance(f, (str, bytes, os.PathLike)) and os.fsencode(f).endswith(b".json") for f in several):

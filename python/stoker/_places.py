@@ -126,7 +126,7 @@ class EpochPlace:
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.top, self.missing, self.turn = state["batches"], frozenset(state["again"]), state["turn"]
-        self.workers = {int(w): tuple(v) for w, v in state["workers"].items()}      # type: ignore[misc]
+        self.workers = {int(w): tuple(v) for w, v in state["workers"].items()}
         self.ended = {int(w): True for w in state["ended"]}
 
     def state(self, shape: dict[str, Any], draws: Draws) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from . import _log, _ranks
 from .errors import invalid
 
 WARN_AFTER, GIVE_UP_AFTER = 20.0, 600.0     # seconds
-_COMPARED = ("batch_size", "global_batch_size", "world_size", "drop_last", "ranks_per_node", "max_tokens")
+_COMPARED = ("batch_size", "global_batch_size", "world_size", "drop_last", "ranks_per_node", "max_tokens", "max_seconds", "quadratic_duration")
 
 
 def describe(cores: Any, identity: Mapping[str, Any], made_of: Any) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Meeting:
     def __init__(self, place: _ranks.Place, wanted: bool) -> None:
         self._place = place
         self._told = False                      # the others have heard of what went wrong
-        self._store = _store() if wanted and len(place.peers) > 1 else None
+        self._store: Any = _store() if wanted and len(place.peers) > 1 else None
         if self._store is not None:
             group = _digest(list(place.peers))
             turn = self._store.add(f"stoker/{group}/{place.rank}", 1)

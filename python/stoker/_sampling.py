@@ -27,7 +27,7 @@ _SHOWN = 3
 def plan(data: list[Dataset], *, select: Any = None, where: Any = None, skip: Any = 0, limit: Any = None, repeat: Any = 1,
          epoch_size: Any = None, weights: Any = None, replacement: Any = None, balance: Any = None,
          stratify: Any = None, mix: Mix | None = None, lengths: Any = None,
-         shuffle: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+         shuffle: int = 0, seconds: bool = False) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """(what the extension takes, what a state remembers); `...` stands for a fingerprint there."""
     drawn = _one_way(weights=weights, balance=balance, stratify=stratify, mix=mix)
     if drawn is not None and shuffle > 1:
@@ -49,7 +49,7 @@ def plan(data: list[Dataset], *, select: Any = None, where: Any = None, skip: An
             None if balance is None else classes_of("balance", balance, data), again,
             None if stratify is None else classes_of("stratify", stratify, data),
             None if mix is None else array.array("d", mix.weights.values()),
-            None if lengths is None else lengths_of(lengths, data))
+            None if lengths is None else lengths_of(lengths, data, seconds))
     order: dict[str, Any] = {}
     if mix is not None:
         order["mix"] = {"names": list(mix.weights), "changes": []}
@@ -127,10 +127,18 @@ def weights_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
     invalid(f"weights must be numbers, not {first[:60]}")
 
 
-def lengths_of(value: Any, data: list[Dataset]) -> np.ndarray[Any, Any]:
-    """How long each sample is, as uint32."""
+def lengths_of(value: Any, data: list[Dataset], seconds: bool = False) -> np.ndarray[Any, Any]:
+    """How long each sample is, as uint32; seconds: in tenths of a millisecond, rounded up."""
     import numpy as np
     values = _array("lengths", value, data)
+    if seconds:
+        try:
+            values = np.ceil(values.astype(np.float64) * 10000 - 1e-6)
+        except (TypeError, ValueError):
+            invalid(f"lengths must be seconds, not {values.dtype}")
+        if not np.isfinite(values).all():
+            invalid("lengths must be seconds, not NaN or infinity")
+        values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
         invalid(f"lengths must be whole numbers, not {values.dtype}")
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < 2**32:

@@ -37,7 +37,7 @@ def sample_seed() -> int:
 
 def _twister_memory() -> int:
     """The address of {int index; uint32_t words[624]} in random's generator; 0: it is not there."""
-    made = random._inst                         # type: ignore[attr-defined]
+    made = random._inst
     version, words, _ = random.getstate()
     if sys.implementation.name != "cpython" or version != 3 or type(made).__basicsize__ < object.__basicsize__ + _TWISTER:
         return 0
@@ -55,7 +55,7 @@ def _gauss_place() -> int:
         return 0
 
     def memory(has_gauss: int) -> bytes:
-        made.set_state(("MT19937", range(1, 625), 624, has_gauss, mark))
+        made.set_state(("MT19937", range(1, 625), 624, has_gauss, mark))   # type: ignore[arg-type]
         return ctypes.string_at(id(made), type(made).__basicsize__)
 
     yes, no = memory(1), memory(0)
@@ -70,7 +70,7 @@ class _NumPy:
     def __init__(self) -> None:
         import numpy.random as module
         self._module = module
-        self.now: Any = module.get_bit_generator
+        self.now: Any = getattr(module, "get_bit_generator")  # noqa: B009  (not in NumPy's stubs)
         self.bits: Any = None
         self.words = self.gauss = 0             # addresses of {uint32_t words[624]; int index} and of has_gauss
         self.look()
@@ -93,7 +93,7 @@ class _NumPy:
         """Where its memory was not found."""
         if type(self.bits).__name__ == "MT19937":
             words = array.array("I", _stoker.twister(address, 1))
-            self._module.set_state(("MT19937", words, 624, 0, 0.0))
+            self._module.set_state(("MT19937", words, 624, 0, 0.0))  # type: ignore[arg-type]
         else:
             self.bits.state = type(self.bits)(address).state
 
@@ -120,7 +120,7 @@ class Seeder:
         self._random = 0 if shared else _twister_memory()
         self._numpy: _NumPy | None = None
         self._torch: Any = None
-        self._instance: Any = random._inst      # type: ignore[attr-defined]
+        self._instance: Any = random._inst
         self._all = shared                      # nothing is left to be found
         if not shared:
             self._find()

@@ -129,8 +129,8 @@ class _DevicePass(_stoker.Giver):
         if mover is not None:
             mover.close()
 
-    def __del__(self) -> None:
-        if not sys.is_finalizing():             # CUDA may be gone by then, and memory soon is
+    def __del__(self, ending: Any = sys.is_finalizing) -> None:
+        if not ending():                        # CUDA may be gone by then, and memory soon is
             self.close()
 
 

@@ -7,7 +7,10 @@ random, NumPy and torch are seeded once, by torch's rule, before worker_init_fn 
 
 from __future__ import annotations
 
+import os
 import random
+import select
+import signal
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,7 +43,7 @@ class How(NamedTuple):
     workers: int
     persistent: bool
 
-    def __call__(self, link: _worker.Link, maker: _make.Maker) -> TorchServer:
+    def __call__(self, link: _worker.Link, maker: Any) -> TorchServer:
         return TorchServer(link, TorchMaker(maker.recipe, self, link.number))
 
 
@@ -52,9 +55,9 @@ class TorchServer(_worker._Server):
         how, seed = maker.how, maker.how.seed + link.number
         random.seed(seed)
         torch.manual_seed(seed)
-        if theirs.HAS_NUMPY:
+        if theirs.HAS_NUMPY:  # type: ignore[attr-defined]
             import numpy
-            numpy.random.seed(theirs._generate_state(how.seed, link.number))
+            numpy.random.seed(theirs._generate_state(how.seed, link.number))  # type: ignore[no-untyped-call]
         _worker._introduce(theirs.WorkerInfo(id=link.number, num_workers=how.workers, seed=seed,    # type: ignore[arg-type]
                                              dataset=maker.recipe.dataset))
 
@@ -74,7 +77,7 @@ def open_stream(dataset: Any, batched: bool, collate: Callable[[Any], Any], drop
     load = getattr(dataset, "load_state_dict", None)
     if state is not None and callable(load):
         load(state)
-    made = _DatasetKind.create_fetcher(_DatasetKind.Iterable, dataset, batched, collate, drop_last)
+    made = _DatasetKind.create_fetcher(_DatasetKind.Iterable, dataset, batched, collate, drop_last)  # type: ignore[no-untyped-call]
     load = getattr(made.dataset_iter, "load_state_dict", None)
     if state is not None and callable(load):
         load(state)
@@ -184,6 +187,42 @@ def last_state(dataset: Any) -> Any:
 
 def end_of(made: Any) -> bool:
     """Whether a worker answered that its iterable is over."""
-    return made.rows == 0
+    return bool(made.rows == 0)
 
 
+class WorkerView:
+    """A worker as scripts look at one of torch's iterators' `_workers`: what they ask a multiprocessing.Process."""
+
+    daemon = True
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self.pid = self.ident = worker.pid
+        self.name = f"stoker-worker-{worker.number}"
+
+    def join(self, timeout: float | None = None) -> None:
+        if self._worker.fd >= 0:                # else it has ended, and its status is known
+            poll = select.poll()
+            poll.register(self._worker.fd, select.POLLIN)
+            poll.poll(None if timeout is None else max(timeout, 0) * 1000)
+
+    def is_alive(self) -> bool:
+        if self._worker.fd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._worker.fd, select.POLLIN)
+        return not poll.poll(0)
+
+    @property
+    def exitcode(self) -> int | None:
+        return None if self.is_alive() else self._worker.status()
+
+    def terminate(self, how: int = signal.SIGTERM) -> None:
+        if self.is_alive():
+            os.kill(self.pid, how)
+
+    def kill(self) -> None:
+        self.terminate(signal.SIGKILL)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, process {self.pid}>"

@@ -23,7 +23,8 @@ class Tuples(Batched, Whole):
         self._names = names
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._loader._begin(self._names)
+        tuples: Iterator[tuple[Any, ...]] = self._loader._begin(self._names)
+        return tuples
 
     def __len__(self) -> int:
         return len(self._loader)

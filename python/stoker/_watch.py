@@ -71,7 +71,7 @@ class Counters:
         self.path, self.name, self.rows = state
         self._map()
 
-    def row(self, i: int) -> list[float]:
+    def row(self, i: int) -> list[Any]:
         return self.values[i * _ROW:(i + 1) * _ROW].tolist()
 
 
@@ -126,8 +126,9 @@ def _codes(dataset: Any) -> dict[Any, str]:
     for name in ("transform", "transforms", "target_transform", "augment", "augmentation"):
         step = getattr(dataset, name, None)
         for fn in (step, getattr(type(step), "__call__", None)):
-            if getattr(fn, "__code__", None) is not None:
-                found[fn.__code__] = "augmentation"
+            code = getattr(fn, "__code__", None)
+            if code is not None:
+                found[code] = "augmentation"
     return found
 
 
@@ -226,8 +227,8 @@ class WatchedDataset:
     def __init__(self, real: Any, counters: Counters) -> None:
         self.__dict__.update(_real=real, _counters=counters)
 
-    @property
-    def __class__(self) -> Any:                 # type: ignore[override]
+    @property       # type: ignore[misc]
+    def __class__(self) -> Any:
         return type(self.__dict__["_real"])
 
     def __getattr__(self, name: str) -> Any:
@@ -362,7 +363,8 @@ class Pass:
     def __init__(self, figures: Figures, make: Any) -> None:
         figures.begin()
         start = time.perf_counter()
-        self._figures, self._first, self._left = figures, True, None
+        self._figures, self._first = figures, True
+        self._left: float | None = None
         figures.passes += 1
         self._inner = make()
         took = time.perf_counter() - start
@@ -524,7 +526,7 @@ class _Finder:
         if name != self.name:
             return None
         import importlib.util
-        sys.meta_path.remove(self)              # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             run, then = spec.loader.exec_module, self.then
@@ -541,4 +543,4 @@ def install(path: str) -> None:
     """For `stoker doctor --`: watch every DataLoader of this process, and write what is seen to `path`."""
     import multiprocessing
     if multiprocessing.parent_process() is None and "--multiprocessing-fork" not in sys.argv:
-        sys.meta_path.insert(0, _Finder("torch.utils.data.dataloader", _Doctor(path).hook))     # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder("torch.utils.data.dataloader", _Doctor(path).hook))

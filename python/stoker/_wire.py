@@ -69,7 +69,7 @@ def _reduce(tensor: Any, torch: Any) -> Any:
         memory, strides = _laid_out(plain)
         raw = memory.view(torch.uint8).numpy() if plain.numel() else b""
     name = str(plain.dtype).removeprefix("torch.")
-    parts = (pickle.PickleBuffer(raw), name, tuple(plain.shape), strides)
+    parts: tuple[Any, ...] = (pickle.PickleBuffer(raw), name, tuple(plain.shape), strides)
     if kind is not torch.Tensor:
         parts += (kind, dict(tensor.__dict__))
     return rebuild_tensor, parts

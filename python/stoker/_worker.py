@@ -68,7 +68,7 @@ def _introduce(info: Info) -> None:
     _info = info
     if sys.modules.get("torch") is not None:
         import torch.utils.data._utils.worker as theirs
-        theirs._worker_info = info
+        theirs._worker_info = info      # type: ignore[assignment]
 
 
 class Link(NamedTuple):

@@ -42,7 +42,7 @@ def _unpacks(frame: FrameType) -> bool:
     return 0 <= frame.f_lasti < len(code) and code[frame.f_lasti] in _UNPACK
 
 
-class Batch(dict):
+class Batch(dict[str, Any]):
     """Output name -> torch tensor (NumPy array without torch), or list for bytes, text, json.
 
     sample_keys: the samples' keys, one a row
@@ -50,6 +50,10 @@ class Batch(dict):
     lengths: padded output -> real sizes of its rows, int64: rows x dimensions, or rows if it has one
     offsets: of patches, and outputs with collate="pack": where each row begins, and the end, int32 (cu_seqlens)
     grid: of patches: how many a row has down and across, int64 (n, 2); of patches with frames (n, 3), 1 in time
+    times: of clips: when each frame is shown, in seconds, float64 (n, frames)
+    frames: of clips: the number of each frame in its video, int64 (n, frames)
+    pictures: of outputs with several pictures per sample: which are a sample's, int32 bounds (rows + 1); offsets and
+        grid then have one entry per picture
     valid: False where another sample stands in for a bad one, or where a rank had nothing left
 
     It is a dict in every way: `Batch(plain_dict)` makes one, whose samples are then unknown (None).
@@ -64,13 +68,17 @@ class Batch(dict):
     lengths: dict[str, Any]
     offsets: dict[str, Any]
     grid: dict[str, Any]
+    times: dict[str, Any]
+    frames: dict[str, Any]
+    pictures: dict[str, Any]
     _blocks: dict[str, int]
     _joined: frozenset[str] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lengths = {}
-        self.offsets, self.grid, self._blocks = {}, {}, {}
+        self.offsets, self.grid, self.pictures, self._blocks = {}, {}, {}, {}
+        self.times, self.frames = {}, {}
         if args and isinstance(args[0], Batch):
             self.__dict__.update(args[0].__dict__)
 
@@ -107,7 +115,10 @@ class Batch(dict):
         value = self[name]
         each = [_places(high, wide, self._blocks[name]) for high, wide in self.grid[name][:, -2:].tolist()]
         if name in self._joined:
-            return _like(numpy.concatenate(each), value)
+            return _like(numpy.concatenate([numpy.zeros((0, 2), "int64"), *each]), value)
+        if name in self.pictures:               # of a row: those of all its pictures
+            bounds = self.pictures[name].tolist()
+            each = [numpy.concatenate([numpy.zeros((0, 2), "int64"), *each[a:b]]) for a, b in zip(bounds, bounds[1:])]
         if isinstance(value, list):
             return [_like(places, v) for places, v in zip(each, value)]
         made = numpy.zeros((len(each), value.shape[1], 2), "int64")
@@ -125,8 +136,9 @@ class Batch(dict):
 
         def chosen(value: Any) -> Any:
             if isinstance(value, (list, tuple)):
-                return type(value)(value[i] for i in rows) if len(value) == len(valid) else value
-            shape = getattr(value, "shape", ())
+                kind: Any = type(value)
+                return kind(value[i] for i in rows) if len(value) == len(valid) else value
+            shape: Any = getattr(value, "shape", ())
             return value[rows] if len(shape) and shape[0] == len(valid) else value
 
         made = self._each(chosen)
@@ -160,6 +172,9 @@ class Batch(dict):
         made.lengths = {name: one(value) for name, value in self.lengths.items()}
         made.offsets = {name: one(value) for name, value in self.offsets.items()}
         made.grid = {name: one(value) for name, value in self.grid.items()}
+        made.times = {name: one(value) for name, value in self.times.items()}
+        made.frames = {name: one(value) for name, value in self.frames.items()}
+        made.pictures = {name: one(value) for name, value in self.pictures.items()}
         made._blocks, made._joined = self._blocks, self._joined
         return made
 
@@ -180,7 +195,8 @@ class Batch(dict):
 
         made.sample_ids = moved(self.sample_ids, made.sample_ids)
         made.valid = moved(self.valid, made.valid)
-        for before, new in ((self.lengths, made.lengths), (self.offsets, made.offsets), (self.grid, made.grid)):
+        for before, new in ((self.lengths, made.lengths), (self.offsets, made.offsets), (self.grid, made.grid), (self.times, made.times),
+                            (self.frames, made.frames), (self.pictures, made.pictures)):
             new.update({name: moved(before[name], value) for name, value in new.items()})
         return made
 
@@ -253,18 +269,25 @@ def _parsed(name: str, rows: list[Any], data: tuple[_stoker.Dataset, ...], ids: 
     return values
 
 
-def _note_grid(batch: Batch, name: str, joined: int, block: int, raw: bytearray) -> None:
-    """Of rows that are joined, or patches: where each begins, and how many patches it has each way."""
+def _note_grid(batch: Batch, name: str, joined: int, block: int, raw: bytearray, pictures: bytearray | None) -> None:
+    """Of rows that are joined, or patches: where each begins, and how many patches it has each way; of rows of several
+    pictures the same of each picture, and which are a row's."""
+    if pictures is not None:
+        bounds = from_bytes(pictures, "int64")
+        batch.pictures[name] = _bounds(bounds[1:] - bounds[:-1])
     if block:
         grid = from_bytes(raw, "int64").reshape(-1, 3)
-        batch.grid[name] = grid if grid[0, 0] else grid[:, 1:]
+        frames = joined & 2 if pictures is not None else grid[0, 0]
+        batch.grid[name] = grid if frames else grid[:, 1:]
         batch._blocks[name] = block
         counts = grid[:, 1] * grid[:, 2]
-    else:
+    elif name in batch.lengths:
         sizes = batch.lengths[name]
         counts = sizes if sizes.ndim == 1 else sizes[:, 0]
+    else:
+        return
     batch.offsets[name] = _bounds(counts)
-    if joined:
+    if joined & 1:
         batch._joined = batch._joined | {name}
 
 
@@ -291,7 +314,7 @@ def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
     their samples are rows, which have numbers and no keys."""
     outputs, ids, valid = parts
     batch = Batch()
-    for name, is_json, value, lengths, grid in outputs:
+    for name, is_json, value, lengths, grid, frames in outputs:
         batch[name] = _parsed(name, value, data, ids) if is_json else _value(value)
         if lengths is not None:
             ndim, raw = lengths
@@ -299,6 +322,10 @@ def from_parts(parts: tuple[Any, ...], data: tuple[_stoker.Dataset, ...],
             batch.lengths[name] = sizes if ndim == 1 else sizes.reshape(len(ids) // 8, ndim)
         if grid is not None:
             _note_grid(batch, name, *grid)
+        if frames is not None:
+            n, numbers, seconds = frames
+            batch.frames[name] = from_bytes(numbers, "int64").reshape(-1, n)
+            batch.times[name] = from_bytes(seconds, "float64").reshape(-1, n)
     batch._source = () if numbered else data, ids
     batch._ids, batch._valid = ids, valid
     return batch

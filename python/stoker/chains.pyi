@@ -39,21 +39,37 @@ class Chain:
         bits: 8: gray of 16 bits becomes its high byte; absent: it is refused
         """
 
+    def pictures(self,
+            same: bool | None = None,
+            root: str | None = None,
+            exif: bool | None = None) -> Chain:
+        """all pictures of a sample: fields 0.jpg, 1.jpg, ..., a list column, a JSON list
+        same: all pictures of a sample get the same draws; default false
+        root: the folder of files that a list names; else fields are named
+        exif: turn them upright by their EXIF orientation; default false
+        """
+
     def video(self,
             frames: builtins.int | None = None,
             stride: builtins.int | None = None,
             start: str | builtins.float | Sequence[builtins.float] | None = None,
             fps: builtins.float | None = None,
             at: str | None = None,
+            first: str | None = None,
             offsets: builtins.float | Sequence[builtins.float] | None = None,
+            tolerance: builtins.float | None = None,
+            keyframes: bool | None = None,
             pad: str | None = None) -> Chain:
         """a clip of a video (MP4, MOV, Matroska, WebM): rows are (frames, ...)
         frames: frames of a clip; default 16
         stride: every so many-th frame; default 1
         start: random, center, a frame's number; or uniform: all over the video; default random
         fps: in place of stride: frames per second, by their times
-        at: in place of start: the output that has the time, in seconds
+        at: in place of start: the output that has the time, in seconds; or one for each frame
+        first: in place of start: the output that has the first frame's number
         offsets: with at: frames so many seconds from it, nearest by time
+        tolerance: with at: seconds that a frame may be from its time, else the sample is bad
+        keyframes: no other frames are counted; default false
         pad: of a video that is too short: last, wrap, or error; default last
         """
 
@@ -498,12 +514,6 @@ class Chain:
         p: how often; default 1
         """
 
-    def grayscale(self,
-            p: builtins.float | None = None) -> Chain:
-        """three equal channels: the pixel's gray, at random
-        p: how often; default 0.1
-        """
-
     def solarize(self,
             threshold: builtins.float | Sequence[builtins.float],
             p: builtins.float | None = None) -> Chain:
@@ -536,6 +546,12 @@ class Chain:
             p: builtins.float | None = None) -> Chain:
         """255 minus every value, at random
         p: how often; default 0.5
+        """
+
+    def grayscale(self,
+            p: builtins.float | None = None) -> Chain:
+        """three equal channels: the pixel's gray, at random
+        p: how often; default 0.1
         """
 
     def channel_shuffle(self,
@@ -778,6 +794,22 @@ class Chain:
         keep: which of them stay: first or last; default first
         """
 
+    def image_tokens(self,
+            pictures: str,
+            token: builtins.int | None = None,
+            merge: builtins.int | None = None,
+            give: str | None = None,
+            rule: str | None = None,
+            ignore: builtins.int | None = None) -> Chain:
+        """as many tokens for each picture as it has patches
+        pictures: the output of `pictures` and `patches`
+        token: the placeholder of a picture; default 151655
+        merge: patches of a side that become one token; default 2
+        give: tokens, labels, or positions of three axes (M-RoPE); default tokens
+        rule: of positions: transformers or torchtitan; default transformers
+        ignore: what labels have for a picture; default -100
+        """
+
     def pack(self,
             block: builtins.int,
             fit: str | None = None,
@@ -795,11 +827,11 @@ class Chain:
         """
 
     def part(self,
-            start: builtins.float | None = None,
-            seconds: builtins.float | None = None) -> Chain:
+            start: str | builtins.float | Sequence[builtins.float] | None = None,
+            seconds: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
         """some seconds of a recording, from a given second on
-        start: seconds from the recording's start; default 0
-        seconds: how many; absent: to its end
+        start: seconds from the recording's start, or a field that says it; default 0
+        seconds: how many, or a field that says it; absent: to its end
         """
 
     def random_part(self,
@@ -832,6 +864,18 @@ class Chain:
         """make a recording louder or softer
         low: dB
         high: dB: drawn from low to high; absent: low
+        """
+
+    def noise(self,
+            from_: str,
+            snr: builtins.float | Sequence[builtins.float] | None = None,
+            p: builtins.float | None = None,
+            field: str | None = None) -> Chain:
+        """mix a recording of another data set into this one
+        from: the data set of noises: a path, a folder, a glob
+        snr: dB by which the row is louder; or (least, most); default (10, 20)
+        p: how often; default 0.5
+        field: of the recording; absent: the first that is sound
         """
 
     def pad_to(self,

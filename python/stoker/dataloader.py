@@ -61,7 +61,7 @@ def _hook(adapter: Any) -> None:
             return
         if type(made) is theirs.DataLoader:
             object.__setattr__(made, "__class__", DataLoader)
-            self.dl_state_dict = made.state_dict()
+            self.dl_state_dict = made.state_dict()  # type: ignore[attr-defined]
         elif not isinstance(made, DataLoader):
             _iterable.warn_once("accelerate", f"Accelerate has made a {type(made).__name__} of a stoker.DataLoader: batches are the same "
                                              "and come from its workers, not from Stoker's")
@@ -136,6 +136,16 @@ class _Loop(_stoker.Giver):
 
     Steps count index lists of the sampler.  The batch of the step that is on offer stays in `_ready` until it is taken.
     """
+
+    # torch's part of a class that is made of this one and torch's
+    _dataset: Any
+    _dataset_kind: Any
+    _index_sampler: Any
+    _num_workers: int
+    _num_yielded: int
+    _IterableDataset_len_called: Any
+    _pin_memory: bool
+    _pin_memory_device: Any
 
     _drawn: deque[tuple[int, Any]]              # (step, index) that no one has yet
     _numbered: Iterator[tuple[int, Any]] | None
@@ -247,7 +257,7 @@ class _Loop(_stoker.Giver):
 
     def _keep(self, step: int, batch: Any) -> None:
         self._ready.clear()
-        self._ready[step] = (pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch,)
+        self._ready[step] = (pin_memory(batch, self._pin_memory_device) if self._pin_memory else batch,)    # type: ignore[no-untyped-call]
 
     def _next(self) -> None:
         raise NotImplementedError
@@ -272,7 +282,7 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
         if self._dataset_kind == _DatasetKind.Iterable:
             self._read_again()
         else:
-            self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,
+            self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,    # type: ignore[no-untyped-call]
                                                                 self._collate_fn, self._drop_last)
         if state is not None and state["now"] is not None:
             self._draws.set(state["now"])
@@ -441,7 +451,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 return
 
     def _took(self) -> None:
-        step, worker, attempt, _ = offer = self._offer      # type: ignore[misc]
+        offer: Any = self._offer
+        step, worker, attempt, _ = offer
         if attempt or not self._tickets or self._tickets[0][0] != step:
             self._drop(step)
         else:
@@ -497,14 +508,21 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         self._stopped = True
         self._close()
 
+    _shutdown_workers = stop                    # as scripts call it that end torch's workers
+
+    @property
+    def _workers(self) -> list[_torchlike.WorkerView]:
+        """Scripts look there for the processes of torch's iterator."""
+        return [] if self._crew is None else [_torchlike.WorkerView(worker) for worker in self._crew.workers]
+
     def _close(self) -> None:
         crew, self._crew = self._crew, None
         self._tickets = deque()
         if crew is not None:
             crew.close()
 
-    def __del__(self) -> None:
-        if self._crew is not None and not sys.is_finalizing():
+    def __del__(self, ending: Any = sys.is_finalizing) -> None:
+        if self._crew is not None and not ending():     # names of modules may be gone by then
             self.settle()
             self._close()
 
@@ -518,7 +536,7 @@ def raise_as_torch(error: BaseException, worker: int) -> None:
     made = ExceptionWrapper.__new__(ExceptionWrapper)
     made.exc_type, made.exc_msg, made.where = error.kind, error.trace, f"in DataLoader worker process {worker}"
     try:
-        made.reraise()
+        made.reraise()  # type: ignore[no-untyped-call]
     except Exception as e:
         if error.index is not None and hasattr(e, "add_note"):
             e.add_note(f"in sample {error.index!r} of the data set")

@@ -21,6 +21,8 @@ from .store import Store
 if TYPE_CHECKING:
     import numpy as np
 
+    from ._windows import Windows
+
 _NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 _DTYPES = {1: "int64", 2: "float64", 3: "object"}  # stk_column_type
 Urls = Any    # str | bytes | os.PathLike | a list of them | an Arrow table
@@ -62,7 +64,7 @@ def _named(urls: Any, fields: Any, pairs: Any, missing: Any, images: Any) -> Any
     """The address that dicts of folders, pairs= and images= stand for; other data as it is."""
     if pairs is not None:
         _options.flag("pairs", pairs)
-    found = _pairs.folders(urls, missing) if images is None else _pairs.annotations(urls, images)
+    found = _pairs.folders(urls, missing) if images is None else _pairs.coco(urls, images)
     if found is None and (pairs or pairs is None and _pairs.implied(urls, fields)):
         found = _pairs.one(urls, missing)
     if found is None and missing is not None:
@@ -98,7 +100,7 @@ class Dataset(Whole):
         if found is None and not table and not isinstance(urls, Mapping):
             invalid(f"a data set is opened by a path, a pattern or a list of them, a dict of arrays, or "
                     f"an Arrow table, not {shown(urls)}")
-        self._urls: Any = urls if table else found or dict(urls)        # type: ignore[arg-type]
+        self._urls: Any = urls if table else found or dict(urls)
         self._rows = None                       # of a table: those that are left of it
         self._raw = dtype, shape
         self._fields = None if fields is None else dict(fields)
@@ -252,7 +254,7 @@ class Dataset(Whole):
         return int(at[0])
 
     @overload
-    def __getitem__(self, i: int | str) -> dict[str, Any]: ...
+    def __getitem__(self, i: int | str) -> dict[str, Any]: ...  # type: ignore[overload-overlap]
     @overload
     def __getitem__(self, i: slice | Sequence[int | str]) -> list[dict[str, Any]]: ...
     def __getitem__(self, i: Any) -> Any:
@@ -304,11 +306,11 @@ class Dataset(Whole):
     def _whole(self) -> Dataset:
         """The same without its condition."""
         make, arguments, state = self.__reduce__()
-        made = make(*arguments[:-1])
+        made: Dataset = make(*arguments[:-1])
         made.__dict__.update(state)
         return made
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self._urls, self._fields, self._fixed, self._wanted or None, self._jpeg,
                          *self._raw, self._reindex, self._store, self._salvage, self._where, self._encoding, self._null, self._skip_damaged), {"_epoch": self._epoch}
 
@@ -321,7 +323,8 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
          classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
          store: Store | None = None, salvage: bool = False, where: str | None = None, encoding: str | None = None,
-         null: int | None = None, pairs: bool | None = None, missing: str | None = None, images: Any = None) -> Dataset:
+         null: int | None = None, pairs: bool | None = None, missing: str | None = None, images: Any = None,
+         windows: Windows | None = None) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -364,7 +367,13 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     jpeg: keep seek points of JPEGs beside the index, so that a loader decodes a crop without what is
         before it; those that are missing are made now, once (docs/jpeg.md)
 
+    windows: of videos: clips one after another as samples, stoker.Windows(frames=16, stride=4, step=32); chains that begin with
+        `video` have their frames (docs/video.md)
+
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
+    if windows is not None:
+        from . import _windows                  # which imports this file
+        return _windows.WindowsOf(urls, windows, fields, store)
     return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, encoding, null,
                    pairs=pairs, missing=missing, images=images)

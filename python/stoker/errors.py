@@ -48,7 +48,7 @@ class StokerError(Exception):
         self.key = key
         self.sample = sample
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.code, self.shard, self.offset, self.key, self.sample)
 
 
@@ -145,7 +145,7 @@ def one_line(message: str) -> str:
 _SHORT = 120                    # characters of a value in a message
 
 
-def shown(value: object) -> str:
+def shown(value: Any) -> str:
     """A value in a message: itself if it is short and plain, else its type.  A data set, a model or an array would
     fill the screen; and repr() can fail, of a number of thousands of digits for example."""
     try:
@@ -160,7 +160,7 @@ def shown(value: object) -> str:
     return f"{text[:_SHORT - 20]} ... {text[-15:]}" if text else _article(type(value).__name__)
 
 
-def _plain(value: object, depth: int = 0) -> bool:
+def _plain(value: Any, depth: int = 0) -> bool:
     if value is None or isinstance(value, (str, bytes, bool, int, float, complex, os.PathLike)):
         return True
     if type(value) in (list, tuple, set) and depth < 2 and len(value) <= 20:

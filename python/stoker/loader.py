@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from . import (_arrow, _batch_ops, _calls, _diagnosis, _expectation, _explain, _mix, _monitor, _options, _pairs, _rank_check,
-               _ranks, _renamed, _sampling, _state, _stoker, preview)
+from . import (_arrow, _batch_ops, _calls, _diagnosis, _expectation, _explain, _lerobot, _mix, _monitor, _options, _pairs, _rank_check,
+               _ranks, _renamed, _sampling, _state, _stoker, _windows, preview)
 from ._arrays import note_stream, torch_or_none
 from ._loader_base import Epoch, LoaderBase, open_loaders
 from ._mix import Mix
@@ -83,6 +83,11 @@ class Loader(LoaderBase):
         dimension, batch.offsets[name] says where each begins; a dict: by output
     max_tokens: as many rows as fit: rows x the longest of them in a rank's batch, padding included;
         batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
+    max_seconds: as many recordings as fit: rows x the seconds of the longest, by durations that the index
+        has, nothing is decoded.  With max_tokens batches keep within both: rows of similar seconds, then of
+        similar tokens, come together.  lengths= are then seconds (docs/sound.md)
+    quadratic_duration: of max_seconds: a row of s seconds counts s + s * s / quadratic_duration, as attention
+        costs
     bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
         in a batch, and batches are mixed; with max_tokens they always do
     batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
@@ -134,8 +139,8 @@ class Loader(LoaderBase):
         later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them before
     device: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:1": tensors are on the GPU, complete when
         they are handed out, safe on any stream (docs/gpu.md); strings and JSON stay on the host
-    decode: with "cuda": "gpu" (None): baseline JPEGs are decoded on the GPU; "cpu": all pictures by the
-        workers
+    decode: with "cuda": "gpu": baseline JPEGs and videos are decoded on the GPU; "cpu": all pictures by the
+        workers; None: as "gpu", but workers decode videos too while the GPU has enough to do
     pin_memory: with "cpu": batches are in page-locked memory
     device_memory_limit: bytes of the GPU, or "4GB"; None: a quarter of its memory
     sm_limit: multiprocessors that decoding may keep busy; None: all
@@ -156,6 +161,7 @@ class Loader(LoaderBase):
                  fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
                  batch_size: int = _options.Left(1), global_batch_size: int | None = None,
                  drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
+                 max_seconds: float | None = None, quadratic_duration: float | None = None,
                  bucket: bool | int | None = None,
                  batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
@@ -177,7 +183,10 @@ class Loader(LoaderBase):
         given = dict(locals())
         _options.screen(given)
         _options.check_unknown(unknown, Loader.__init__)
-        given["fields"], functions = _calls.plan(fields)
+        finish = data.finish if fields is None and isinstance(data, _lerobot.LeRobot) else None
+        if isinstance(data, _windows.WindowsOf) and isinstance(fields, Mapping):
+            fields = data.complete(fields)
+        given["fields"], functions = _calls.plan(data.chains if finish is not None else fields)
         if worker_type is not None and not functions:
             invalid("worker_type= is for Python data sets and for functions in chains: files are decoded by threads without "
                     "the GIL")
@@ -185,6 +194,8 @@ class Loader(LoaderBase):
         place = _ranks.find(rank, world_size, mesh)
         options = _options.of_files(given, place)
         options["batch_ops"], self._functions = _batch_ops.split(batch_ops)
+        if finish is not None:
+            self._functions = (finish, *self._functions)
         self._works_ahead = bool(self._functions) and options["num_workers"] != -1 and options["device"] == "cpu"
         with _rank_check.Meeting(place, _options.flag("check_ranks", check_ranks)) as meeting:
             self._take_data(given, options["shuffle"])
@@ -205,7 +216,7 @@ class Loader(LoaderBase):
         self._numbered = all(core.kind() for core in self._data)    # rows of arrays have no keys
         self._fixed = {name for name in ("streams", "window") if given[name] is not None}
         self._sampling, self._order = _sampling.plan(
-            self._datasets, mix=mix, shuffle=shuffle,
+            self._datasets, mix=mix, shuffle=shuffle, seconds=given["max_seconds"] is not None,
             **{name: given[name] for name in ("select", "where", "skip", "limit", "repeat", "epoch_size", "weights", "replacement",
                                               "balance", "stratify", "lengths")})
 
@@ -290,12 +301,13 @@ class Loader(LoaderBase):
         if window:
             order.update(bucket=options["bucket"], max_tokens=options["max_tokens"],
                          lengths=_state.word(lengths), bins=[window, together])
+            order.update({name: options[name] for name in ("max_seconds", "quadratic_duration") if options[name]})
         multiple = math.lcm(*(max(output[4], 1) for output in outputs))
         if window and multiple > 1:             # rows are counted with their padding
             order.update(multiple=multiple)
         if options["batch_ops"]:
             order.update(batch_ops=options["batch_ops"])
-        if options["max_tokens"]:
+        if options["max_tokens"] or options["max_seconds"]:
             order.update(max_rows=options["batch_size"])
         if "mix" in order:
             order["mix"] = {**order["mix"], "changes": _mix.saved(self._changes)}
@@ -349,14 +361,14 @@ class Loader(LoaderBase):
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank.
 
-        With max_tokens epochs differ in it: it is that of the running epoch, or of the next one if none is
+        With max_tokens and max_seconds epochs differ in it: it is that of the running epoch, or of the next one if none is
         running.
         """
         return self._core.epoch_sizes(self._where()[0])[0] if self._by_length else self._steps
 
     @property
     def batch_size(self) -> int | None:
-        """Samples per batch of this rank; None: max_tokens alone bounds it."""
+        """Samples per batch of this rank; None: max_tokens or max_seconds alone bound it."""
         options = self._made_of[1]
         return options["batch_size"] or options["global_batch_size"] // options["world_size"] or None
 
@@ -373,7 +385,8 @@ class Loader(LoaderBase):
     def __repr__(self) -> str:
         options = self._made_of[1]
         said = [self._named, f"{self._samples} samples"]
-        said.append(f"batch {self.batch_size}" if self.batch_size else f"{options['max_tokens']} tokens")
+        said.append(f"batch {self.batch_size}" if self.batch_size
+                    else f"{options['max_seconds']:g} seconds" if options["max_seconds"] else f"{options['max_tokens']} tokens")
         if options["world_size"] > 1:
             said.append(f"rank {options['rank']} of {options['world_size']}")
         try:
@@ -389,10 +402,10 @@ class Loader(LoaderBase):
         epoch, position = self._where()
         options = self._made_of[1]
         whole = options["global_batch_size"] or options["batch_size"] * options["world_size"]
-        if self._by_length and options["max_tokens"]:
-            return self._core.epoch_sizes(epoch)[0] - position
+        if self._by_length and (options["max_tokens"] or options["max_seconds"]):
+            return int(self._core.epoch_sizes(epoch)[0] - position)
         left = self._positions(epoch) - position
-        return left // whole if options["drop_last"] else -(-left // whole)
+        return int(left // whole) if options["drop_last"] else -(-left // whole)
 
     def _positions(self, epoch: int) -> int:
         return self._core.epoch_sizes(epoch)[1] if self._by_length else self._samples
@@ -403,7 +416,7 @@ class Loader(LoaderBase):
     # ---- state -----------------------------------------------------------------------------------
 
     def _skipped_samples(self) -> int:
-        return self._core.stats()["skipped"]
+        return int(self._core.stats()["skipped"])
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """The next loop goes on after the last batch of `state`, with the same samples and draws, for
@@ -483,7 +496,7 @@ class Loader(LoaderBase):
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
-                 "learn_jpeg": False, "max_tokens": 0, "bucket": 0, "batch_ops": ""}
+                 "learn_jpeg": False, "max_tokens": 0, "max_seconds": 0, "quadratic_duration": 0, "bucket": 0, "batch_ops": ""}
         core = self._open(outputs, alone, exclude, watch=True)
         try:
             position = core.find(epoch, number)
@@ -516,7 +529,8 @@ class Loader(LoaderBase):
         stats["wait"]["for"] = self._core.waiting()
         room = stats["packed_room"]
         stats["padding"] = 1 - stats["packed_tokens"] / room if room else None
-        stats["doing"] = doing = []
+        doing: list[dict[str, Any]] = []
+        stats["doing"] = doing
         while (now := self._core.doing(len(doing))) is not None:
             doing.append(dict(zip(("stage", "ticket", "seconds"), now)))
         bad: list[dict[str, Any]] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _stoker
 from ._fingerprint import file_fingerprint
-from .chains import _WORD, _short, steps
+from .chains import _WORD, _short, steps  # type: ignore[attr-defined]
 from .errors import invalid, shown
 
 _DTYPES = ("", "u8", "i8", "u16", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "u32")     # stk_dtype
@@ -69,8 +69,8 @@ def _address(function: Any) -> int:
     if isinstance(function, int) and not isinstance(function, bool):
         return function
     if isinstance(getattr(function, "address", None), int):
-        return function.address
-    if isinstance(function, ctypes._CFuncPtr):
+        return int(function.address)
+    if isinstance(function, ctypes._CFuncPtr):      # type: ignore[attr-defined]
         return ctypes.cast(function, ctypes.c_void_p).value or 0
     invalid(f"op takes a function that is compiled, as numba.cfunc makes one, not {shown(function)}: a Python function goes into "
             "a chain by .call(function)")

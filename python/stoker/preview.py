@@ -15,6 +15,7 @@ import os
 import re
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from . import _stoker
@@ -43,7 +44,7 @@ def as_pixels(chain: str) -> str:
     return " | ".join([*steps, "to(u8, layout=hwc)"])
 
 
-def choose(outputs: tuple[tuple[str, str, int, float], ...], output: str | None) -> int:
+def choose(outputs: Iterable[tuple[Any, ...]], output: str | None) -> int:
     """The number of the output to look at: the one asked for, else the first that is a picture."""
     pictures = [name for name, chain, *_ in outputs if _is_picture(chain)]
     if output is None and not pictures:

@@ -40,7 +40,7 @@ _REMEDY = {"batch_ops": "give collate= a function",
            "memory_limit": "batch_size and prefetch bound what is in memory"}
 
 
-class TupleBatch(tuple):
+class TupleBatch(tuple[Any, ...]):
     """A batch of tuple samples: one entry for each field, and which samples it is made of.
 
     sample_ids: their numbers in the data set, int64; valid: False where another sample stands in for a bad one, or
@@ -257,10 +257,10 @@ class SetLoader(LoaderBase):
                 if o[name] not in (None, False, 0) and not (name == "repeat" and o[name] == 1):
                     invalid(f"{name}= needs samples with numbers, and this {type(sets[0]).__name__} is only iterable: give "
                             f"it __len__ and __getitem__, or let it do that itself")
-            self._sampler = None
+            self._sampler: Any = None
             world = self._options["world_size"]
             rows = self._options["batch_size"] or self._options["global_batch_size"] // world
-            self._stream = _iterable.Reader(_iterable.Shape(rows, self._options["rank"], world, self._options["drop_last"]),
+            self._stream = _iterable.Reader(_iterable.Shape(rows, self._options["rank"], world, bool(self._options["drop_last"])),
                                            1 if self._type == "thread" else max(self._workers, 1))
             return
         counts = [_Counted(_length(d)) for d in sets]
@@ -463,12 +463,12 @@ class SetLoader(LoaderBase):
         if self._budget and self._bad_of[epoch] > self._budget:
             invalid(f"more than {self._budget} bad samples in epoch {epoch}, the last is sample {index}: {reason}")
         position = memoryview(ticket.task.positions).cast("Q")[row]
-        return self._sampler.substitute(epoch, position, attempt)
+        return int(self._sampler.substitute(epoch, position, attempt))
 
     def __len__(self) -> int:
         """Batches of an epoch, the same on every rank; of an iterable only where that has a length."""
         if self._sampler is not None:
-            return self._steps
+            return int(self._steps)
         try:
             n = len(self.dataset)
         except TypeError:
@@ -587,8 +587,8 @@ class SetLoader(LoaderBase):
             self._crew.close()                  # may be interrupted: then the next call goes on
             self._crew = None
 
-    def __del__(self) -> None:
-        if self._crew is not None and not sys.is_finalizing():
+    def __del__(self, ending: Any = sys.is_finalizing) -> None:
+        if self._crew is not None and not ending():     # names of modules may be gone by then
             self.close()
 
     def __repr__(self) -> str:
@@ -640,7 +640,7 @@ def worker_type(value: Any) -> str:
         return "process" if gil_is_on() else "thread"
     if value not in ("process", "thread", *_crew.METHODS):
         invalid(f'worker_type must be "process", "thread", "fork", "forkserver" or "spawn", not {shown(value)}')
-    return value
+    return str(value)
 
 
 def _worker_count(value: Any, kind: str) -> int:

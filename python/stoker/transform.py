@@ -134,7 +134,7 @@ class Transform(Whole, has=("epoch", "position")):
         ends = numpy.zeros(len(rows) + 1, numpy.uint64)
         ends[1:] = numpy.cumsum([h * w * 3 * item for h, w in sizes], dtype=numpy.uint64)
         torch = torch_or_none()
-        flat = numpy.empty(int(ends[-1]), numpy.uint8) if torch is None \
+        flat: Any = numpy.empty(int(ends[-1]), numpy.uint8) if torch is None \
             else torch.empty(int(ends[-1]), dtype=torch.uint8, device=device)
         if device is None:
             self._core.run(epoch, rows, numbers, flat if torch is None else flat.numpy(), ends)

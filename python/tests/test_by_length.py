@@ -255,7 +255,7 @@ def test_bad_samples_are_stood_in_for_within_the_budget(tmp_path):
     ({"max_tokens": 100, "epoch_size": 10**12}, "an epoch of 1000000000000 samples is too long .* give an epoch_size"),
     ({"max_tokens": 100, "repeat": 2**32 - 1}, "an epoch of 214748364750 samples is too long"),
     ({"bucket": 0}, "bucket must be at least 1"),
-    ({"lengths": [1] * 50}, "lengths are for max_tokens, bucket and pack"),
+    ({"lengths": [1] * 50}, "lengths are for max_tokens, max_seconds, bucket and pack"),
     ({"max_tokens": 100, "lengths": [1] * 49}, "one entry for each of the 50 samples"),
     ({"max_tokens": 100, "lengths": [1.5] * 50}, "lengths must be whole numbers"),
     ({"max_tokens": 100, "lengths": [-1] * 50}, "lengths must be 0 to"),

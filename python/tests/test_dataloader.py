@@ -9,6 +9,7 @@ import itertools
 import os
 import pickle
 import random
+import sys
 import threading
 import time
 import warnings
@@ -26,6 +27,9 @@ from torch.utils import data as theirs  # noqa: E402
 from torch.utils.data.datapipes.iter import IterableWrapper  # noqa: E402
 
 from stoker import dataloader  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests"))
+from forked_python import TORCH, python  # noqa: E402
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -409,6 +413,36 @@ def test_batch_i_is_made_by_worker_i_modulo_n():
     torch.manual_seed(1)
     for step, (_, number, seed, initial, shown) in enumerate(stoker.DataLoader(Told(), batch_size=1, num_workers=2)):
         assert number.item() == step % 2 and seed.item() == initial.item() and shown.all()
+
+
+def test_scripts_that_look_at_the_workers():
+    """Names of torch's iterator that begin with _, and are used all the same."""
+    it = iter(stoker.DataLoader(range(100), num_workers=2, multiprocessing_context="fork"))
+    first, second = it._workers
+    assert first.is_alive() and first.exitcode is None and first.pid != second.pid
+    first.join(0.01)
+    second.kill()
+    second.join(100)
+    assert not second.is_alive() and second.exitcode == -9 and repr(second) == f"<stoker-worker-1, process {second.pid}>"
+    it._shutdown_workers()
+    first.join(100)
+    assert not first.is_alive() and first.exitcode is not None and it._workers == []
+    with pytest.raises(RuntimeError, match="its loader was closed"):
+        next(it)
+
+
+AT_THE_END = """
+import json, stoker
+it = iter(stoker.DataLoader(range(8), num_workers=1, multiprocessing_context="fork"))
+mine = iter(stoker.Loader([1, 2, 3], num_workers=1, worker_type="fork"))
+print(int(next(it)), len(next(mine)))
+json.keep = lambda: (it, mine)      # outlives this module's names
+"""
+
+
+def test_iterators_that_outlive_the_modules_say_nothing():
+    done = python(*TORCH).run(["-c", AT_THE_END])
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["0", "1"], "")
 
 
 class Late(theirs.Dataset):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buf.h - the one shared type: bytes with a count of holders and a way to free them. */
+/* buf.h - the one shared type: bytes with a count of holders and a function that frees them.
+ * Batches, caches, the pool and the GPU's memory all use it. */
 #ifndef STOKER_BASE_BUF_H
 #define STOKER_BASE_BUF_H
 
@@ -11,11 +12,12 @@ struct stk_buffer {
     void *data;
     size_t size;
     void (*free)(stk_buffer *b);               /* frees data and b itself; any thread */
-    void (*used)(stk_buffer *b, void *stream); /* NULL: host memory, uses are over when they are */
+    /* notes a use on a stream; NULL: host memory, where a use ends when it ends */
+    void (*used)(stk_buffer *b, void *stream);
     void *cookie;
 };
 
-/* A heap buffer with one holder, its data after the header; NULL: no memory. */
+/* A heap buffer with one holder; its data follow the header.  NULL: no memory. */
 stk_buffer *stk_buffer_new(size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - nanoseconds for people, ticks for counters.
+/* clock.h - nanoseconds for times that users see, ticks for counters of workers.
  *
- * A tick is one instruction to read.  Ticks become nanoseconds by comparing both clocks over the
- * life of a loader, so nothing is calibrated beforehand. */
+ * Reading ticks takes one instruction.  They are turned into nanoseconds by comparing both clocks
+ * over the life of a loader, so nothing has to be calibrated. */
 #ifndef STOKER_BASE_CLOCK_H
 #define STOKER_BASE_CLOCK_H
 
@@ -17,7 +17,7 @@ static inline uint64_t stk_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* So many milliseconds from now, on the clock of stk_cond_timedwait(). */
+/* The time in `ms` milliseconds, on the clock of stk_cond_timedwait(). */
 static inline struct timespec stk_in_ms(int ms)
 {
     struct timespec t;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scratch.h - a worker's memory for one sample: a few blocks that live on for the next one.
+/* scratch.h - memory that a worker needs for one sample: a few blocks that are reused for the next
+ * sample.  Decoders, codecs and rows take from it.
  *
- * get() hands out from the blocks in turn, so that several live at once; reset() begins the next
- * sample.  In a loader the scratches of all workers have a ration: each keeps a little from sample
- * to sample, which costs nothing once it is charged; what a sample needs beyond that is charged
- * while the sample is made and given back to the system after it. */
+ * get() hands out one block after another, so that several are in use at once; reset() begins the
+ * next sample.  In a loader, the scratch memories of all workers share a ration.  Each keeps a
+ * little from sample to sample, which is charged once.  What a sample needs beyond that is charged
+ * while the sample is made, and given back to the system after it. */
 #ifndef STOKER_SCRATCH_H
 #define STOKER_SCRATCH_H
 
@@ -14,16 +15,16 @@
 
 #define STK_SCRATCH_BLOCKS 32
 
-typedef struct stk_ration { /* of all scratches of a loader */
-    stk_account account;    /* what they have; a part of the loader's */
-    size_t most;            /* bytes that one sample may take */
-    _Atomic size_t keep;    /* bytes that a scratch keeps between samples */
-    _Atomic uint32_t over;  /* scratches that have more than that now */
+typedef struct stk_ration { /* shared by all scratch memories of a loader */
+    stk_account account;    /* bytes they hold; a part of the loader's account */
+    size_t most;            /* most bytes for one sample */
+    _Atomic size_t keep;    /* bytes that each keeps between samples */
+    _Atomic uint32_t over;  /* how many hold more than that now */
 } stk_ration;
 
 typedef enum stk_shortage {
     STK_SHORT_OF_NOTHING,
-    STK_SHORT_NOW,    /* others have it: drop(), wait, grant(), make the sample again */
+    STK_SHORT_NOW,    /* others hold the memory: drop(), wait, grant(), make the sample again */
     STK_SHORT_FOREVER /* more than `most` */
 } stk_shortage;
 
@@ -34,28 +35,29 @@ struct stk_scratch {
     } block[STK_SCRATCH_BLOCKS];
     unsigned next;
     int over;           /* counted in ration->over */
-    size_t total;       /* of the blocks */
-    size_t beside;      /* what decoders hold beside them, of this sample */
-    size_t asked;       /* by this sample so far */
-    size_t expected;    /* by this sample in all, where a decoder knew it */
-    size_t charged;     /* taken of the ration: at least total + beside */
-    stk_ration *ration; /* NULL: no one counts */
+    size_t total;       /* bytes of all blocks */
+    size_t beside;      /* bytes that decoders hold beside them for this sample */
+    size_t asked;       /* bytes this sample asked for so far */
+    size_t expected;    /* bytes this sample needs in all, if a decoder said so */
+    size_t charged;     /* bytes taken from the ration, at least total + beside */
+    stk_ration *ration; /* NULL: nothing is counted */
     stk_shortage shortage;
-    size_t high; /* the most that a sample asked for, since `uses` was 0 */
+    size_t high; /* most bytes that a sample asked for since `uses` was 0 */
     uint32_t uses;
 };
 
 void stk_scratch_reset(stk_scratch *s);
 void stk_scratch_fini(stk_scratch *s);
 
-/* For those who hold memory of their own while they make a sample: 1, or 0 like a get() that
- * answers NULL.  back() for what is freed before the next reset(). */
+/* For code that holds memory of its own while it makes a sample.  1, or 0 like a get() that returns
+ * NULL.  Call back() for what is freed before the next reset(). */
 int stk_scratch_beside(stk_scratch *s, size_t size);
 void stk_scratch_back(stk_scratch *s, size_t size);
-/* So many bytes more will be asked for: 0 where they can't be had, before work is done in vain. */
+/* Announces that `size` more bytes will be asked for.  0: they can't be had, so no work is done in
+ * vain. */
 int stk_scratch_expect(stk_scratch *s, size_t size);
 
-/* What was taken since mark() is free again: for passes of one sample that need the same. */
+/* Frees what was taken since mark(), for passes over one sample that need the same memory. */
 static inline unsigned stk_scratch_mark(const stk_scratch *s)
 {
     return s->next;
@@ -68,15 +70,15 @@ static inline void stk_scratch_rewind(stk_scratch *s, unsigned mark)
 
 /* ---- of a ration ---- */
 
-/* Free what is kept, and charge nothing. */
+/* Frees all blocks, so that nothing is charged. */
 void stk_scratch_drop(stk_scratch *s);
-/* `size` bytes were taken of the ration's account, for this scratch that has none. */
+/* Tells this scratch that `size` bytes were taken from the ration's account for it. */
 void stk_scratch_grant(stk_scratch *s, size_t size);
-/* What the sample that met the shortage needs, as far as it got. */
+/* Bytes that the sample which met the shortage needs, as far as it got. */
 size_t stk_scratch_needs(const stk_scratch *s);
 void stk_scratch_give_over(stk_scratch *s);
 
-/* The sample is made: what is over goes back. */
+/* The sample is made: gives back what exceeds `keep`. */
 static inline void stk_scratch_settle(stk_scratch *s)
 {
     if (s->over)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spans.h - the last things a thread did, from when to when; its memory is bounded.
+/* spans.h - the last stages of a thread, with times, in bounded memory.  Traces (pipe/trace.c) use
+ * it.
  *
- * One thread notes, any thread reads meanwhile.  Every word is an atomic: who reads a word of a new
- * span (acquire) sees from then on that the count has reached it, and drops the old span of that
- * cell. */
+ * One thread notes spans while any thread reads them.  Every word is atomic.  A reader that sees a
+ * word of a new span (acquire) sees the increased count from then on, and drops the old span of
+ * that cell. */
 #ifndef STOKER_BASE_SPANS_H
 #define STOKER_BASE_SPANS_H
 
@@ -16,8 +17,8 @@ typedef struct stk_spans_cell {
 } stk_spans_cell;
 
 typedef struct stk_spans { /* Thread: one, to note; any, to read. */
-    _Atomic uint64_t n;    /* noted so far */
-    uint64_t mask;         /* cells, less one */
+    _Atomic uint64_t n;    /* spans noted so far */
+    uint64_t mask;         /* number of cells - 1 */
     stk_spans_cell cell[];
 } stk_spans;
 
@@ -25,15 +26,15 @@ typedef struct stk_spans_row {
     uint64_t from, to, what;
 } stk_spans_row;
 
-/* Room for the last `least` of them, rounded up to a power of two. */
+/* Room for the last `least` spans, rounded up to a power of two. */
 int stk_spans_open(stk_spans **out, uint32_t least, stk_error *err);
 void stk_spans_close(stk_spans **s); /* NULL-safe, nulls */
 
-/* Spans are numbered through; those from *first up to the answer are there, oldest first. */
+/* Spans have consecutive numbers.  Those from *first up to the returned one are available. */
 uint64_t stk_spans_range(const stk_spans *s, uint64_t *first);
-int stk_spans_get(const stk_spans *s, uint64_t i, stk_spans_row *out); /* 0: it was written over */
+int stk_spans_get(const stk_spans *s, uint64_t i, stk_spans_row *out); /* 0: it was overwritten */
 
-/* What goes on at the moment at which the same ended is one span with it. */
+/* Notes a span.  If it continues the last one, that one is made longer. */
 static inline void stk_spans_note(stk_spans *s, uint64_t what, uint64_t from, uint64_t to)
 {
     uint64_t n = atomic_load_explicit(&s->n, memory_order_relaxed);

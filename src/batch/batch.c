@@ -145,7 +145,7 @@ uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64
     const stk_out_plan *p = output < b->common->n_out ? &b->common->out[output] : NULL;
     const stk_patch_spec *patch = p ? &p->spec.picture.patch : NULL;
 
-    if (!p || !patch->side || row >= b->rows)
+    if (!p || !patch->side || row >= b->rows || p->spec.picture.several)
         return 0;
     grid[0] = patch->frames > 1;
     grid[1] = p->row_bytes ? p->spec.picture.height / patch->side
@@ -153,6 +153,40 @@ uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64
     grid[2] = p->row_bytes ? p->spec.picture.width / patch->side
                            : b->out[output].row[row].shape[STK_GRID_AT + 1];
     return patch->block;
+}
+
+const stk_frame_at *stk_batch_frames(const stk_batch *b, uint32_t output, uint32_t row,
+                                     uint32_t *n)
+{
+    *n = output < b->common->n_out && row < b->rows ? b->common->out[output].clip_frames : 0;
+    return *n ? b->out[output].frames + (size_t)row * *n : NULL;
+}
+
+uint32_t stk_batch_pictures(const stk_batch *b, uint32_t output, uint32_t row, uint32_t *n)
+{
+    const stk_picture_grids *g = output < b->common->n_out ? b->out[output].pictures : NULL;
+
+    *n = g && row < b->rows ? g->first[row + 1] - g->first[row] : 0;
+    return g && row < b->rows ? g->first[row] : 0;
+}
+
+uint32_t stk_batch_picture_grid(const stk_batch *b, uint32_t output, uint32_t picture,
+                                int64_t grid[3])
+{
+    const stk_picture_grids *g = output < b->common->n_out ? b->out[output].pictures : NULL;
+    const stk_patch_spec *patch = g ? &b->common->out[output].spec.picture.patch : NULL;
+
+    if (!g || !patch->side)
+        return 0;
+    grid[0] = patch->frames > 1;
+    grid[1] = picture < g->n ? g->at[picture][0] : 0;
+    grid[2] = picture < g->n ? g->at[picture][1] : 0;
+    return patch->block;
+}
+
+int stk_batch_several(const stk_batch *b, uint32_t output)
+{
+    return output < b->common->n_out && b->common->out[output].spec.picture.several;
 }
 
 int stk_batch_dense(const stk_batch *b, uint32_t output, stk_tensor *out)

@@ -69,6 +69,20 @@ static int planned(const stk_batch *b, size_t size, stk_buffer **out, stk_error 
                : stk_fail(err, STK_ELIMIT, "memory_limit is reached");
 }
 
+/* Which frames clips are made of; of rows that stay empty none. */
+static int frames_open(stk_batch *b, uint32_t i, stk_error *err)
+{
+    size_t n = (size_t)b->common->batch * b->common->out[i].clip_frames;
+    stk_frame_at *f = n ? stk_alloc(n * sizeof *f) : NULL;
+
+    b->out[i].frames = f;
+    if (n && !f)
+        return stk_fail_nomem(err, n * sizeof *f);
+    for (size_t k = 0; k < n; k++)
+        f[k] = (stk_frame_at){ -1, -1 };
+    return 0;
+}
+
 static int out_open(stk_batch *b, uint32_t i, stk_error *err)
 {
     const stk_out_plan *plan = &b->common->out[i];
@@ -77,6 +91,7 @@ static int out_open(stk_batch *b, uint32_t i, stk_error *err)
     size_t size = plan->row_bytes * b->common->batch;
     size_t dense = atomic_load_explicit(&learned->pad_high, memory_order_relaxed);
 
+    STK_TRY(frames_open(b, i, err));
     if (!plan->row_bytes) {
         o->row = stk_alloc(b->common->batch * sizeof *o->row);
         if (!o->row)
@@ -250,6 +265,33 @@ int stk_batch_plan_settled(const stk_batch_plan *c)
     return 1;
 }
 
+int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_batch_out *o = &b->out[output];
+    size_t n = 0, size;
+
+    for (uint32_t i = 0; i < b->rows; i++)
+        n += o->row[i].data ? (size_t)o->row[i].shape[STK_GRID_AT] : 0;
+    size = sizeof *o->pictures + n * sizeof *o->pictures->at;
+    o->pictures = stk_alloc(size + ((size_t)b->rows + 1) * sizeof *o->pictures->first);
+    if (!o->pictures)
+        return stk_fail_nomem(err, size);
+    o->pictures->n = 0;
+    o->pictures->first = (uint32_t *)(void *)((uint8_t *)o->pictures + size);
+    for (uint32_t i = 0; i < b->rows; i++) {
+        const stk_row_out *r = &o->row[i];
+        uint32_t of_row = r->data ? (uint32_t)r->shape[STK_GRID_AT] : 0;
+
+        o->pictures->first[i] = o->pictures->n;
+        if (of_row)
+            memcpy(o->pictures->at + o->pictures->n, r->data + stk_grids_at(r->len),
+                   of_row * sizeof *o->pictures->at);
+        o->pictures->n += of_row;
+    }
+    o->pictures->first[b->rows] = o->pictures->n;
+    return 0;
+}
+
 static void out_close(stk_batch *b, uint32_t i)
 {
     stk_batch_out *o = &b->out[i];
@@ -261,6 +303,8 @@ static void out_close(stk_batch *b, uint32_t i)
     stk_batch_undense(b, o);
     stk_free(o->row);
     stk_free(o->note);
+    stk_free(o->frames);
+    stk_free(o->pictures);
 }
 
 void stk_batch_ref(stk_batch *b)
@@ -277,6 +321,8 @@ void stk_batch_release(stk_batch **bp)
     *bp = NULL;
     if (atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
         return;
+    if (b->clips)
+        b->drop_clips(b);
     for (uint32_t i = 0; b->out && i < b->common->n_out; i++)
         out_close(b, i);
     stk_free(b->ids);

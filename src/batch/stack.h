@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stack.h - a batch while it is filled: rows are written straight into their place.
+/* stack.h - a batch while it is filled: rows are written straight to their place.  Used by rows
+ * (row/), batch ops and the GPU stage.
  *
- * A dense output is one buffer; row r is at r * row_bytes.  A ragged output is one buffer
- * whose rows are cut off the front as they come; a row that no longer fits gets a buffer of its
- * own, and the next batch's buffer is made larger. */
+ * A dense output is one buffer; row r is at r * row_bytes.  A ragged output is one buffer too: rows
+ * are cut from its front as they come.  A row that does not fit gets a buffer of its own, and the
+ * next batch's buffer is larger. */
 #ifndef STOKER_STACK_H
 #define STOKER_STACK_H
 
@@ -11,11 +12,11 @@
 #include "data/data.h"
 #include "kern/blend.h"
 
-#define STK_SMALL_OUTPUT                                                                           \
-    (64 * 1024) /* below it a batch has its own heap memory: holding labels pins nothing */
+/* Smaller outputs are in heap memory of the batch, so that holding labels holds no pool memory. */
+#define STK_SMALL_OUTPUT (64 * 1024)
 
-typedef struct stk_out_gather { /* rows that a GPU gathers out of arrays (cuda/gpu_gather.h) */
-    uint64_t count;             /* elements of a row; 0: it gathers none */
+typedef struct stk_out_gather { /* rows that a GPU gathers from arrays (cuda/gpu_gather.h) */
+    uint64_t count;             /* elements of a row; 0: the output is not gathered */
     uint32_t in, made, sign;
 } stk_out_gather;
 
@@ -23,105 +24,123 @@ typedef struct stk_out_plan {
     char *name;
     stk_spec spec;
     size_t row_bytes; /* 0: ragged */
-    int pad;          /* ragged: its rows are made one tensor (pad_rows.c) ... */
+    int pad;          /* ragged: rows are padded to one tensor (pad_rows.c) */
     double pad_value;
-    int joined; /* with `pad`: they follow each other in it, along the first dimension */
-    uint32_t multiple; /* ... as large as a multiple of this; 0, 1: as the largest row */
-    uint32_t shared;   /* rows are in those of output shared - 1; 0: in memory of their own */
-    size_t skip;       /* with `shared`: bytes from the beginning of such a row */
-    int gpu_made;      /* a GPU makes its rows from records here ... */
-    size_t gpu_bytes;  /* ... of so many bytes there; 0: they differ in size */
-    size_t note_bytes; /* ... and who writes a record notes so many beside it */
+    int joined;           /* with `pad`: rows are joined along the first dimension instead */
+    uint32_t multiple;    /* the padded size is a multiple of this; 0, 1: that of the largest row */
+    uint32_t clip_frames; /* frames of a row that is a clip; 0: rows are not clips */
+    /* rows are parts of the rows of output shared - 1; 0: in memory of their own */
+    uint32_t shared;
+    size_t skip;       /* with `shared`: offset of the part in such a row */
+    int gpu_made;      /* rows here are records, from which a GPU makes the real rows */
+    size_t gpu_bytes;  /* bytes of a row on the GPU; 0: they vary */
+    size_t note_bytes; /* bytes of notes that are stored beside each record */
     uint32_t
-        /* ... and it keeps them, under this number - 1 (gpu/picture_cache.h); 0: it does not */
+        /* number + 1 under which the GPU caches its pictures (gpu/picture_cache.h); 0: it does
+         * not */
         keep;
-    stk_out_gather gather; /* rows of arrays: the GPU makes them where a batch says so */
+    stk_out_gather gather; /* rows of arrays: the GPU gathers them if the batch says so */
 } stk_out_plan;
 
-typedef struct stk_out_sizes { /* learned while batches are made */
+typedef struct stk_out_sizes { /* sizes that are learned while batches are made */
     _Atomic size_t high;       /* ragged: bytes of the largest batch so far */
-    _Atomic size_t pad_high;   /* padded: of the largest tensor */
+    _Atomic size_t pad_high;   /* padded: bytes of the largest tensor */
 } stk_out_sizes;
 
 typedef struct stk_batch_plan { /* what batches need after their loader is gone.  Thread: any. */
     _Atomic uint32_t refs;
     uint32_t n_out, batch;
     stk_out_plan *out;
-    stk_out_sizes *sizes; /* of each output */
+    stk_out_sizes *sizes; /* by output */
     uint32_t n_data;
     stk_dataset **data;
     uint64_t *start; /* n_data + 1 global ids */
     stk_pool *pool;
     _Atomic uint64_t serial;
-    int pinned;        /* the pool's memory is page-locked: small outputs come from it too */
-    size_t ragged_cap; /* most that a ragged output plans for; rows past it stand alone */
+    int pinned; /* the pool's memory is page-locked, and small outputs use it, too */
+    /* most bytes planned for a ragged output; rows beyond get buffers of their own */
+    size_t ragged_cap;
 } stk_batch_plan;
 
 int stk_batch_plan_open(stk_batch_plan **out, uint32_t n_out, stk_dataset *const *data,
                         uint32_t n_data, stk_error *err);
 void stk_batch_plan_unref(stk_batch_plan **c);
 
-#define STK_GRID_AT (STK_MAX_DIMS - 3) /* in stk_row_out.shape: rows and columns of patches */
+/* index in stk_row_out.shape of the rows and columns of patches */
+#define STK_GRID_AT (STK_MAX_DIMS - 3)
 typedef struct stk_row_out { /* one row of a ragged output */
     stk_buffer *own;         /* NULL: in the output's buffer */
     uint8_t *data;
     size_t len;
-    stk_dtype dtype; /* 0: the output's */
+    stk_dtype dtype; /* 0: the type of the output */
     uint32_t ndim;
     int64_t shape[STK_MAX_DIMS - 1];
-    size_t gpu_at; /* of the row in `gpu_memory` */
+    size_t gpu_at; /* offset of the row in `gpu_memory` */
 } stk_row_out;
 
+typedef struct stk_picture_grids { /* of rows that have several pictures each */
+    uint32_t n;
+    uint32_t *first;     /* rows + 1: the first picture of each */
+    uint32_t at[][2];    /* patches down and across */
+} stk_picture_grids;
+
 typedef struct stk_batch_out {
-    stk_buffer *buffer;  /* NULL: ragged and nothing known yet */
+    stk_buffer *buffer;  /* NULL: ragged, and no size is known yet */
     _Atomic size_t used; /* ragged */
     stk_row_out *row;    /* ragged */
-    stk_buffer *dense;   /* padded: what the rows become; NULL: nothing known yet */
-    int counted;         /* dense is no pool's and was taken from the account */
-    int padded;          /* the rows are in dense now, and nowhere else */
-    int joined;          /* ... one after another, of row_bytes together */
+    stk_buffer *dense;   /* padded: the tensor; NULL: no size is known yet */
+    int counted;         /* `dense` is not from the pool and counts in the account */
+    int padded;          /* the rows are in `dense` now, and only there */
+    int joined;          /* they are joined there, row_bytes in all */
     size_t row_bytes;    /* padded */
     stk_dtype dtype;     /* padded */
-    uint32_t ndim;       /* padded: of a row */
+    uint32_t ndim;       /* padded: dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
-    stk_buffer *gpu_memory; /* what a GPU has of it; NULL: it is here only */
-    uint8_t *note;          /* note_bytes a row; NULL: none */
+    stk_buffer *gpu_memory; /* the output on a GPU; NULL: it is on the host only */
+    uint8_t *note;          /* note_bytes per row; NULL: none */
+    stk_frame_at *frames;   /* clip_frames per row; NULL: rows are not clips */
+    stk_picture_grids *pictures; /* NULL: a row is one picture, or none */
 } stk_batch_out;
 
-/* An op on the whole batch that is done where its rows are, on a GPU: what it drew. */
+/* A batch op that is carried out on the GPU, where the rows are: what it drew. */
 typedef struct stk_deferred_mix {
     struct stk_deferred_mix *next;
     uint32_t n_parts;
     uint32_t output[2];
-    stk_blend part[2]; /* of these outputs; data, row and rows are filled in where it is done */
-    uint32_t rows;     /* 0: it draws nothing */
+    stk_blend part[2]; /* for these outputs; data, row and rows are set where it is carried out */
+    uint32_t rows;     /* 0: it changes nothing */
     stk_blend_row row[];
 } stk_deferred_mix;
 
 struct stk_batch {
     stk_batch_plan *common;
-    _Atomic uint32_t refs; /* the loader's, and those of stk_loader_peek() */
-    uint64_t serial;       /* no other batch of its loader has it; from 1 */
+    _Atomic uint32_t refs; /* held by the loader and by stk_loader_peek() */
+    uint64_t serial;       /* unique among batches of its loader; from 1 */
     uint64_t epoch, step;
-    uint64_t start; /* position of the global batch's first sample */
+    uint64_t start; /* position of the first sample of the global batch */
     uint32_t rows;
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;
-    int gathered; /* rows of outputs that are gathered are uint64_t, where they are there */
-    uint32_t gpu; /* outputs with `gpu_memory` are there: number + 1; 0: nowhere */
-    stk_deferred_mix *mixes; /* in order; NULL: none */
-    uint8_t *bad; /* one a row: 1 where the GPU could not make a picture; NULL: all are good */
+    /* rows of gathered outputs are uint64_t here: their places in arrays on the GPU */
+    int gathered;
+    uint32_t gpu; /* number + 1 of the GPU that has the outputs with `gpu_memory`; 0: none */
+    stk_deferred_mix *mixes; /* in the order they are carried out; NULL: none */
+    uint8_t *bad;            /* by row: 1 if the GPU could not make a picture; NULL: all are good */
+    struct stk_gpu_clip *clips;       /* that a GPU decodes (gpu/gpu_clips.h); NULL: none */
+    void (*drop_clips)(stk_batch *b); /* lets go of them */
 };
 
-/* A batch with room for `rows`; STK_ELIMIT: memory_limit is reached (for now). */
+/* A batch with room for `rows` rows.  STK_ELIMIT: memory_limit is reached for now. */
 int stk_batch_open(stk_batch **out, stk_batch_plan *c, uint32_t rows, stk_error *err);
 
-/* A batch is whole: what its ragged outputs took is planned for the next ones.  Thread: any. */
+/* The batch is complete: the sizes of its ragged outputs are used to plan the next ones.  Thread:
+ * any. */
 void stk_batch_settle(stk_batch *b);
-int stk_batch_plan_settled(const stk_batch_plan *c); /* every ragged output has been seen once */
+/* 1: the size of every ragged output is known */
+int stk_batch_plan_settled(const stk_batch_plan *c);
 
-/* Where dense row r of an output goes. */
+/* Address of dense row `row` of an output. */
 static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
 {
     const stk_out_plan *p = &b->common->out[output];
@@ -129,7 +148,7 @@ static inline void *stk_batch_place(stk_batch *b, uint32_t output, uint32_t row)
     return (uint8_t *)b->out[output].buffer->data + (size_t)row * p->row_bytes + p->skip;
 }
 
-/* What a row takes on the GPU that makes it. */
+/* Bytes of a row on the GPU that makes it. */
 static inline size_t stk_row_out_bytes(const stk_batch *b, uint32_t output, uint32_t row)
 {
     const stk_out_plan *p = &b->common->out[output];
@@ -141,37 +160,45 @@ static inline size_t stk_row_out_bytes(const stk_batch *b, uint32_t output, uint
     return p->gpu_bytes ? p->gpu_bytes : n;
 }
 
-/* A worker's piece of a ragged output, so that small rows don't all count on one cache line. */
+/* A worker's piece of a ragged output, so that not every small row changes one shared counter. */
 typedef struct stk_row_arena {
-    uint64_t serial; /* of the batch it was cut from */
+    uint64_t serial; /* serial of the batch it was cut from */
     uint32_t output;
     size_t left;
     uint8_t *at;
 } stk_row_arena;
 
-/* Room for a ragged row of `len` bytes; NULL: errno is EDQUOT for memory_limit, ENOMEM where the
- * system has none.  Thread: any, one a row. */
+/* Room for a ragged row of `len` bytes.  NULL: errno is EDQUOT for memory_limit, ENOMEM if the
+ * system has no memory.  Thread: any, one per row. */
 void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
                         stk_row_arena *cut);
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
-                         uint32_t row); /* before a row is filled again */
+                         uint32_t row); /* call before a row is filled again */
 
-/* 1: rows of the output become one tensor; a batch of one is its row, unless that must grow. */
+/* Rows of `pictures` end in their grids, after stk_grids_at() bytes, as many as shape[STK_GRID_AT]
+ * says: they are put together before the rows are. */
+static inline size_t stk_grids_at(size_t len)
+{
+    return (len + 3) & ~(size_t)3;
+}
+int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err);
+
+/* 1: rows of the output become one tensor.  A batch of one row is that row, unless it must grow. */
 static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
 {
     return p->pad && (batch > 1 || p->multiple > 1 || p->joined);
 }
 
-/* Bytes of o->dense that are the tensor. */
+/* Bytes of the tensor in o->dense. */
 static inline size_t stk_padded_bytes(const stk_batch *b, const stk_batch_out *o)
 {
     return o->joined ? o->row_bytes : o->row_bytes * b->rows;
 }
 
-/* pad_rows.c: every row is there: make a tensor of an output that is to be padded. */
+/* pad_rows.c: makes the tensor of a padded output, when every row is there. */
 int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
-void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* let go of o->dense */
-/* The value as an element of `dtype`; STK_EINVAL: it is none. */
+void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* releases o->dense */
+/* The value as an element of `dtype`.  STK_EINVAL: it does not fit. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);
 
 #endif

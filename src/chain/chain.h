@@ -15,23 +15,23 @@
 #include "op/call.h"
 #include "op/like.h"
 
-#define STK_MAX_STEPS 33 /* the calls of an expression, and one that no one writes */
+#define STK_MAX_STEPS 33 /* 32 calls of the text, and one that is added (`image` before an op) */
 #define STK_MAX_FROM 16
-#define STK_MAX_UNPACKERS 16 /* the first of a registry; others are used by name only */
+#define STK_MAX_UNPACKERS 16 /* further codecs of a registry that unpack are found by name only */
 
-#define STK_MAX_ALL_STEPS 256 /* with those that are in others */
-#define STK_MAX_GROUPS 32     /* chains of one step */
+#define STK_MAX_ALL_STEPS 256 /* steps of one chain, with those inside choose() and its kind */
+#define STK_MAX_GROUPS 32     /* chains inside one step */
 
-typedef struct stk_step {
-    const stk_codec *codec; /* one of the two */
+typedef struct stk_step {   /* one call of a chain */
+    const stk_codec *codec; /* either this or `op` is set */
     const stk_op *op;
-    uint8_t number; /* place in the chain, or among all that its step has: addresses its numbers */
-    uint8_t opens;  /* a view: begins a pass of its own, as pixels were changed before it */
-    uint8_t early;  /* a part of a recording, which is drawn before it is read */
-    uint16_t id;    /* of stk_action.step */
+    uint8_t number; /* place among its neighbours; part of the address of its random numbers */
+    uint8_t opens;  /* pixels were changed before this view op: it begins a pass of its own */
+    uint8_t early;  /* picks a part of a recording, so it draws before the field is read */
+    uint16_t id;    /* index in stk_chain.all; stk_action.step names it */
     uint16_t n_groups;
-    struct stk_steps *group; /* CHOOSE: its chains */
-    void *state;
+    struct stk_steps *group; /* of an op with STK_OP_CHOOSE: the chains it chooses from */
+    void *state;             /* what plan() settled; its type is the codec's or op's */
 } stk_step;
 
 typedef struct stk_steps {
@@ -39,60 +39,94 @@ typedef struct stk_steps {
     stk_step *step;
 } stk_steps;
 
-typedef struct stk_unpacker {
+typedef struct stk_unpacker { /* a codec that unpacks fields by their suffix (x.gz for x) */
     const stk_codec *codec;
-    size_t len; /* of its suffix */
+    size_t len; /* length of its suffix */
 } stk_unpacker;
+
+typedef struct stk_chain_field { /* which field of a sample a chain reads */
+    /* The first of these names that a sample has is read.  Names for decimals are tried last. */
+    char *name[2 * STK_MAX_FROM];
+    uint32_t n_names;
+    int given;         /* the chain has from(); otherwise the output's name is the field's */
+    stk_args *columns; /* arguments of columns(); name[0] is then the name of the joined field */
+    stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* from(x) looks for x with each of their suffixes */
+    uint32_t n_unpackers;
+    char *fallback;        /* text used for samples without the field; NULL: such samples are bad */
+    void *fallback_row;    /* the fallback as it would be stored; NULL: there is no fallback */
+    stk_stored *stored;    /* state of the first step for a field with a type; NULL: it is bytes */
+    const char *open_root; /* folder of open(), "" for the manifest's; NULL: there is no open() */
+} stk_chain_field;
+
+typedef struct stk_chain_like { /* what ties a chain to another output */
+    const stk_like *how;        /* arguments of like(); NULL: the chain has none */
+    uint32_t at;                /* index of the step like() */
+    int after_call;             /* a function of the program is called before like() */
+    int followed; /* like() of another output names this one, or one that follows it */
+    int keeps;    /* follows boxes: an entry stays in the row if its box stays */
+    const struct stk_chain *leader; /* the chain of pictures or boxes that like() names */
+    uint32_t leader_output;         /* index of its output */
+} stk_chain_like;
+
+typedef struct stk_chain_boxes { /* boxes that iou_crop looks at */
+    const char *name;            /* output that holds them; NULL: the chain looks at none */
+    uint32_t output;             /* index of that output */
+} stk_chain_boxes;
+
+typedef struct stk_chain_many { /* several pictures per sample: row_pictures.c */
+    const stk_step *pictures;   /* pictures(): its state is a stk_pictures_state; NULL: none */
+    const stk_step *tokens;     /* image_tokens(): its state is a stk_image_tokens; NULL: none */
+    int takes_lists;            /* while planning: a list of bytes may feed the chain */
+} stk_chain_many;
+
+typedef struct stk_chain_calls { /* functions of the program inside a chain: row_call.c */
+    uint32_t n;
+    stk_kind first; /* what the first function is given: a picture, bytes or numbers */
+} stk_chain_calls;
+
+typedef struct stk_chain_prints { /* fingerprints of fields, steps, arguments and versions */
+    uint64_t all;
+    uint64_t inexact; /* what `all` was while exact=false meant something: old states hold it */
+    uint64_t raw;     /* without the steps that truncate or pack a row of numbers */
+} stk_chain_prints;
 
 typedef struct stk_chain {
     const stk_registry *registry;
-    stk_unpacker unpacker[STK_MAX_UNPACKERS]; /* of the registry: what from(x) looks for beside x */
-    uint32_t n_unpackers;
-    char *from[2 * STK_MAX_FROM]; /* the first of these that a sample has; of decimals, texts too */
-    uint32_t n_from;
-    int from_given;    /* in the chain; else it is the output's name */
-    stk_args *columns; /* columns(): its names; from[0] is then what they are called together */
-    char *fallback;    /* stands in where a sample has none of them; NULL: it is bad then */
+    stk_chain_field field;
     uint32_t n_steps;
     stk_step step[STK_MAX_STEPS];
-    const stk_step *all[STK_MAX_ALL_STEPS]; /* by id */
+    const stk_step *all[STK_MAX_ALL_STEPS]; /* by stk_step.id, with the steps inside others */
     uint32_t n_all;
-    int tiled;             /* pixels are changed between decoding and the row: segment.c */
-    uint32_t n_calls;      /* functions of the program's: row_call.c */
-    uint32_t views_at;     /* the step that makes views, of a chain that has them */
-    stk_kind called;       /* ... the first of them has a picture, bytes or numbers */
-    int part;              /* stk_chain_head.part */
-    int row_acts;          /* ... or in the row, after normalize */
-    int touched;           /* while it is planned: a view that comes now begins a pass of its own */
-    const stk_step *parse; /* ends in a value */
-    const stk_step *sound; /* ... which is a recording: row_sound.c; NULL: it is none */
-    const stk_step *clip;  /* frames of a video: its state is a stk_clip_how; NULL: none */
-    stk_stored *stored;    /* the field has a type: the first step's; NULL: bytes, or an array */
-    void *fallback_row;    /* ... and the default as it would be stored; NULL: none */
-    const stk_tokens *tokens; /* windows of a stream; NULL: none */
-    const stk_tokens *pack;   /* rows of several samples; NULL: of one */
-    stk_spec raw;             /* pack: what a sample is before it */
-    stk_spec parsed;          /* what `parse` makes, where steps turn it into other numbers ... */
-    uint32_t n_turns;         /* ... so many of them; 0: none does */
-    const char *open_root;    /* `open`: where its files are, "": beside the manifest; NULL: none */
-    stk_spec spec;
-    size_t row_bytes;     /* 0: ragged */
-    int extracts;         /* some step makes other bytes of its bytes */
-    int counted;          /* its rows differ in length, and batches may be made by that */
-    uint64_t print;       /* of fields, steps, their arguments and versions */
-    uint64_t old_print;   /* what it was while pictures could be inexact, for one that was */
-    int inexact;          /* exact=false is written, which means nothing any more */
-    const stk_like *like; /* like(): what it says; NULL: none */
-    uint32_t like_at;     /* ... which step it is */
-    int called_first;     /* ... after a function */
-    int followed;         /* like() of another output names it, or what follows it */
-    const struct stk_chain *leader; /* ... and the picture, or boxes, that it names */
-    uint32_t leader_output;
-    const char *boxes; /* iou_crop: the output of boxes that it looks at; NULL: none */
-    uint32_t boxes_output;
-    int keeps;          /* it follows boxes: an entry stays where its box stays */
-    uint64_t raw_print; /* the same without what truncates or packs a row of numbers */
+    int tiled;             /* some op changes pixels between decoding and the row: segment.c */
+    int row_acts;          /* some op changes pixels of the finished row, after normalize */
+    uint32_t views_at;     /* index of views(), for a chain that has it */
+    int part;              /* only checked, see stk_chain_head.part */
+    int touched;           /* while planning: pixels were changed, so a view op begins a new pass */
+    const stk_step *parse; /* codec that ends the chain in a value; NULL: it makes a picture */
+    const stk_step *sound; /* `parse`, if it decodes a recording: row_sound.c; else NULL */
+    const stk_step *clip;  /* reads frames of a video (its state is a stk_clip_how), or NULL */
+    const stk_tokens *tokens; /* the rows are windows of a stream of tokens; NULL: they are not */
+    const stk_tokens *pack;   /* several samples make one row; NULL: one sample per row */
+    stk_spec raw;             /* with pack: one sample before it is packed */
+    stk_spec parsed;          /* what `parse` makes, before further steps change its numbers ... */
+    uint32_t n_turns;         /* ... and how many such steps there are */
+    stk_spec spec;            /* what the chain makes: type, shape, layout */
+    size_t row_bytes;         /* bytes of a row; 0: rows differ in length */
+    int extracts;             /* some step turns bytes into other bytes */
+    int counted;              /* rows differ in length, and batches may be made by length */
+    int timed;                /* lengths are seconds of sound: values are not counted */
+    int inexact;              /* exact=false is written; it is accepted and has no effect */
+    stk_chain_calls calls;
+    stk_chain_like like;
+    stk_chain_boxes boxes;
+    stk_chain_many many;
+    stk_chain_prints fingerprint;
 } stk_chain;
+
+/* The longest row, in seconds, that a chain with sound makes of a recording of `seconds`.  sample:
+ * its number, where fields say what part of it is taken; or UINT64_MAX: parts by fields are not
+ * counted. */
+double stk_chain_seconds(const stk_chain *c, double seconds, uint64_t sample);
 
 #define STK_MAX_PASSES 4   /* geometry, pixels, geometry again, ... */
 #define STK_MAX_ACTIONS 96 /* of one picture */
@@ -168,6 +202,9 @@ typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
     const void *state;       /* of `unpack`; NULL: it has none */
 } stk_binding;
+
+/* Of a chain of `pictures`: 1 where the field is one of them, 0.jpg, 1.jpg, ..., and its number. */
+int stk_chain_numbered(const stk_chain *c, const char *name, size_t len, uint64_t *number);
 
 /* A bit for each kind of picture that a field may be called by: jpg or jpeg, png, webp.  0: it is
  * another word. */

@@ -133,7 +133,7 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
     const stk_chain *c = w->c;
     stk_address here = *w->at;
 
-    if (!stk_spec_lead(&c->spec, STK_LEAD_VIEWS) || w->first <= c->views_at)
+    if (!c->many.pictures && (!stk_spec_lead(&c->spec, STK_LEAD_VIEWS) || w->first <= c->views_at))
         here.view = 0; /* what stands before views is the same for all of them */
     out->n_passes = 1;
     out->n_actions = 0;

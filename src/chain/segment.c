@@ -93,15 +93,15 @@ static int note_boxes(stk_chain *c, const stk_op *op, const stk_args *args, stk_
 {
     const char *name = stk_args_str(args, op->args[0].name);
 
-    if (c->n_calls)
+    if (c->calls.n)
         return stk_fail(err, STK_ENOTSUP, "%s looks at boxes: put it before call()", op->name);
-    if (c->boxes && strcmp(c->boxes, name))
+    if (c->boxes.name && strcmp(c->boxes.name, name))
         return stk_fail(err, STK_EINVAL, "%s(%s): the chain looks at boxes of %s already", op->name,
-                        name, c->boxes);
-    if (c->boxes)
+                        name, c->boxes.name);
+    if (c->boxes.name)
         return 0;
-    c->boxes = stk_strdup(name);
-    return c->boxes ? 0 : stk_fail_nomem(err, 64);
+    c->boxes.name = stk_strdup(name);
+    return c->boxes.name ? 0 : stk_fail_nomem(err, 64);
 }
 
 /* Pixels of 16 bits are moved, and no 8-bit arithmetic is done on them. */

@@ -7,7 +7,12 @@
  * slow way of its own. */
 #include "codec/flac_frame.h"
 
+#include <config.h>
+
 #include <string.h>
+
+#include "base/cpu.h"
+#include "codec/flac_bits.h"
 
 #define ORDER 32 /* of a predictor, at most */
 
@@ -16,6 +21,11 @@
 void stk_flac_init(stk_flac *f)
 {
     memset(f, 0, sizeof *f);
+    f->rice = stk_flac_rice_c;
+#if STK_HAVE_AVX2
+    if (stk_cpu_level() >= STK_CPU_AVX2)
+        f->rice = stk_flac_rice_bmi2;
+#endif
     for (unsigned i = 0; i < 256; i++) {
         unsigned a = i, b = i << 8;
 
@@ -105,8 +115,8 @@ static uint32_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *out)
 static int codes_fit(const stk_flac_stream *s, const uint8_t *p, const uint8_t **at,
                      const uint8_t *end, uint32_t *block)
 {
-    static const uint32_t bits[8] = { 0, 8, 12, 1, 16, 20, 24, 32 };
-    uint32_t code = p[2] >> 4, rate = p[2] & 15, depth = bits[p[3] >> 1 & 7];
+    static const uint32_t depths[8] = { 0, 8, 12, 1, 16, 20, 24, 32 };
+    uint32_t code = p[2] >> 4, rate = p[2] & 15, depth = depths[p[3] >> 1 & 7];
     uint32_t more = (code == 6) + 2 * (code == 7), of_rate = rate < 12 ? 0 : rate == 12 ? 1 : 2;
 
     if (!code || rate == 15 || depth == 1 || (depth && depth != s->bits) || p[3] & 1 ||
@@ -153,46 +163,6 @@ int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in
 
 /* ---- bits ---- */
 
-typedef struct bits { /* most significant first; the next one is the top of `cache` */
-    const uint8_t *p, *end;
-    uint64_t cache;
-    uint32_t n; /* bits of the cache that are counted */
-    int over;   /* it was read past the end */
-} bits;
-
-static inline void refill(bits *b)
-{
-    if (b->end - b->p >= 8) {
-        uint64_t v;
-
-        memcpy(&v, b->p, 8);
-        b->cache |= __builtin_bswap64(v) >> b->n;
-        b->p += (63 - b->n) >> 3;
-        b->n |= 56;
-        return;
-    }
-    while (b->n <= 56 && b->p < b->end) {
-        b->cache |= (uint64_t)*b->p++ << (56 - b->n);
-        b->n += 8;
-    }
-}
-
-static uint32_t take(bits *b, uint32_t k) /* at most 32 */
-{
-    uint32_t v;
-
-    if (b->n < k)
-        refill(b);
-    if (b->n < k || !k) {
-        b->over |= k != 0;
-        return 0;
-    }
-    v = (uint32_t)(b->cache >> (64 - k));
-    b->cache <<= k;
-    b->n -= k;
-    return v;
-}
-
 static int64_t take_signed(bits *b, uint32_t k) /* at most 33 */
 {
     uint64_t high = k > 32 ? take(b, k - 32) : 0, v = high << 32 | take(b, k > 32 ? 32 : k);
@@ -200,78 +170,9 @@ static int64_t take_signed(bits *b, uint32_t k) /* at most 33 */
     return k ? (int64_t)(v << (64 - k)) >> (64 - k) : 0;
 }
 
-static uint32_t take_unary(bits *b) /* zeros before a one */
-{
-    uint32_t q = 0;
-
-    for (;;) {
-        uint32_t z = b->cache ? (uint32_t)__builtin_clzll(b->cache) : 64;
-
-        if (z < b->n) {
-            b->cache = b->cache << z << 1;
-            b->n -= z + 1;
-            return q + z;
-        }
-        q += b->n;
-        b->cache = 0;
-        b->n = 0;
-        refill(b);
-        if (!b->n || q > 1u << 30) {
-            b->over = 1;
-            return 0;
-        }
-    }
-}
-
 /* ---- residuals ---- */
 
-static inline int32_t unfold(uint32_t u)
-{
-    return (int32_t)((u >> 1) ^ (0 - (u & 1)));
-}
-
-static void rice_slow(bits *b, int32_t *out, uint32_t n, uint32_t k)
-{
-    for (uint32_t i = 0; i < n && !b->over; i++) {
-        uint32_t q = take_unary(b);
-
-        out[i] = unfold(q << k | take(b, k));
-    }
-}
-
-/* n residuals of parameter k, at most 30. */
-static void rice(bits *b, int32_t *out, uint32_t n, uint32_t k)
-{
-    bits l = *b;
-    uint32_t i = 0;
-
-    while (i < n) {
-        uint32_t z, u;
-
-        if (l.n < 32) {
-            if (l.end - l.p < 8)
-                break;
-            refill(&l);
-        }
-        z = l.cache ? (uint32_t)__builtin_clzll(l.cache) : 64;
-        if (z + 1 + k > l.n) { /* a long one, or the cache is short */
-            rice_slow(&l, out + i++, 1, k);
-            if (l.over)
-                break;
-            continue;
-        }
-        l.cache = l.cache << z << 1;
-        u = z << k | (uint32_t)(l.cache >> 1 >> (63 - k));
-        l.cache <<= k;
-        l.n -= z + 1 + k;
-        out[i++] = unfold(u);
-    }
-    *b = l;
-    if (i < n)
-        rice_slow(b, out + i, n - i, k);
-}
-
-static int residuals(bits *b, int32_t *out, uint32_t block, uint32_t order)
+static int residuals(bits *b, stk_flac_rice_fn *rice, int32_t *out, uint32_t block, uint32_t order)
 {
     uint32_t method = take(b, 2), partitions = take(b, 4), width = method ? 5 : 4;
     uint32_t each = block >> partitions, escape = (1u << width) - 1;
@@ -356,6 +257,7 @@ typedef struct subframe {
     uint32_t block, depth; /* depth: bits of a sample, without wasted ones */
     int32_t *out;
     int64_t *wide; /* not NULL: 33 bits, and the samples are here */
+    stk_flac_rice_fn *rice;
 } subframe;
 
 static void put(const subframe *s, uint32_t i, int64_t v)
@@ -407,7 +309,7 @@ static int read_predicted(bits *b, const subframe *s, uint32_t type)
         return 0;
     for (uint32_t i = 0; i < p.order; i++)
         put(s, i, take_signed(b, s->depth));
-    if (!read_predictor(b, &p, type) || !residuals(b, s->out + p.order, s->block, p.order))
+    if (!read_predictor(b, &p, type) || !residuals(b, s->rice, s->out + p.order, s->block, p.order))
         return 0;
     if (s->wide) {
         for (uint32_t i = p.order; i < s->block; i++)
@@ -532,7 +434,7 @@ int stk_flac_decode(stk_flac *f, const stk_flac_stream *s, const stk_flac_head *
     STK_TRY(make_room(f, s, wide, err));
     for (uint32_t c = 0; c < s->channels; c++) {
         subframe sub = { head->block, s->bits + (c == side), f->values + (size_t)c * f->room,
-                         wide && c == side ? f->wide : NULL };
+                         wide && c == side ? f->wide : NULL, f->rice };
 
         if (!read_subframe(&b, &sub))
             return damaged(head, b.over ? "is truncated" : "is damaged", err);

@@ -22,6 +22,8 @@ typedef struct stk_flac_head { /* of a frame */
     uint64_t first;      /* the number of its first sample */
 } stk_flac_head;
 
+struct stk_flac_bits;
+
 typedef struct stk_flac { /* tables, and room for one frame */
     uint16_t crc16[8][256];
     uint8_t crc8[256];
@@ -30,6 +32,8 @@ typedef struct stk_flac { /* tables, and room for one frame */
     int64_t *wide; /* the side channel of 32-bit streams; NULL: not needed so far */
     uint32_t room, room_channels;
     float *channel[STK_FLAC_CHANNELS]; /* samples of the last frame */
+    /* The loop over residuals that this processor runs fastest: flac_bits.h. */
+    void (*rice)(struct stk_flac_bits *b, int32_t *out, uint32_t n, uint32_t k);
 } stk_flac;
 
 void stk_flac_init(stk_flac *f);

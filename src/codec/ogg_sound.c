@@ -32,9 +32,12 @@ int stk_ogg_probe(const stk_ogg_codec *k, stk_bytes head)
 
 int stk_ogg_open(const stk_ogg_codec *k, void **out, stk_error *err)
 {
-    ogg_ctx *c = STK_NEW(ogg_ctx);
+    ogg_ctx *c;
 
     *out = NULL;
+    if (k->lacks)
+        return stk_fail(err, STK_ENOTSUP, "%s", k->lacks);
+    c = STK_NEW(ogg_ctx);
     if (!c)
         return stk_fail_nomem(err, sizeof *c);
     c->k = k;

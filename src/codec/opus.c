@@ -134,41 +134,16 @@ static const stk_ogg_codec codec = { .name = "Opus",
                                      .samples = ctx_samples,
                                      .decode = ctx_decode };
 
-static int opus_open(void **out, stk_error *err)
-{
-    return stk_ogg_open(&codec, out, err);
-}
-
 #else
 
-static const stk_ogg_codec codec = { .name = "Opus", .magic = "OpusHead", .magic_len = 8 };
-
-static int opus_open(void **out, stk_error *err)
-{
-    *out = NULL;
-    return stk_fail(err, STK_ENOTSUP,
-                    "this build has no Opus: install libopus's headers and build again");
-}
+static const stk_ogg_codec codec = {
+    .name = "Opus",
+    .magic = "OpusHead",
+    .magic_len = 8,
+    .lacks = "this build has no Opus: install libopus's headers and build again"
+};
 
 #endif
 
-static int opus_probe(stk_bytes head)
-{
-    return stk_ogg_probe(&codec, head);
-}
-
-const stk_decoder stk_decoder_opus = {
-    .abi = STK_PLUGIN_ABI,
-    .size = sizeof(stk_decoder),
-    .name = "opus",
-    .help = "Opus in Ogg by libopus, 48000 samples per second; parts have a run-up of 0.5 s",
-    .probe = opus_probe,
-    .open = opus_open,
-    .header = stk_ogg_header,
-    .decode = stk_ogg_decode,
-    .close = stk_ogg_close,
-    .tag = 'O',
-    .know = stk_sound_know,
-    .ranges = stk_sound_ranges,
-    .points = stk_ogg_points
-};
+STK_OGG_DECODER(opus, 'O',
+                "Opus in Ogg by libopus, 48000 samples per second; parts have a run-up of 0.5 s");

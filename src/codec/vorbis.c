@@ -144,41 +144,15 @@ static const stk_ogg_codec codec = { .name = "Vorbis",
                                      .samples = ctx_samples,
                                      .decode = ctx_decode };
 
-static int vorbis_open(void **out, stk_error *err)
-{
-    return stk_ogg_open(&codec, out, err);
-}
-
 #else
 
-static const stk_ogg_codec codec = { .name = "Vorbis", .magic = "\1vorbis", .magic_len = 7 };
-
-static int vorbis_open(void **out, stk_error *err)
-{
-    *out = NULL;
-    return stk_fail(err, STK_ENOTSUP,
-                    "this build has no Vorbis: install libvorbis's headers and build again");
-}
+static const stk_ogg_codec codec = {
+    .name = "Vorbis",
+    .magic = "\1vorbis",
+    .magic_len = 7,
+    .lacks = "this build has no Vorbis: install libvorbis's headers and build again"
+};
 
 #endif
 
-static int vorbis_probe(stk_bytes head)
-{
-    return stk_ogg_probe(&codec, head);
-}
-
-const stk_decoder stk_decoder_vorbis = {
-    .abi = STK_PLUGIN_ABI,
-    .size = sizeof(stk_decoder),
-    .name = "vorbis",
-    .help = "Vorbis in Ogg by libvorbis; parts are slices of the whole",
-    .probe = vorbis_probe,
-    .open = vorbis_open,
-    .header = stk_ogg_header,
-    .decode = stk_ogg_decode,
-    .close = stk_ogg_close,
-    .tag = 'V',
-    .know = stk_sound_know,
-    .ranges = stk_sound_ranges,
-    .points = stk_ogg_points
-};
+STK_OGG_DECODER(vorbis, 'V', "Vorbis in Ogg by libvorbis; parts are slices of the whole");

@@ -161,7 +161,7 @@ static int read_field(reading *r, const stk_entry *e, int k, int json, stk_bytes
     rc = w->block ? 0
                   : size_check(&w->field, w->file ? w->place.len : w->place.here.len, json, err);
     if (rc == 0)
-        rc = room(&r->bytes, &r->cap, q->total, err);
+        rc = room(&r->bytes, &r->cap, q->reads.total, err);
     if (rc == 0)
         rc = stk_request_wait(q, r->bytes, err);
     *out = w->bytes;

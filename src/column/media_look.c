@@ -96,13 +96,13 @@ static int read_some(const looking *k, uint32_t n, uint64_t at, uint64_t most, s
                                                    len > at && len - at < most ? len - at : most };
     }
     STK_TRY(stk_request_plan(r, err));
-    if (r->total > l->cap) {
-        uint8_t *grown = stk_grow(l->bytes, 0, r->total);
+    if (r->reads.total > l->cap) {
+        uint8_t *grown = stk_grow(l->bytes, 0, r->reads.total);
 
         if (!grown)
-            return stk_fail_nomem(err, r->total);
+            return stk_fail_nomem(err, r->reads.total);
         l->bytes = grown;
-        l->cap = r->total;
+        l->cap = r->reads.total;
     }
     return stk_request_wait(r, l->bytes, err);
 }

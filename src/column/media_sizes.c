@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/halt.h"
@@ -35,13 +34,9 @@ typedef struct making {
 /* A shard may be written to and keep its size and fingerprint: its time counts, too. */
 static int shard_id(const stk_dataset *ds, uint64_t i, stk_media_shard *out, stk_error *err)
 {
-    const char *name = stk_dataset_shard_name(ds, i);
     stk_shard_info info;
-    struct stat st;
 
-    STK_TRY(ds->ops->shard(ds, i, &info, err));
-    if (name && name[0] == '/' && stat(name, &st) == 0)
-        info.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    STK_TRY(stk_dataset_shard_now(ds, i, &info, err));
     *out = (stk_media_shard){ info.size,
                               stk_hash64(info.print, &info.mtime_ns, sizeof info.mtime_ns),
                               info.samples };

@@ -81,6 +81,14 @@ int32_t numa_node(int gpu)
     return node;
 }
 
+int bind(int gpu)
+{
+    cudaError_t rc = cudaSetDevice(gpu);
+
+    /* a context that is not made yet is made now: other libraries ask for the current one */
+    return answer(rc == cudaSuccess ? cudaFree(NULL) : rc);
+}
+
 int info(int gpu, stk_gpu_info *out)
 {
     on_gpu here(gpu);
@@ -301,12 +309,12 @@ void range_pop(void)
     nvtxRangePop();
 }
 
-const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    info,
-                         pinned_alloc, pinned_free, alloc,       release,    stream_open,
-                         stream_close, stream_wait, stream_sync, event_open, event_close,
-                         event_record, event_done,  event_ms,    copy,       zero,
-                         call,         pictures,    gather,      mix,        range_push,
-                         range_pop };
+const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,     bind,
+                         info,         pinned_alloc, pinned_free, alloc,       release,
+                         stream_open,  stream_close, stream_wait, stream_sync, event_open,
+                         event_close,  event_record, event_done,  event_ms,    copy,
+                         zero,         call,         pictures,    gather,      mix,
+                         range_push,   range_pop };
 
 } // namespace
 

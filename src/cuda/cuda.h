@@ -15,7 +15,7 @@
 #include "cuda/slab.h"
 #include "kern/blend.h"
 
-#define STK_CUDA_ABI 6
+#define STK_CUDA_ABI 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +35,7 @@ typedef struct stk_cuda {
     const char *(*say)(int rc);
     int (*count)(int *n);
     int (*current)(int *gpu); /* the calling thread's */
+    int (*bind)(int gpu);     /* make it that, for good: of a thread of ours */
     int (*info)(int gpu, stk_gpu_info *out);
     int (*pinned_alloc)(int gpu, size_t size, void **out); /* all GPUs may read it */
     void (*pinned_free)(void *p);

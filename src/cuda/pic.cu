@@ -6,6 +6,7 @@
  * the others touch nothing of a record that was not found sound.  Built with -fmad=false: weights
  * are the host's, bit for bit. */
 #include "cuda/pic_run.h"
+#include "cuda/pic_frame.h"
 #include "cuda/pic_sync.cuh"
 #include "cuda/pic_tile.h"
 #include "cuda/pic_unit.h"
@@ -169,14 +170,23 @@ static __global__ void __launch_bounds__(THREADS, 5) decode_kernel(const stk_pic
 
 /* ---- across ---- */
 
+enum sort { DECODED, ON_GPU, FRAMES }; /* of a launch's pictures */
+
 /* n pixels of row y of the picture from x (a multiple of 4) on: of planes, or where they are. */
-template <bool ON_GPU>
+template <sort SORT>
 static __device__ __forceinline__ void stage(const stk_pic_launch &l, const picture &p, uint32_t y,
                                              uint32_t x, uint32_t n, uint32_t *line)
 {
     const uint32_t lane = threadIdx.x % 32, comps = p.rec->n_comps;
 
-    if (ON_GPU) {
+    if (SORT == FRAMES) {
+        const uint8_t *base;
+        const stk_pic_yuv *f = stk_pic_frame_of(&l, p.job, p.rec, &base);
+        stk_pic_frame_row r = stk_pic_frame_row_of(f, base, y);
+
+        for (uint32_t i = lane * 4; i < n; i += 128)
+            *(stk_pic_v4 *)(line + i) = stk_pic_frame4(&r, x + i);
+    } else if (SORT == ON_GPU) {
         stk_pic_reach reach = stk_pic_reach_of(l.source + p.job->source, y);
 
         for (uint32_t i = lane * 4; i < n; i += 128)
@@ -193,7 +203,7 @@ static __device__ __forceinline__ void stage(const stk_pic_launch &l, const pict
 }
 
 /* Two rows by one warp: staged in shared memory as pixels, then filtered. */
-template <bool ON_GPU>
+template <sort SORT>
 static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, const picture &p,
                                                    uint32_t row, uint32_t *to,
                                                    uint32_t line[2][STK_PIC_LINE])
@@ -217,7 +227,7 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
         x = p.rec->need[0] + lo;
         base = x & 3;
         for (uint32_t y = 0; y < 1 + two; y++)
-            stage<ON_GPU>(l, p, p.rec->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
+            stage<SORT>(l, p, p.rec->need[1] + row + y, x & ~3u, base + hi - lo, line[y]);
         __syncwarp();
         for (uint32_t i = k + lane; i < k + n; i += 32) {
             stk_pic_v2 v = stk_pic_across2(taps, &s, i, line[0] + base, STK_PIC_LINE, lo);
@@ -230,7 +240,7 @@ static __device__ __forceinline__ void across_rows(const stk_pic_launch &l, cons
     }
 }
 
-template <bool ON_GPU>
+template <sort SORT>
 static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic_launch l)
 {
     __shared__ alignas(16) uint32_t line[WARPS][2][STK_PIC_LINE];
@@ -242,7 +252,7 @@ static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic
         uint32_t row = work.first + 2 * warp;
 
         if (p.taps && p.rec->need[2] && row < p.rec->need[3])
-            across_rows<ON_GPU>(l, p, row, (uint32_t *)(l.scratch + p.job->rows), line[warp]);
+            across_rows<SORT>(l, p, row, (uint32_t *)(l.scratch + p.job->rows), line[warp]);
     }
 }
 
@@ -334,10 +344,12 @@ static unsigned grid(const stk_pic_launch *l, uint32_t work)
 /* All pictures of a launch are of one sort: taps finds others unsound. */
 static void across(const stk_pic_launch *l, cudaStream_t stream)
 {
-    if (l->source)
-        across_kernel<true><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+    if (l->frames)
+        across_kernel<FRAMES><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+    else if (l->source)
+        across_kernel<ON_GPU><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
     else
-        across_kernel<false><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
+        across_kernel<DECODED><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
 }
 
 static void down(const stk_pic_launch *l, cudaStream_t stream)

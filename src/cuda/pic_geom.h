@@ -95,7 +95,7 @@ STK_PIC_FN int stk_pic_has_planes(const stk_pic *r)
 /* Its pixels go through the filters. */
 STK_PIC_FN int stk_pic_is_viewed(const stk_pic *r)
 {
-    return stk_pic_has_planes(r) || r->kind == STK_PIC_ON_GPU;
+    return stk_pic_has_planes(r) || r->kind == STK_PIC_ON_GPU || r->kind == STK_PIC_FRAME;
 }
 
 STK_PIC_FN stk_axis stk_pic_axis_of(const stk_pic_axis *p)
@@ -365,6 +365,36 @@ STK_PIC_FN int stk_pic_jpeg_sound(const stk_pic *r)
            stk_pic_part(r, r->units_at, (uint64_t)r->n_units * sizeof(stk_pic_unit));
 }
 
+/* `n` rows of w values, from byte `at` on, are inside `len` bytes. */
+STK_PIC_FN int stk_pic_rows_in(uint64_t at, uint32_t stride, uint64_t w, uint32_t n, uint64_t len)
+{
+    return at <= len && w <= stride && (!n || (uint64_t)(n - 1) * stride + w <= len - at);
+}
+
+/* The planes of a frame in its record cover what is seen: all that is read is clamped to them. */
+STK_PIC_FN int stk_pic_frame_here(const stk_pic *r)
+{
+    const stk_pic_yuv *f = (const stk_pic_yuv *)(const void *)((const uint8_t *)r + r->units_at);
+
+    if (!stk_pic_part(r, r->units_at, sizeof *f) || f->bytes < 1 || f->bytes > 2 || f->low > 8 ||
+        f->step < 1 || f->step > 2 || f->half_x > 1 || f->half_y > 1 || f->shift < 13 ||
+        f->shift > 24 || !f->w || !f->h || (f->cw && !f->ch))
+        return 0;
+    for (int k = 0; k < 3; k++)
+        if (f->at[k] % f->bytes || f->at[k] > r->data_len)
+            return 0;
+    if (f->stride % f->bytes || f->cstride % f->bytes || f->w > STK_PIC_MAX_SIDE ||
+        f->h > STK_PIC_MAX_SIDE || f->cw > STK_PIC_MAX_SIDE || f->ch > STK_PIC_MAX_SIDE)
+        return 0;
+    if (!stk_pic_rows_in(f->at[0], f->stride, (uint64_t)f->w * f->bytes, f->h, r->data_len))
+        return 0;
+    for (int k = 1; k < 3 && f->cw; k++)
+        if (!stk_pic_rows_in(f->at[k], f->cstride,
+                             ((uint64_t)(f->cw - 1) * f->step + 1) * f->bytes, f->ch, r->data_len))
+            return 0;
+    return 1;
+}
+
 /* May the record be used?  room: bytes of the slab from it on. */
 STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
 {
@@ -383,6 +413,11 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
         return r->y.n <= STK_PIC_MAX_OUT && !r->prog.n_steps;
     if (r->kind == STK_PIC_ON_GPU)
         return r->n_comps == 3 && stk_pic_seen_sound(r);
+    if (r->kind == STK_PIC_FRAME) /* without data they are the launch's */
+        return r->n_comps == 3 && stk_pic_seen_sound(r) &&
+               (!r->data_len || stk_pic_frame_here(r));
+    if (r->kind == STK_PIC_MADE)
+        return !r->prog.n_steps && !r->x.n && !r->y.n;
     return stk_pic_has_planes(r) && stk_pic_jpeg_sound(r);
 }
 
@@ -395,10 +430,14 @@ STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const
     if (l->source) {
         const stk_pic_source *s = l->source + j->source;
 
-        return r->kind == STK_PIC_ON_GPU && j->source < l->n_sources && s->width == r->width &&
-               s->height == r->height && j->out_bytes == bytes;
+        return r->kind == (l->frames ? STK_PIC_FRAME : STK_PIC_ON_GPU) &&
+               j->source < l->n_sources && s->width == r->width && s->height == r->height &&
+               (s->yuv.bytes != 0) == (l->frames != 0) && j->out_bytes == bytes;
     }
-    if (r->kind == STK_PIC_ON_GPU)
+    if (r->kind == STK_PIC_MADE)
+        return 1;
+    if (r->kind == STK_PIC_ON_GPU || (r->kind == STK_PIC_FRAME && !r->data_len) ||
+        (stk_pic_is_viewed(r) && (r->kind == STK_PIC_FRAME) != (l->frames != 0)))
         return 0;
     return (r->kind == STK_PIC_READY ? r->data_len : bytes) == j->out_bytes;
 }

@@ -88,7 +88,7 @@ STK_PROG_FN int stk_pic_act_sound(const stk_action *a)
     switch (a->code) {
     case STK_ACT_HUE:
     case STK_ACT_HSV: return a->v.u[0] <= 6u << 16;
-    default: return a->code < STK_ACT_POINT_END || a->code == STK_ACT_ERASE;
+    default: return stk_act_is_point(a->code) || a->code == STK_ACT_ERASE;
     }
 }
 

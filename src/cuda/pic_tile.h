@@ -11,6 +11,7 @@
 #include "kern/erase.h"
 #include "kern/jpeg_loss.h"
 #include "kern/pil.h"
+#include "kern/pixel.h"
 #include "kern/stats.h"
 #include "kern/warp.h"
 
@@ -224,8 +225,9 @@ STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic
     case STK_ACT_SATURATION: STK_PIC_EACH(stk_pt_saturation(px, a->v.f[0]));
     case STK_ACT_HUE: STK_PIC_EACH(stk_pt_hue(px, (int32_t)a->v.u[0]));
     case STK_ACT_HSV: STK_PIC_IN_TURN(stk_pt_hsv(px, (int32_t)a->v.u[0], a->v.f[1], a->v.f[2]));
-    case STK_ACT_GRAYSCALE: STK_PIC_EACH(stk_pt_grayscale(px));
-    case STK_ACT_SHUFFLE: STK_PIC_EACH(stk_pt_shuffle(px, a->v.u[0]));
+#define STK_PIXEL(name)                                                                            \
+    case STK_ACT_##name: STK_PIC_EACH(stk_pixel_##name(px, a));
+#include "op/pixels.def"
     case STK_ACT_NOISE: STK_PIC_IN_TURN(stk_pt_noise(a, px, f->i + j * f->step));
     case STK_ACT_ERASE: STK_PIC_IN_TURN(stk_pic_erased(a, px, w, f->i + j * f->step));
     default: break;

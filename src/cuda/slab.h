@@ -27,6 +27,10 @@
  * Pictures that are on the GPU already, decoded by somebody else, have records of geometry alone; a
  * launch of such pictures says where their pixels are (stk_pic_source).
  *
+ * Frames of videos are planes of Y, U and V (stk_pic_yuv): in the record where the host decoded
+ * them, else where the launch's source says.  A row of frames that the GPU has made before has
+ * records of nothing (STK_PIC_MADE); it is copied.
+ *
  * The arithmetic is the CPU's (jpeg_core.h, kern_c.c), so the pixels are the same, bit for bit.
  * Everything here is read by device code too: fixed widths, no pointers in records, offsets from
  * the record's begin, 16-byte aligned parts.  A record from a damaged or hostile file can make a
@@ -51,7 +55,10 @@ typedef enum stk_pic_kind {
     STK_PIC_U8,       /* sampled by the CPU: vis_h * vis_w pixels RGB, color and type are missing */
     STK_PIC_READY,    /* the output's row as it must be */
     STK_PIC_ON_GPU,   /* pixels that the GPU has: the launch says where */
-    STK_PIC_SHARED    /* samples that another record of the same picture decodes */
+    STK_PIC_SHARED,   /* samples that another record of the same picture decodes */
+    STK_PIC_FRAME,    /* planes of a video's frame (stk_pic_yuv, at units_at); in `data`, or the
+                       * launch says where */
+    STK_PIC_MADE      /* the GPU has made it: no work for a launch */
 } stk_pic_kind;
 
 /* Where decoding may begin, and how far it goes. */
@@ -148,7 +155,7 @@ typedef struct stk_pic {
     uint8_t max_h, max_v;
     uint8_t h[3], v[3]; /* sampling factors */
     stk_pic_coding tables;
-    uint32_t units_at, n_units; /* stk_pic_unit each; WHOLE: none */
+    uint32_t units_at, n_units; /* stk_pic_unit each; WHOLE: none; FRAME: stk_pic_yuv */
     /* bytes of the scan, stuffing as it is stored; 16 more may be read */
     uint32_t data_at, data_len;
     uint64_t arena_at; /* SEEK: the data is there, in the launch's arena; 0: it is here */
@@ -187,11 +194,28 @@ typedef enum stk_pic_dtype {
     STK_PIC_AS_F32
 } stk_pic_dtype;
 
-/* A picture of u8 pixels that is on the GPU. */
+/* Planes of a video's frame, and its colors as kern/yuv.h has them. */
+typedef struct stk_pic_yuv {
+    uint64_t at[3];          /* of Y, U, V: bytes of the record's data; of a source: addresses */
+    uint32_t stride, cstride; /* bytes */
+    uint32_t x, y, w, h;     /* samples of Y that are there, as the frame counts them */
+    uint32_t cx, cy, cw, ch; /* of U and V; cw 0: it is gray */
+    int32_t c_y, rv, gu, gv, bu, y_zero, c_zero;
+    uint32_t shift;
+    uint8_t bytes;  /* of a value: 1 or 2; 0: these are no planes */
+    uint8_t low;    /* bits below a value */
+    uint8_t step;   /* values to the next U: 1, or 2 where U and V take turns */
+    uint8_t half_x, half_y;
+    uint8_t left, top; /* U and V are where even columns are, rows */
+    uint8_t zero[5];
+} stk_pic_yuv;
+
+/* A picture that is on the GPU: u8 pixels, or the planes of a frame. */
 typedef struct stk_pic_source {
     const uint8_t *data;            /* pixel (0, 0), red */
     int64_t step_x, step_y, step_c; /* bytes to the next pixel, row, channel */
     uint32_t width, height;
+    stk_pic_yuv yuv;
 } stk_pic_source;
 
 typedef struct stk_pic_launch { /* all pointers are the device's */
@@ -210,8 +234,10 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint8_t round_sort[STK_PIC_MAX_ROUNDS]; /* ... and their sort */
     uint32_t
         *status; /* a word a job, zeroed before: not 0: its pixels are no good (STK_PIC_BAD_*) */
-    const stk_pic_source *source; /* all pictures are ON_GPU, and are these; NULL: none is */
+    /* all pictures are ON_GPU, or FRAME with `frames`, and are these; NULL: none is */
+    const stk_pic_source *source;
     uint32_t n_sources;
+    uint32_t frames; /* 1: pictures that are viewed are frames */
     uint32_t dtype;  /* stk_pic_dtype */
     uint32_t packed; /* 0: planes, 1: interleaved */
     float mul[3], add[3];

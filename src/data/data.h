@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data.h - what a loader reads from: a table of functions that each kind of data fills in.
+ * Requests, columns, orders and ds[i] call these functions.
  *
- * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds; a new kind is one file with
- * a stk_data_ops and a stk_data_kind, and one line of registry.def.  No code
- * asks which kind a data set is: what differs is a function, or a flag of `can`.
+ * Indexed shards (shard_data.h) and arrays (array/arrays.h) are kinds of data.  A new kind is one
+ * file with a stk_data_ops and a stk_data_kind, and one line of registry.def.  No code asks which
+ * kind a data set is: what differs is a function, or a flag of `can`.
  *
- * A row comes about in these steps, and only unpack() and the reader of fetch/ may take long:
+ * A field of a sample is found in these steps.  Only unpack() and the reads of fetch/ may take
+ * long:
  *
  *     find       once per loader and schema: which field of a sample has the name
  *     entry      what the sample is: its shard, its schema, its key
- *     field      its field: name, and offset and size where they are known
- *     locate     where the bytes are: in memory, a range, a block, a file, or nowhere (stk_place)
+ *     field      its field: name, and offset and size if they are known
+ *     locate     where its bytes are: in memory, a range, a block, a file, or nowhere (stk_place)
  *     acquire    the shard's open file, until release()
  *     unpack     a range or block that was read -> its bytes, with no lock held
  *     pick       a block's bytes -> those of the field
  *
- * Kinds that are STK_DATA_IMMEDIATE have none of these: their fields are arrays in memory or in
- * mapped files, and rows are copied from them.
+ * Kinds with STK_DATA_IMMEDIATE need none of these: their fields are arrays in memory or in mapped
+ * files, and rows are copied from them.
  *
- * Everything is read-only once opened, may be called by any thread, and works in a forked child. */
+ * A data set is read-only once it is open.  Any thread may call it, also in a forked child. */
 #ifndef STOKER_DATA_H
 #define STOKER_DATA_H
 
@@ -39,174 +41,181 @@ struct stk_request; /* fetch/request.h */
 struct stk_mediafile; /* index/mediafile.h */
 
 enum { /* stk_dataset.can */
-       /* array() and read() in place of requests; nothing has to be waited for */
+       /* rows come from array() and read(); no requests, no waiting */
        STK_DATA_IMMEDIATE = 1,
        STK_DATA_INDEXED = 2, /* shards with an index on disk: stk_shard_data_of() */
-       STK_DATA_KEYS = 4,    /* samples have keys of their own; else a sample's number is its key */
-       STK_DATA_RANGES = 8,  /* every field is the range that field() says: locate() is not asked */
-       STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name: `open` in chains */
-       STK_DATA_BLOCKS = 32,      /* some places are blocks: unpack() and pick() are there */
-       STK_DATA_HINTS = 64,       /* hint() knows of some fields */
-       STK_DATA_MEMORY = 128,     /* locate() gives bytes in memory, of all columns */
-       STK_DATA_ONE_FIELD = 256,  /* it has one field, which a chain without from() means */
-       /* samples come in order and go again: acquire() waits for one (stream.h) */
+       STK_DATA_KEYS = 4,    /* samples have keys; otherwise a sample's number is its key */
+       /* every field is the range that field() returns; locate() is not called */
+       STK_DATA_RANGES = 8,
+       STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name, for open() in chains */
+       STK_DATA_BLOCKS = 32,      /* some places are blocks; unpack() and pick() are set */
+       STK_DATA_HINTS = 64,       /* hint() is set */
+       STK_DATA_MEMORY = 128,     /* locate() returns bytes in memory, for all columns */
+       STK_DATA_ONE_FIELD = 256,  /* it has one field, which chains without from() read */
+       /* samples arrive in order and are dropped later; acquire() waits for one (stream.h) */
        STK_DATA_STREAM = 512,
 };
 
-/* what stands in for a bad sample of a stream is so near, or of its batch */
+/* a bad sample of a stream is replaced by one at most so far away, or one of its batch */
 #define STK_STREAM_NEAR 64u
 
-typedef struct stk_unpack_job { /* what was read of a place, and room for what it unpacks to */
+typedef struct stk_unpack_job { /* the bytes read at a place, and room for the unpacked ones */
     uint64_t shard;
     const stk_place *place;
     stk_bytes raw;
     void *dst;
-    size_t len; /* room in dst (place->unpacked); then the bytes that are there */
+    size_t len; /* in: room in dst (place->unpacked); out: bytes written */
 } stk_unpack_job;
 
-typedef struct stk_value_span { /* rows of a block, one after another; none is null */
-    stk_bytes block;            /* given: unpacked, or what locate() said is here */
-    /* given: so many rows are wanted, from the place on; then: so many are there */
+typedef struct stk_value_span { /* consecutive rows of a block, none of them null */
+    stk_bytes block;            /* in: the unpacked block, or the bytes that locate() returned */
+    /* in: rows that are wanted, from the place on; out: rows found */
     uint64_t n;
-    /* values of the first row; those of the others follow without a gap ... */
+    /* values of the first row; those of the next rows follow without a gap */
     const uint8_t *data;
-    uint32_t width; /* ... of so many bytes each */
-    /* n + 1: row i has values [first[i], first[i + 1]), first[0] is at `data`; NULL: one each */
+    uint32_t width; /* bytes per value */
+    /* n + 1 numbers: row i has the values [first[i], first[i + 1]), and first[0] is at `data`.
+     * NULL: one value per row */
     const uint32_t *first;
 } stk_value_span;
 
-typedef struct stk_gather_ask { /* columns that are taken together as one field */
-    const char *const *names;   /* or patterns */
+typedef struct stk_gather_ask { /* columns that are joined to one field */
+    const char *const *names;   /* names or patterns */
     uint32_t n;
-    /* what stands for a null; NULL: NaN for floats, else the sample is bad */
+    /* replaces nulls; NULL: NaN for floats, otherwise such a sample is bad */
     const char *fill_text;
     double fill; /* the same as a number */
 } stk_gather_ask;
 
 /* Immediate kinds: rows of arrays. */
 typedef struct stk_immediate_ops {
-    const struct stk_array *(*array)(const stk_dataset *d, const char *name); /* NULL: none */
-    /* One row of a field, as many bytes as its type says; reads files instead of mapping them. */
+    /* NULL: no array has this name */
+    const struct stk_array *(*array)(const stk_dataset *d, const char *name);
+    /* Reads one row of a field, as many bytes as its type has, from files that are not mapped. */
     int (*read)(const stk_dataset *d, uint64_t sample, uint32_t field, void *into, stk_error *err);
 } stk_immediate_ops;
 
-/* Columns: one value per sample, a chunk per shard.  NULL: fields are read for them. */
+/* Columns: one value per sample, one chunk per shard.  NULL: fields are read instead. */
 typedef struct stk_column_ops {
-    /* The columns that are available: 0, 1, ...; NULL past the last. */
+    /* Column i = 0, 1, ...; NULL after the last. */
     const char *(*column)(const stk_dataset *d, uint32_t i, stk_chunk_type *type);
-    /* STK_ENOTFOUND: it has no such column. */
+    /* STK_ENOTFOUND: there is no such column. */
     int (*chunk)(const stk_dataset *d, const char *name, uint64_t shard, stk_chunk *out,
                  stk_error *err);
 } stk_column_ops;
 
-/* Are the files what they were? */
+/* Checks that files did not change. */
 typedef struct stk_trust_ops {
-    /* For `check`: has the shard's file the hashes that were written down for it?  STK_ECORRUPT: it
-     * has not; STK_ENOTSUP: they can't be computed here.  NULL: the kind has none. */
+    /* For `stoker check`: compares the shard's file with its stored hashes.  STK_ECORRUPT: they
+     * differ. STK_ENOTSUP: they can't be computed here.  NULL: the kind has no hashes. */
     int (*verify)(const stk_dataset *d, uint64_t shard, stk_error *err);
-    /* When an epoch begins: STK_ESTALE where a file that is open was written to or replaced since,
-     * with its name.  NULL: no file stays open. */
+    /* Called when an epoch begins.  STK_ESTALE, with the file's name: an open file was written to
+     * or replaced.  NULL: no file stays open. */
     int (*unchanged)(const stk_dataset *d, stk_error *err);
 } stk_trust_ops;
 
-/* Kinds whose files come by other threads, as streams. */
+/* For kinds whose files are brought by other threads, such as streams. */
 typedef struct stk_wait_ops {
-    /* As acquire(), but STK_PENDING after about STK_HALT_MS: call it again.  For one thread.  NULL:
-     * acquire() does not wait for other threads. */
+    /* Like acquire(), but returns STK_PENDING after about STK_HALT_MS; call it again.  For one
+     * thread. NULL: acquire() does not wait for other threads. */
     int (*poll)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
-    /* A loader begins again at this sample: failures that are kept are forgotten.  NULL: none
-     * are. */
+    /* A loader begins again at this sample: forgets stored failures.  NULL: none are stored. */
     void (*retry)(const stk_dataset *d, uint64_t sample);
-    /* The file that acquire() of this shard waits for; NULL: not known.  NULL: the shard itself. */
+    /* Name of the file that acquire() of this shard waits for; NULL: unknown.  NULL function: it is
+     * the shard itself. */
     const char *(*awaited)(const stk_dataset *d, uint64_t shard);
 } stk_wait_ops;
 
 typedef struct stk_data_ops {
     const char *name;   /* "shards", "arrays", "parquet" */
-    const char *plural; /* in errors: "%s is for shards with an index, not for <plural>" */
+    const char *plural; /* for errors: "%s is for shards with an index, not for <plural>" */
 
     /* ---- what there is ---- */
     uint64_t (*len)(const stk_dataset *d);     /* samples */
-    const char *(*kind)(const stk_dataset *d); /* for people: "tar", "npy", "parquet" */
+    const char *(*kind)(const stk_dataset *d); /* as shown to users: "tar", "npy", "parquet" */
     uint64_t (*shards)(const stk_dataset *d);  /* files */
-    /* absolute; NULL past the last */
+    /* absolute name; NULL after the last */
     const char *(*shard_name)(const stk_dataset *d, uint64_t shard);
-    /* Its size, mtime, and samples [first, first + samples), which follow those of the shard
+    /* Size, mtime and samples [first, first + samples) of a shard; they follow those of the shard
      * before.  NULL: immediate kinds. */
     int (*shard)(const stk_dataset *d, uint64_t shard, stk_shard_info *out, stk_error *err);
-    /* The schema: fields 0, 1, ... of the whole data set, by name.  Returns 0 past the last. */
+    /* The schema: fields 0, 1, ... of the data set, by name.  Returns 0 after the last. */
     int (*type)(const stk_dataset *d, uint32_t field, stk_field_type *out);
-    /* These columns are a field from now on, which find() finds by the name that *out says, and
-     * type() by its number.  NULL: columns are not taken together here. */
+    /* Joins columns to a field.  From now on find() finds it by the name in *out, and type() by its
+     * number.  NULL: columns can't be joined. */
     int (*gather)(const stk_dataset *d, const stk_gather_ask *ask, stk_field_type *out,
                   stk_error *err);
-    int (*fingerprint)(const stk_dataset *d, stk_fingerprint *p, stk_error *err); /* adds to *p */
+    /* adds its data to *p */
+    int (*fingerprint)(const stk_dataset *d, stk_fingerprint *p, stk_error *err);
 
     /* ---- a sample ---- */
     uint32_t (*schemas)(const stk_dataset *d);
-    /* The number of the field with this name in samples of this schema; -1: they have none. */
+    /* Number of the field with this name in samples of this schema; -1: they have no such field. */
     int (*find)(const stk_dataset *d, uint32_t schema, const char *name);
-    /* what entry() will read; NULL: nothing */
+    /* prefetches what entry() will read; NULL: nothing */
     void (*prefetch)(const stk_dataset *d, uint64_t sample);
-    /* key.data is never NULL; a kind without keys points to "". */
+    /* Sets key.data to "" if the kind has no keys, never to NULL. */
     int (*entry)(const stk_dataset *d, uint64_t sample, stk_entry *out, stk_error *err);
-    /* An error of these two is one of the data set; an error of the others is one of the sample. */
+    /* An error of entry() and field() concerns the data set; errors of later calls concern one
+     * sample. */
     int (*field)(const stk_dataset *d, const stk_entry *e, uint32_t number, stk_field *out,
                  stk_error *err);
 
     /* ---- its bytes ---- */
-    /* *out is zero before.  named: the file that the field names (STK_DATA_NAMES_FILES).  Reads and
-     * opens nothing.  NULL with STK_DATA_RANGES.  Of the place:
-     *     here       MEMORY: these bytes
-     *     absent     NONE: null; a chain's default stands in
-     *     shared     BLOCK: read once, unpack() once, kept in the block cache; pick() for each
-     *                sample
-     *     else       RANGE; `unpacked` not 0: unpack() for this sample, into memory of its own
-     * `row` is for unpack() and pick(), who get the place: what they need to know of the sample. */
+    /* Where the bytes of a field are; reads and opens nothing.  *out is zero before.  named: find
+     * the file that the field names (STK_DATA_NAMES_FILES).  NULL with STK_DATA_RANGES.  Kinds of
+     * places:
+     *     here       in memory: these bytes
+     *     absent     null: the chain's fallback is used
+     *     shared     in a block, read and unpacked once and cached; pick() for each sample
+     *     otherwise  a range; if `unpacked` is not 0, unpack() is called for this sample
+     * `row` is for unpack() and pick(), which get the place. */
     int (*locate)(const stk_dataset *d, const stk_entry *e, const stk_field *f, int named,
                   stk_place *out, stk_error *err);
-    /* Every acquire has its release. */
+    /* The shard's open file; each acquire() needs a release(). */
     int (*acquire)(const stk_dataset *d, uint64_t shard, stk_file **out, stk_error *err);
     void (*release)(const stk_dataset *d, uint64_t shard);
     stk_wait_ops wait;
-    /* For places with `unpacked`, in a block or not. */
+    /* Unpacks places with `unpacked`, whether in a block or not. */
     int (*unpack)(const stk_dataset *d, stk_unpack_job *job, stk_error *err);
-    /* *bytes: the unpacked block, then the field's bytes in it.  STK_ENOTFOUND: null, as
+    /* *bytes: in: the unpacked block; out: the field's bytes in it.  STK_ENOTFOUND: null, like
      * `absent`. */
     int (*pick)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
                 stk_bytes *bytes, stk_error *err);
-    /* Of a block that was unpacked: how many samples after this one are in it too, in order, with a
-     * place whose row is one more.  NULL: not known. */
+    /* How many samples after this one are in the same unpacked block, in order, each with a place
+     * whose row is one more.  NULL: unknown. */
     uint64_t (*rest)(const stk_dataset *d, uint64_t shard, const stk_place *p, stk_bytes block);
-    /* Values of this sample and those after it, of a place that is in memory or whose block was
-     * unpacked.  n 0: this one has none, or goes by pick().  NULL: each is picked. */
+    /* Values of this sample and those after it, at a place in memory or in an unpacked block.  n 0:
+     * this sample has none, or needs pick().  NULL: every sample needs pick(). */
     void (*span)(const stk_dataset *d, const stk_entry *e, const stk_field *f, const stk_place *p,
                  stk_value_span *s);
-    /* What is kept of a field for decoders (seek points), or none.  NULL: nothing is. */
+    /* What the index stores for decoders about a field (seek points), or nothing.  NULL: nothing is
+     * stored. */
     stk_bytes (*hint)(const stk_dataset *d, const stk_seek_field *at, stk_seek_room *room);
 
     stk_immediate_ops immediate;
     stk_column_ops columns;
     stk_trust_ops trust;
-    const char *(*class_name)(const stk_dataset *d, uint32_t i); /* NULL past the last, or: none */
-    void (*close)(stk_dataset *d);                               /* frees it; no one holds it */
+    /* NULL after the last, or if there are no classes */
+    const char *(*class_name)(const stk_dataset *d, uint32_t i);
+    void (*close)(stk_dataset *d); /* frees it; called when no one holds it */
 } stk_data_ops;
 
-struct stk_dataset { /* the first member of each kind */
+struct stk_dataset { /* first member of the struct of each kind */
     const stk_data_ops *ops;
     uint32_t can;
     _Atomic uint32_t refs;
-    _Atomic(struct stk_cache *) blocks; /* for ds[i] and columns; NULL: none yet */
-    _Atomic(struct stk_request *) idle; /* for the next ds[i]; NULL: in use, or none yet */
-    _Atomic(struct stk_mediafile *) media; /* sizes of its media; NULL: not asked for yet */
-    stk_store *store;                   /* held; NULL: the process's own settings */
+    _Atomic(struct stk_cache *) blocks; /* cache of blocks for ds[i] and columns; NULL: none yet */
+    _Atomic(struct stk_request *) idle; /* request for the next ds[i]; NULL: in use, or none yet */
+    _Atomic(struct stk_mediafile *) media; /* sizes of its media; NULL: not loaded yet */
+    stk_store *store; /* holds a reference; NULL: the settings of the process */
     stk_log log;
-    char index_path[1280]; /* "": there is none, or it is in memory */
-    uint64_t index_bytes;  /* of that file, where the kind is not indexed shards */
-    int index_built;       /* ... and it was made now, not found */
+    char index_path[1280]; /* "": no index, or it is in memory */
+    uint64_t index_bytes;  /* size of that file, unless the kind is indexed shards */
+    int index_built;       /* true if it was built now, not found */
 };
 
-/* A kind is made: with one holder. */
+/* Sets up the common part, with one holder. */
 static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, uint32_t can)
 {
     ds->ops = ops;
@@ -217,13 +226,13 @@ static inline void stk_dataset_init(stk_dataset *ds, const stk_data_ops *ops, ui
 #define STK_DATA(name) extern const stk_data_kind stk_data_##name;
 #include "registry.def"
 
-/* kinds.c: the first kind that some names mean; NULL: indexed shards.  A format in the options is
- * one of shards. */
+/* kinds.c: the first kind that accepts these names; NULL: indexed shards.  A format in the options
+ * is one of shards. */
 const stk_data_kind *stk_kind_meant(const char *const *urls, size_t n,
                                     const stk_dataset_options *o);
 
-/* After bytes of its maps were read: `tears` is stk_guarded_tears() of before.  STK_ESTALE: some
- * may be zeros that a file has not. */
+/* Call after reading mapped bytes, with stk_guarded_tears() from before.  STK_ESTALE: some bytes
+ * may be zeros that are not in the file. */
 static inline int stk_dataset_whole(const stk_dataset *ds, uint64_t tears, stk_error *err)
 {
     if (tears == stk_guarded_tears() || !ds->ops->trust.unchanged)
@@ -231,7 +240,7 @@ static inline int stk_dataset_whole(const stk_dataset *ds, uint64_t tears, stk_e
     return ds->ops->trust.unchanged(ds, err);
 }
 
-/* Its key; of data without keys its number in its file, in `text`. */
+/* The key of a sample; without keys, its number in its file, written to `text`. */
 #define STK_ROW_KEY 24
 static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e,
                                       char text[STK_ROW_KEY])
@@ -242,25 +251,30 @@ static inline stk_bytes stk_entry_key(const stk_dataset *ds, const stk_entry *e,
                         (size_t)snprintf(text, STK_ROW_KEY, "%" PRIu64, e->row) };
 }
 
-/* Open a URL with the source of its scheme; errors carry its name. */
+/* Opens a URL with the source of its scheme; errors name it. */
 int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
 
 typedef struct stk_named { /* where a sample names a file */
     const stk_dataset *data;
     uint64_t shard;
-    stk_file *file;   /* the shard's */
-    const char *root; /* of names; NULL: the shard's folder */
+    stk_file *file;   /* the shard's open file */
+    const char *root; /* folder of the names; NULL: the shard's folder */
 } stk_named;
-/* Open the file that `place` names.  If it has no name, its range is a text of the shard, which is
- * the name: it is read, which may wait.  Then `place` is the file's range. */
+/* Opens the file that `place` names.  If `place` has no name, its range is a text in the shard that
+ * is the name; it is read, which may wait.  Afterwards `place` is a range of the file. */
 int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err);
 
-/* STK_ESTALE: an open file was written to, or is not the one of this name any more. */
+/* named.c: what the data set knows about shard i, with the time when a local file was last written
+ * to now.  A shard may be written to and keep its size and fingerprint. */
+int stk_dataset_shard_now(const stk_dataset *ds, uint64_t i, stk_shard_info *out, stk_error *err);
+
+/* STK_ESTALE: an open file was written to, or its name belongs to another file now. */
 int stk_named_unchanged(const char *name, stk_file *f, stk_error *err);
 
-extern const stk_format stk_format_yolo; /* yolo.c: it looks into pictures, so it is here */
+/* yolo.c: it reads headers of pictures, so it is in this folder */
+extern const stk_format stk_format_yolo;
 
-/* STK_ENOTSUP for a data set without an index: `what` is done with shards and their index. */
+/* STK_ENOTSUP if the data set has no index, which `what` needs. */
 static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_error *err)
 {
     return ds->can & STK_DATA_INDEXED
@@ -269,8 +283,8 @@ static inline int stk_needs_index(const stk_dataset *ds, const char *what, stk_e
                           ds->ops->plural);
 }
 
-/* stream_data.c: of a stream, bytes of samples that are in memory, about.  It reads ahead of the
- * block that is wanted while less is kept; a window that is larger is STK_ENOMEM. */
+/* stream_data.c: most bytes of samples that a stream holds in memory, about.  It reads ahead of the
+ * wanted block while it holds less.  STK_ENOMEM: one window is larger. */
 void stk_stream_limit(stk_dataset *ds, uint64_t bytes);
 
 #endif

@@ -6,9 +6,11 @@
  * where symlinks are followed: they are what the user put there. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/json.h"
 #include "data/data.h"
+
 #include "source/folder_files.h"
 
 #define PATH_BYTES 4096
@@ -119,6 +121,17 @@ static int open_at(const stk_named *at, stk_place *place, stk_file **out, stk_er
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
     }
     return rc;
+}
+
+int stk_dataset_shard_now(const stk_dataset *ds, uint64_t i, stk_shard_info *out, stk_error *err)
+{
+    const char *name = stk_dataset_shard_name(ds, i);
+    struct stat st;
+
+    STK_TRY(ds->ops->shard(ds, i, out, err));
+    if (name && name[0] == '/' && stat(name, &st) == 0)
+        out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    return 0;
 }
 
 int stk_named_unchanged(const char *name, stk_file *f, stk_error *err)

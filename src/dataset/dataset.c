@@ -332,7 +332,7 @@ static int sample_read(stk_dataset *ds, stk_request *r, uint32_t n, stk_sample *
     stk_sample *s;
 
     STK_TRY(stk_request_begin(r, n, err));
-    STK_TRY(sample_new(ds, &r->entry, r->total, out, &bytes, err));
+    STK_TRY(sample_new(ds, &r->entry, r->reads.total, out, &bytes, err));
     s = *out;
     STK_TRY(stk_request_wait(r, bytes, err));
     for (uint32_t k = 0; n < r->entry.n_fields && k < r->entry.n_fields; k++)
@@ -516,7 +516,7 @@ void stk_sample_close(stk_sample **s)
 
 /* What is beside the index: seek points, where they are asked for, and sizes of media. */
 static int index_beside(stk_seek_build *b, const char *const *urls, size_t n,
-                       const stk_index_options *o, stk_error *err)
+                        const stk_index_options *o, stk_error *err)
 {
     stk_dataset_options d = { .size = sizeof d,
                               .cache_dir = o->cache_dir,

@@ -10,72 +10,84 @@
 #define MAX_GAP (32 * 1024) /* bytes read in vain rather than in a second call */
 #define MAX_HOLE (1 << 20)  /* ... where fields are neighbours, and parts of one are not wanted */
 
-/* A piece is a field, or one range of it: number field * STK_MEDIA_RANGES + range. */
-static const stk_wanted *field_of(const stk_request *r, uint32_t piece)
+/* A piece is a field, or one range of it: number field * STK_MEDIA_RANGES + range.  If no field is
+ * read in part, pieces are numbered as fields are.
+ *
+ * Most requests read whole fields.  `parts` is a constant where these functions are called, so that
+ * the compiler makes a second version of them, which does not look at ranges. */
+#define BY_PARTS static inline __attribute__((always_inline))
+
+BY_PARTS const stk_wanted *field_of(const stk_request *r, uint32_t piece, int parts)
 {
-    return &r->want[piece / STK_MEDIA_RANGES];
+    return &r->want[parts ? piece / STK_MEDIA_RANGES : piece];
 }
 
-static stk_media_range bytes_of(const stk_request *r, uint32_t piece)
+BY_PARTS stk_media_range bytes_of(const stk_request *r, uint32_t piece, int parts)
 {
-    const stk_ranged *g = &r->ranged[piece / STK_MEDIA_RANGES];
-    const stk_place *p = &field_of(r, piece)->place;
-    const stk_media_range *part = &g->range[piece % STK_MEDIA_RANGES];
+    const stk_ranged *g = parts ? &r->ranged[piece / STK_MEDIA_RANGES] : NULL;
+    const stk_place *p = &field_of(r, piece, parts)->place;
+    const stk_media_range *part = g && g->n ? &g->range[piece % STK_MEDIA_RANGES] : NULL;
 
-    return g->n ? (stk_media_range){ p->offset + part->offset, part->len }
+    return part ? (stk_media_range){ p->offset + part->offset, part->len }
                 : (stk_media_range){ p->offset, p->len };
 }
 
-static int comes_after(const stk_request *r, uint32_t a, uint32_t b)
+BY_PARTS int comes_after(const stk_request *r, uint32_t a, uint32_t b, int parts)
 {
-    const stk_file *x = field_of(r, a)->file, *y = field_of(r, b)->file;
+    const stk_file *x = field_of(r, a, parts)->file, *y = field_of(r, b, parts)->file;
 
-    return x == y ? bytes_of(r, a).offset > bytes_of(r, b).offset : (uintptr_t)x > (uintptr_t)y;
+    return x == y ? bytes_of(r, a, parts).offset > bytes_of(r, b, parts).offset
+                  : (uintptr_t)x > (uintptr_t)y;
 }
 
 /* All pieces that are read, by file and offset; how many. */
-static uint32_t sort_pieces(stk_request *r)
+BY_PARTS uint32_t sort_pieces(stk_request *r, int parts)
 {
-    uint32_t *order = r->order, n = 0;
+    uint32_t *order = r->reads.order, n = 0;
 
-    for (uint32_t i = 0; i < r->n; i++)
-        for (uint32_t k = 0;
-             stk_wanted_is_read(&r->want[i]) && k < (r->ranged[i].n ? r->ranged[i].n : 1); k++) {
-            uint32_t piece = i * STK_MEDIA_RANGES + k, j = n++;
+    for (uint32_t i = 0; i < r->n; i++) {
+        uint32_t pieces = parts && r->ranged[i].n ? r->ranged[i].n : 1;
 
-            for (; j && n - j <= MAX_MOVES && comes_after(r, order[j - 1], piece); j--)
+        for (uint32_t k = 0; stk_wanted_is_read(&r->want[i]) && k < pieces; k++) {
+            uint32_t piece = parts ? i * STK_MEDIA_RANGES + k : i, j = n++;
+
+            for (; j && n - j <= MAX_MOVES && comes_after(r, order[j - 1], piece, parts); j--)
                 order[j] = order[j - 1];
             order[j] = piece;
         }
+    }
     return n;
 }
 
 /* Is the piece read together with the one before it, at `io`?  Fields that are neighbours are one
  * read also where parts of them are wanted: a hole costs less than a second request. */
-static int joins(const stk_request *r, const stk_io *io, uint32_t before, uint32_t piece)
+BY_PARTS int joins(const stk_request *r, const stk_io *io, uint32_t before, uint32_t piece,
+                   int parts)
 {
-    const stk_wanted *w = field_of(r, piece), *b = field_of(r, before);
-    uint64_t at = bytes_of(r, piece).offset, end = io->offset + io->len;
+    const stk_wanted *w = field_of(r, piece, parts), *b = field_of(r, before, parts);
+    uint64_t at = bytes_of(r, piece, parts).offset, end = io->offset + io->len;
 
     if (io->file != w->file || at < io->offset)
         return 0;
     if (at <= end + MAX_GAP)
         return 1;
-    return w != b && (r->ranged[w - r->want].n || r->ranged[b - r->want].n) &&
+    return parts && w != b && (r->ranged[w - r->want].n || r->ranged[b - r->want].n) &&
            w->place.offset <= b->place.offset + b->place.len + MAX_GAP && at <= end + MAX_HOLE;
 }
 
-static void note_io(stk_request *r, uint32_t piece, uint32_t io)
+BY_PARTS void note_io(stk_request *r, uint32_t piece, uint32_t io, int parts)
 {
-    uint32_t i = piece / STK_MEDIA_RANGES;
+    uint32_t i = parts ? piece / STK_MEDIA_RANGES : piece;
 
     r->want[i].io = io;
-    r->ranged[i].io[piece % STK_MEDIA_RANGES] = io;
+    if (parts)
+        r->ranged[i].io[piece % STK_MEDIA_RANGES] = io;
 }
 
 static void add_total(stk_request *r, uint64_t bytes)
 {
-    r->total = bytes > UINT64_MAX / 2 - r->total ? UINT64_MAX / 2 : r->total + bytes;
+    r->reads.total = bytes > UINT64_MAX / 2 - r->reads.total ? UINT64_MAX / 2
+                                                             : r->reads.total + bytes;
 }
 
 static void plan_unpacking(stk_request *r)
@@ -85,8 +97,8 @@ static void plan_unpacking(stk_request *r)
 
         if (!stk_wanted_is_read(w) || !w->place.unpacked)
             continue;
-        add_total(r, -r->total & (ALIGN - 1));
-        w->room = r->total;
+        add_total(r, -r->reads.total & (ALIGN - 1));
+        w->room = r->reads.total;
         w->made = UINT64_MAX;
         add_total(r, w->place.unpacked);
     }
@@ -102,37 +114,50 @@ static void note_holes(stk_request *r)
 
         if (!g->n)
             continue;
-        first = &r->io[g->io[0]];
-        last = &r->io[g->io[g->n - 1]];
+        first = &r->reads.io[g->io[0]];
+        last = &r->reads.io[g->io[g->n - 1]];
         first->before = first->offset > p->offset ? first->offset - p->offset : 0;
         if (p->offset + p->len > last->offset + last->len)
             last->after = p->offset + p->len - last->offset - last->len;
     }
 }
 
-/* Ranges in order of file and offset -> as few reads as is sensible; after them room for what they
- * unpack to. */
-void stk_reads_plan(stk_request *r)
+/* Pieces in order of file and offset -> as few reads as is sensible. */
+BY_PARTS void plan_pieces(stk_request *r, int parts)
 {
-    const uint32_t *order = r->order, n = sort_pieces(r);
+    const uint32_t *order = r->reads.order, n = sort_pieces(r, parts);
 
-    r->n_io = 0;
+    r->reads.n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        stk_media_range at = bytes_of(r, order[i]);
-        stk_io *io = r->n_io ? &r->io[r->n_io - 1] : NULL;
+        stk_media_range at = bytes_of(r, order[i], parts);
+        stk_io *io = r->reads.n ? &r->reads.io[r->reads.n - 1] : NULL;
 
-        if (!io || !joins(r, io, order[i - 1], order[i])) {
-            io = &r->io[r->n_io++];
-            *io = (stk_io){ .offset = at.offset, .cookie = r, .file = field_of(r, order[i])->file };
+        if (!io || !joins(r, io, order[i - 1], order[i], parts)) {
+            io = &r->reads.io[r->reads.n++];
+            *io = (stk_io){ .offset = at.offset,
+                            .cookie = r,
+                            .file = field_of(r, order[i], parts)->file };
         }
         if (at.offset + at.len > io->offset + io->len)
             io->len = (size_t)(at.offset + at.len - io->offset);
-        note_io(r, order[i], r->n_io - 1);
+        note_io(r, order[i], r->reads.n - 1, parts);
     }
-    note_holes(r);
-    r->total = 0;
-    for (uint32_t i = 0; i < r->n_io; i++)
-        add_total(r, r->io[i].len);
+}
+
+void stk_reads_plan(stk_request *r)
+{
+    r->reads.in_parts = 0;
+    for (uint32_t i = 0; i < r->n; i++)
+        r->reads.in_parts |= r->ranged[i].n != 0;
+    if (r->reads.in_parts) {
+        plan_pieces(r, 1);
+        note_holes(r);
+    } else {
+        plan_pieces(r, 0);
+    }
+    r->reads.total = 0;
+    for (uint32_t i = 0; i < r->reads.n; i++)
+        add_total(r, r->reads.io[i].len);
     if (r->unpacks)
         plan_unpacking(r);
 }
@@ -146,10 +171,7 @@ int stk_request_has_range(const stk_request *r, uint32_t i)
 
 int stk_request_in_parts(const stk_request *r)
 {
-    for (uint32_t i = 0; i < r->n; i++)
-        if (r->ranged[i].n)
-            return 1;
-    return 0;
+    return r->reads.in_parts;
 }
 
 uint64_t stk_request_unread(const stk_request *r)

@@ -6,14 +6,14 @@
 
 #include "fetch/request.h"
 
-/* 1: it has a read of its own or shares one, as it is in no block and not available already. */
+/* 1: the field is read, alone or together with others.  0: it is in a block or in memory. */
 static inline int stk_wanted_is_read(const stk_wanted *w)
 {
     return !w->block && w->file;
 }
 
-/* r->io[0..n_io) from what was located, and r->total: their bytes, and room for what they unpack
- * to. */
+/* Fills r->reads from the located fields: io[0..n), and `total`, the bytes of all reads and of what
+ * is unpacked from them. */
 void stk_reads_plan(stk_request *r);
 
 #endif

@@ -25,15 +25,15 @@ int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_a
         return stk_fail_nomem(err, sizeof *r + fields * each);
     r->cache = cache;
     r->account = account;
-    r->most = account ? 0 : stk_memory_total() / 4;
+    r->memory.most = account ? 0 : stk_memory_total() / 4;
     r->cap_want = fields;
     r->want = (stk_wanted *)(r + 1);
     r->ranged = (stk_ranged *)(r->want + fields);
     r->hint_room = (stk_seek_room *)(r->ranged + fields);
-    r->io = (stk_io *)(r->hint_room + fields);
-    r->scratch = (stk_bytes *)(r->io + pieces);
-    r->order = (uint32_t *)(r->scratch + fields);
-    r->missing = (uint8_t *)(r->order + pieces);
+    r->reads.io = (stk_io *)(r->hint_room + fields);
+    r->scratch = (stk_bytes *)(r->reads.io + pieces);
+    r->reads.order = (uint32_t *)(r->scratch + fields);
+    r->reads.missing = (uint8_t *)(r->reads.order + pieces);
     return 0;
 }
 
@@ -52,11 +52,11 @@ void stk_request_close(stk_request **rp)
 
 int stk_request_trim(stk_request *r)
 {
-    size_t had = r->cap;
+    size_t had = r->memory.cap;
 
-    stk_large_free(r->buf, had);
-    r->buf = NULL;
-    r->cap = 0;
+    stk_large_free(r->memory.buf, had);
+    r->memory.buf = NULL;
+    r->memory.cap = 0;
     stk_account_give(r->account, had);
     return had != 0;
 }
@@ -81,10 +81,10 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
 
-    if (need <= r->cap)
+    if (need <= r->memory.cap)
         return 0;
     (void)stk_request_trim(r); /* never both at once */
-    r->lacks = need;
+    r->memory.lacks = need;
     if (need <= SIZE_MAX / 4 && !stk_account_take(r->account, cap)) {
         cap = (size_t)need;
         if (!stk_account_take(r->account, cap))
@@ -95,12 +95,12 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
                         "its fields are %" PRIu64
                         " bytes, more than memory_limit leaves: raise memory_limit",
                         need);
-    r->buf = stk_large_alloc(cap);
-    if (!r->buf) {
+    r->memory.buf = stk_large_alloc(cap);
+    if (!r->memory.buf) {
         stk_account_give(r->account, cap);
         return stk_fail_nomem(err, cap);
     }
-    r->cap = cap;
+    r->memory.cap = cap;
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
  * allocated for them. */
 static int check_range(const stk_request *r, const stk_wanted *w, stk_error *err)
 {
-    uint64_t size = r->shard_size;
+    uint64_t size = r->memory.shard_size;
 
     if (w->place.offset <= size && w->place.len <= size - w->place.offset)
         return 0;
@@ -189,7 +189,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
         return r->account ? 0 : check_range(r, w, err);
     }
     w->place = (stk_place){ 0 };
-    r->lacks = 0; /* what it refuses is the sample's */
+    r->memory.lacks = 0; /* what it refuses is the sample's */
     STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
@@ -207,16 +207,16 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     if (!w->place.shared)
         return 0;
     r->blocks = 1;
-    if (__builtin_add_overflow(w->place.len, w->place.unpacked, &r->lacks))
-        r->lacks = UINT64_MAX;
+    if (__builtin_add_overflow(w->place.len, w->place.unpacked, &r->memory.lacks))
+        r->memory.lacks = UINT64_MAX;
     return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
 static void place_reads(stk_request *r, uint8_t *dst)
 {
-    r->bytes = dst;
-    for (uint32_t i = 0; i < r->n_io; dst += r->io[i++].len)
-        r->io[i].dst = dst;
+    r->reads.bytes = dst;
+    for (uint32_t i = 0; i < r->reads.n; dst += r->reads.io[i++].len)
+        r->reads.io[i].dst = dst;
 }
 
 /* 0: all of it is available, or a GPU has it, and the shard need not even be open. */
@@ -233,13 +233,14 @@ static int reads_any(const stk_request *r, uint32_t n)
  * waits for room, so that what it takes is looked at here. */
 static int size_check(stk_request *r, int rc, stk_error *err)
 {
-    uint64_t most = r->account ? r->account->limit : r->most;
+    uint64_t most = r->account ? r->account->limit : r->memory.most;
     uint64_t need, have = held(r);
     /* ds[i] copies its values out of blocks */
-    uint64_t lacks = rc == STK_ELIMIT ? r->lacks : r->total + (have < most ? have : most);
+    uint64_t lacks = rc == STK_ELIMIT ? r->memory.lacks
+                                      : r->reads.total + (have < most ? have : most);
 
     if (__builtin_add_overflow(have, lacks, &need) || need > most)
-        r->lacks = 0;
+        r->memory.lacks = 0;
     else
         return rc;
     return rc < 0 ? rc
@@ -271,16 +272,17 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
 
     assert(n <= r->cap_want && !r->n);
     r->n = 0;
-    r->n_io = 0;
+    r->reads.n = 0;
+    r->reads.in_parts = 0;
     r->blocks = 0;
     r->unpacks = 0;
     r->late = 0;
-    r->lacks = 0;
+    r->memory.lacks = 0;
     r->file = NULL;
     atomic_store_explicit(&r->retries, 0, memory_order_relaxed);
     if (!r->account) {
         STK_TRY(r->data->ops->shard(r->data, r->entry.shard, &shard, err));
-        r->shard_size = shard.size;
+        r->memory.shard_size = shard.size;
     }
     if (reads_any(r, n))
         rc = acquire(r, err);
@@ -298,8 +300,8 @@ int stk_request_plan(stk_request *r, stk_error *err)
 
     stk_reads_plan(r);
     if (r->account) {
-        rc = reserve(r, r->total, err);
-        place_reads(r, r->buf);
+        rc = reserve(r, r->reads.total, err);
+        place_reads(r, r->memory.buf);
     } else {
         rc = size_check(r, 0, err);
     }
@@ -315,12 +317,14 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
 
 stk_io *stk_request_own_io(stk_request *r, uint32_t i)
 {
+    if (r->reads.in_parts)
+        return NULL;
     for (uint32_t k = 0; k < r->n; k++)
-        if (r->ranged[k].n ||
-            (k != i && stk_wanted_is_read(&r->want[k]) && r->want[k].io == r->want[i].io))
+        if (k != i && stk_wanted_is_read(&r->want[k]) && r->want[k].io == r->want[i].io)
             return NULL;
-    return stk_wanted_is_read(&r->want[i]) && !r->want[i].place.unpacked ? &r->io[r->want[i].io]
-                                                                         : NULL;
+    return stk_wanted_is_read(&r->want[i]) && !r->want[i].place.unpacked
+               ? &r->reads.io[r->want[i].io]
+               : NULL;
 }
 
 void stk_request_end(stk_request *r)
@@ -330,9 +334,9 @@ void stk_request_end(stk_request *r)
             stk_block_put(r->cache, r->want[i].block);
         if (r->want[i].own)
             stk_file_close(&r->want[i].file);
-        r->ranged[i].n = 0;
     }
     r->n = 0;
+    r->reads.in_parts = 0;
     if (r->file)
         r->data->ops->release(r->data, r->entry.shard);
     r->file = NULL;
@@ -355,9 +359,9 @@ int stk_request_try(stk_request *r, stk_error *err)
     int rc = 0;
 
     (void)err;
-    for (uint32_t i = 0; i < r->n_io; i++) {
-        r->missing[i] = !stk_io_try(&r->io[i], r->io[i].file);
-        if (r->missing[i])
+    for (uint32_t i = 0; i < r->reads.n; i++) {
+        r->reads.missing[i] = !stk_io_try(&r->reads.io[i], r->reads.io[i].file);
+        if (r->reads.missing[i])
             rc = STK_PENDING;
     }
     for (uint32_t i = 0; i < r->n; i++)
@@ -585,12 +589,12 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
     (void)err;
     r->late = 1;
     atomic_store_explicit(&r->pending, 1, memory_order_relaxed);
-    for (uint32_t i = 0; i < r->n_io; i++) {
-        if (!r->missing[i])
+    for (uint32_t i = 0; i < r->reads.n; i++) {
+        if (!r->reads.missing[i])
             continue;
-        r->io[i].done = io_done;
+        r->reads.io[i].done = io_done;
         atomic_fetch_add_explicit(&r->pending, 1, memory_order_relaxed);
-        if (start(r, &r->io[i], queue, cookie) == 0)
+        if (start(r, &r->reads.io[i], queue, cookie) == 0)
             count_down(r);
     }
     for (uint32_t i = 0; i < r->n; i++)
@@ -637,7 +641,7 @@ static int take_block(stk_request *r, stk_wanted *w, stk_error *err)
 
 static int unpack(stk_request *r, stk_wanted *w, stk_error *err)
 {
-    stk_unpack_job job = { r->entry.shard, &w->place, w->bytes, r->bytes + w->room,
+    stk_unpack_job job = { r->entry.shard, &w->place, w->bytes, r->reads.bytes + w->room,
                            (size_t)w->place.unpacked };
 
     if (w->made == UINT64_MAX) { /* else before a block was waited for */
@@ -658,7 +662,7 @@ static int take_parts(stk_request *r, stk_wanted *w, stk_error *err)
 
     w->bytes = (stk_bytes){ 0 };
     for (uint32_t k = 0; k < g->n; k++) {
-        const stk_io *io = &r->io[g->io[k]];
+        const stk_io *io = &r->reads.io[g->io[k]];
         uint64_t at = w->place.offset + g->range[k].offset;
 
         STK_TRY(check_io(io, w, at + g->range[k].len, err));
@@ -671,7 +675,7 @@ static int take_parts(stk_request *r, stk_wanted *w, stk_error *err)
 
 static int take_whole(stk_request *r, stk_wanted *w, stk_error *err)
 {
-    const stk_io *io = &r->io[w->io];
+    const stk_io *io = &r->reads.io[w->io];
 
     STK_TRY(check_io(io, w, w->place.offset + w->place.len, err));
     w->bytes.data = (const uint8_t *)io->dst + (w->place.offset - io->offset);
@@ -683,7 +687,7 @@ static int take_whole(stk_request *r, stk_wanted *w, stk_error *err)
  * the clock for every one is 4 % of what a row costs. */
 static int look(stk_request *r, stk_error *err)
 {
-    return r->n_io && r->file ? stk_file_unchanged(r->file, 1, err) : 0;
+    return r->reads.n && r->file ? stk_file_unchanged(r->file, 1, err) : 0;
 }
 
 int stk_request_finish(stk_request *r, stk_error *err)
@@ -707,7 +711,7 @@ int stk_request_finish(stk_request *r, stk_error *err)
             return rc;
         }
     }
-    return ++r->reads % LOOK_EVERY && r->total < LARGE ? 0 : look(r, err);
+    return ++r->reads.samples % LOOK_EVERY && r->reads.total < LARGE ? 0 : look(r, err);
 }
 
 /* ---- waiting ---- */
@@ -745,7 +749,7 @@ static int wait_blocks(stk_request *r, stk_error *err)
 
     r->arrived = waiting_end;
     r->owner = &p;
-    memset(r->missing, 0, r->n_io);
+    memset(r->reads.missing, 0, r->reads.n);
     if (stk_request_submit(r, NULL, NULL, err) == STK_PENDING)
         waiting_wait(&p);
     while ((rc = stk_request_finish(r, err)) == STK_PENDING)
@@ -757,8 +761,8 @@ int stk_request_wait(stk_request *r, void *dst, stk_error *err)
 {
     assert(!r->account);
     place_reads(r, dst);
-    for (uint32_t i = 0; i < r->n_io; i++) {
-        stk_io *io = &r->io[i];
+    for (uint32_t i = 0; i < r->reads.n; i++) {
+        stk_io *io = &r->reads.io[i];
 
         if (io->len)
             STK_TRY(stk_file_read(io->file, io->offset, io->dst, io->len, err));

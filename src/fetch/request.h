@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.h - one sample's bytes on their way.
+/* request.h - the bytes of one sample: located, read, checked.
  *
- * A worker owns a request and uses it over and over while bytes are available: begin, try, finish,
- * end.  When bytes must be waited for, the request is submitted and leaves the worker; it comes
- * back through arrived(), to any worker. */
+ * A worker of the engine (pipe/worker.c) owns a request and uses it for one sample after another:
+ * stk_request_begin() finds the fields and plans the reads, try() reads what needs no waiting,
+ * finish() checks the bytes, end() lets go of them.  If bytes have to be waited for, submit()
+ * starts the reads and the request leaves its worker; arrived() hands it to any worker.  Code that
+ * reads one sample outside an engine (`stoker cat`, ds[i]) uses stk_request_wait(). */
 #ifndef STOKER_REQUEST_H
 #define STOKER_REQUEST_H
 
@@ -11,38 +13,35 @@
 
 typedef struct stk_request stk_request; /* Thread: one at a time. */
 
-typedef struct stk_wanted { /* one field */
+typedef struct stk_wanted { /* one field of the sample */
     stk_field field;
     stk_place place;
-    uint32_t number;  /* of the field in its sample, set before begin(); with a fallback UINT16_MAX:
-                       * it has none */
-    stk_block *block; /* shared place */
-    stk_file *file;   /* else: where the range is; NULL: the bytes are here */
-    int own;          /* file was opened for this request */
-    stk_waiter waiter;
-    uint32_t io; /* else: which read has it */
-    /* place.unpacked of a range: where in the request's bytes it is unpacked to ... */
-    uint64_t room;
-    uint64_t made;   /* ... and how many bytes that made; UINT64_MAX: not yet */
+    uint32_t number; /* of the field in its sample, set before begin().  UINT16_MAX: the sample does
+                      * not have it, the fallback is used */
+    stk_block *block;  /* of a field in a block that samples share */
+    stk_file *file;    /* of a range: the file it is in.  NULL: the bytes are in memory */
+    int own;           /* `file` was opened for this request */
+    stk_waiter waiter; /* called when the block is there */
+    uint32_t io;       /* of a range: which read has it */
+    uint64_t room;   /* of a compressed range: where in the request's bytes it is decompressed to */
+    uint64_t made;   /* bytes that this made.  UINT64_MAX: not decompressed yet */
     stk_bytes bytes; /* the answer */
-    /* the engine's: where a GPU has it, so that nothing is read; 0: nowhere */
-    uint64_t gpu_cached;
-    stk_bytes
-        /* the engine's: its bytes, so that nothing is read; data NULL: they are not */
-        cached_bytes;
-    stk_bytes hint;           /* the engine's: what the index keeps of it for decoders; or none */
-    int learn;                /* the engine's: a hint is worth finding */
-    int direct;               /* the engine's: it is read to where it is wanted */
-    uint32_t width, height;   /* the engine's: of the picture that it is, upright; for followers */
-    unsigned turn;            /* ... and EXIF's turn of it */
-    const stk_codec *unpack;  /* the engine's: what it goes through before its chain; or NULL ... */
-    const void *unpack_state; /* ... and its state */
+    /* Set by the engine. */
+    uint64_t gpu_cached;      /* the field's place in the GPU's cache; nothing is read.  0: none */
+    stk_bytes cached_bytes;   /* cached bytes of this field.  data NULL: it has to be read */
+    stk_bytes hint;           /* what the index stores of it for decoders, if anything */
+    int learn;                /* true if a hint should be found while it is decoded */
+    int direct;               /* it is read straight to the place that needs it */
+    uint32_t width, height;   /* size of an upright picture, for the outputs that follow it */
+    unsigned turn;            /* EXIF orientation of that picture */
+    const stk_codec *unpack;  /* decompresses the field before its chain.  NULL: none */
+    const void *unpack_state; /* state of `unpack` */
 } stk_wanted;
 
 typedef struct stk_ranged {                  /* a field of which only some bytes are read */
-    uint32_t n;                              /* 0: it is read whole */
+    uint32_t n;                              /* ranges.  0: the field is read whole */
     stk_media_range range[STK_MEDIA_RANGES]; /* bytes of the field, ascending; set before plan() */
-    uint32_t io[STK_MEDIA_RANGES];           /* which read has each */
+    uint32_t io[STK_MEDIA_RANGES];           /* which read has each range */
     stk_media_part part[STK_MEDIA_RANGES];   /* the answer */
 } stk_ranged;
 
@@ -60,54 +59,68 @@ typedef struct stk_async {             /* what requests and the threads of async
     int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
 } stk_async;
 
-struct stk_request {
-    uint64_t ticket; /* the engine's: whose row this is */
+typedef struct stk_request_row { /* the row that a request is for.  Only the engine uses it. */
+    uint64_t ticket;             /* number of the row in its epoch */
     uint64_t position;
-    uint32_t attempt;  /* substitutes tried */
-    int whole;         /* the engine's: parts of its fields were not enough; all of them is read */
-    int late;          /* its bytes had to be waited for: rows come in any order */
-    int polls;         /* the engine's: begin() may answer STK_PENDING, nothing is begun then */
-    const void *table; /* the engine's: how its row is made */
-    int index_failed;  /* the index is bad, not the sample: nothing to skip */
+    uint32_t attempt;         /* substitutes tried so far */
+    int whole;                /* parts of fields were not enough: fields are read whole now */
+    const void *table;        /* how the row is made */
+    _Atomic uint64_t waiting; /* ticket + 1 while its bytes are being read; else 0 */
+    uint64_t in_flight;       /* its bytes that are counted as in flight */
+    stk_request *older;       /* the request that was opened before this one */
+} stk_request_row;
+
+typedef struct stk_request_reads { /* the reads of one sample */
+    stk_io *io;                    /* room for STK_MEDIA_RANGES per field; so have the next two */
+    uint32_t *order;  /* pieces of fields by file and offset, while reads are planned */
+    uint8_t *missing; /* by read: true if try() left it to submit() */
+    uint32_t n;
+    int in_parts;     /* some field is read in part; set by plan() */
+    uint64_t total;   /* bytes of all reads, and of what is decompressed after them */
+    uint8_t *bytes;   /* where the first read goes */
+    uint32_t samples; /* samples so far of which something was read */
+} stk_request_reads;
+
+typedef struct stk_request_memory {
+    uint8_t *buf; /* what reads go to */
+    size_t cap;
+    uint64_t lacks;      /* bytes that begin() had no memory for now.  0: there never will be */
+    uint64_t most;       /* without an account: bytes that one sample may take */
+    uint64_t shard_size; /* without an account: what ranges are checked against */
+} stk_request_memory;
+
+struct stk_request {
+    stk_request_row row;
+    int late;  /* its bytes had to be waited for, so rows may finish in any order */
+    int polls; /* begin() may answer STK_PENDING; then nothing is begun.  Set by the engine */
+    int index_failed; /* the index is bad, not the sample: skipping does not help */
     stk_where where;
     const stk_dataset *data;
-    /* The engine's, by output: where files are that the field names ("": in the shard's folder);
-     * NULL: the field itself is wanted. */
+    /* By output: the folder of files that the field names ("": the shard's).  NULL: the bytes of
+     * the field itself are wanted.  Set by the engine. */
     const char *const *open_root;
-    const stk_bytes *fallback; /* the engine's, by output: bytes of a field that is not there */
+    const stk_bytes
+        *fallback; /* by output: bytes for a field that is missing.  Set by the engine */
     stk_cache *cache;
     stk_async *async;     /* NULL: failed reads of async sources are tried again without a pause */
     stk_account *account; /* NULL: for stk_request_wait() */
     stk_entry entry;
     uint32_t cap_want, n;
-    stk_wanted *want; /* cap_want of each of these */
+    stk_wanted *want; /* n of cap_want fields; the next three have as many */
     stk_ranged *ranged;
-    stk_seek_room *hint_room; /* what hints were read into */
-    stk_io *io;               /* STK_MEDIA_RANGES times cap_want of each of these */
-    uint32_t *order;          /* pieces of fields by file and offset, while reads are planned */
-    uint8_t *missing;         /* by read: try() left it */
-    stk_bytes *scratch;       /* the engine's, by field */
-    uint32_t n_io;
-    uint64_t total;      /* bytes of all reads, and of what ranges unpack to */
-    uint64_t shard_size; /* without an account */
-    int blocks;          /* some of its fields are in blocks */
-    uint32_t reads;      /* samples that had something read */
-    int unpacks;         /* some places have something to unpack */
-    uint8_t *bytes;      /* where its reads begin, and rooms are counted from */
-    uint64_t lacks;      /* bytes that begin() had no room for, for now; 0: it never will */
-    uint64_t most;       /* without an account: bytes that a sample may take */
+    stk_seek_room *hint_room; /* memory of hints */
+    stk_bytes *scratch;       /* for the engine */
+    stk_request_reads reads;
+    stk_request_memory memory;
+    int blocks;  /* some of its fields are in blocks */
+    int unpacks; /* some of its places are compressed */
     stk_file *file;
-    uint8_t *buf;
-    size_t cap;
-    _Atomic uint32_t pending;
-    _Atomic uint32_t retries;        /* since the owner last looked and set it to zero */
+    _Atomic uint32_t pending;        /* reads that have not come back */
+    _Atomic uint32_t retries;        /* since the owner last set it to zero */
     void (*arrived)(stk_request *r); /* any thread, once after a submit() that said STK_PENDING */
     void *owner;
     stk_request *next;
-    _Atomic uint64_t waiting; /* the engine's: its ticket + 1 while bytes are on their way */
-    stk_request *all;         /* the engine's: the request made before */
-    uint64_t in_flight;       /* the engine's: bytes of it that are counted as in flight */
-    stk_plug *plug;           /* the engine's: where submit() may leave reads; NULL: nowhere */
+    stk_plug *plug; /* where submit() may leave reads.  NULL: nowhere.  Set by the engine */
 };
 
 /* For samples of which up to `fields` fields are wanted. */
@@ -122,8 +135,9 @@ void stk_request_close(stk_request **r);
 int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
 
 /* Locate the fields want[0..n).number of r->entry, of r->data (UINT16_MAX: r->fallback stands in),
- * and plan the reads.  STK_ELIMIT: memory_limit is reached, with r->lacks for now (begin again when
- * others have let go), else by this sample alone, which is a bad one. */
+ * and plan the reads.  STK_ELIMIT: memory_limit is reached.  If r->memory.lacks is set, begin again
+ * when others have given memory back; else this sample alone is too large, which makes it a bad
+ * one. */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
 /* The same in two steps.  Between them r->ranged[i] may say which bytes of field i are wanted,
  * where stk_request_has_range() allows it.  plan() ends the request where it fails. */
@@ -147,10 +161,10 @@ int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), 
 /* Check what came and point want[i].bytes at it, or ranged[i].part.  STK_PENDING: another one
  * unpacks a block of it, so that r->arrived() comes, then finish() again; only with r->blocks. */
 int stk_request_finish(stk_request *r, stk_error *err);
-/* For one sample outside an engine, after begin(): read to dst[0..r->total), waiting, then finish.
- * The request has no account: nothing is charged, and begin() checks ranges against the shard's
- * size.  Fields in blocks (r->blocks) are valid until end(), all others as long as dst and the data
- * set. */
+/* For one sample outside an engine, after begin(): read to dst[0..r->reads.total), waiting, then
+ * finish.  The request has no account: nothing is charged, and begin() checks ranges against the
+ * shard's size.  Fields in blocks (r->blocks) are valid until end(), all others as long as dst and
+ * the data set. */
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);

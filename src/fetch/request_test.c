@@ -229,7 +229,7 @@ static void near_fields_are_one_read(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         act.reads = 0;
         begin(cases[i].fields);
-        assert_int_equal(r->n_io, cases[i].reads);
+        assert_int_equal(r->reads.n, cases[i].reads);
         assert_int_equal(stk_request_try(r, &err), 0);
         assert_int_equal(act.reads, cases[i].reads);
         check(cases[i].fields);
@@ -323,11 +323,11 @@ static void limits(void **state)
     assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     account.limit = PAD - 1;
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* never: a bad sample */
-    assert_int_equal(r->lacks, 0);
+    assert_int_equal(r->memory.lacks, 0);
     account.limit = 2 * PAD;
     assert_int_equal(stk_account_take(&account, PAD + 1), 1);
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ELIMIT); /* not now */
-    assert_int_equal(r->lacks, PAD);
+    assert_int_equal(r->memory.lacks, PAD);
     stk_account_give(&account, PAD + 1);
     assert_int_equal(atomic_load(&account.used), 0);
     account.limit = PAD;

@@ -261,11 +261,44 @@ static int is_valid(const stk_arrow_column *c, uint64_t i)
     return c->valid[i / 8] >> (i % 8) & 1;
 }
 
+static uint64_t unsigned_at(const uint8_t *p, int wide)
+{
+    uint64_t v = 0;
+    uint32_t narrow;
+
+    if (wide) {
+        memcpy(&v, p, sizeof v);
+        return v;
+    }
+    memcpy(&narrow, p, sizeof narrow);
+    return narrow;
+}
+
+/* Of a list view: lists may share values, and stand in any order. */
+static int view_offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i,
+                        uint64_t *from, uint64_t *to)
+{
+    const uint64_t most = f->wide ? INT64_MAX : INT32_MAX;
+    stk_bytes at, n;
+
+    if (range(c->a, c->n_a, i, 1, f->wide ? 8 : 4, &at) < 0 ||
+        range(c->b, c->n_b, i, 1, f->wide ? 8 : 4, &n) < 0)
+        return -1;
+    *from = unsigned_at(at.data, f->wide);
+    *to = unsigned_at(n.data, f->wide);
+    if (*from > most || *to > most)
+        return -1;
+    *to += *from;
+    return 0;
+}
+
 static int offsets(const stk_arrow_field *f, const stk_arrow_column *c, uint64_t i, uint64_t *from,
                    uint64_t *to)
 {
     stk_bytes two;
 
+    if (f->apart)
+        return view_offsets(f, c, i, from, to);
     if (range(c->a, c->n_a, i, 2, f->wide ? 8 : 4, &two) < 0)
         return -1;
     if (f->wide) {

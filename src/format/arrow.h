@@ -33,6 +33,7 @@ typedef struct stk_arrow_field {
     uint8_t wide; /* BYTES, LIST: offsets of 64 bits */
     uint8_t nullable;
     uint8_t map;        /* LIST: of structs of a key and a value */
+    uint8_t apart;      /* LIST: of views: beside each offset how many values, in any order */
     uint8_t unsigned64; /* handed out as i64 where it fits */
     uint8_t text;       /* BYTES, VIEW: UTF-8 */
     /* NUMBER: of times: "tss" to "tsn", "tDm", "tdD", "ttu", ..., as the C interface calls them;

@@ -22,6 +22,15 @@ void stk_text_list_end(stk_text_list *t)
     put(t, "]", 1);
 }
 
+void stk_text_list_blob(stk_text_list *t, stk_bytes bytes)
+{
+    uint32_t len = (uint32_t)bytes.len; /* below 2^31: stk_pq_ref */
+
+    put(t, &len, sizeof len);
+    if (bytes.len)
+        put(t, bytes.data, bytes.len);
+}
+
 static void next(stk_text_list *t)
 {
     if (t->more)

@@ -21,5 +21,7 @@ void stk_text_list_begin(stk_text_list *t);
 void stk_text_list_put(stk_text_list *t, stk_bytes text);
 void stk_text_list_null(stk_text_list *t);
 void stk_text_list_end(stk_text_list *t);
+/* An element of a list of bytes, without beginning and end: its length as u32, then itself. */
+void stk_text_list_blob(stk_text_list *t, stk_bytes bytes);
 
 #endif

@@ -84,6 +84,7 @@ int stk_array_cache_put(stk_array_cache *s, uint64_t at, size_t len)
     int rc = at > s->size || len > s->size - at;
 
     assert(len <= STK_ARRAY_CHUNK);
+    assert(!stk_array_cache_there(s)); /* rows point into it once it is ready */
     if (!rc && len)
         rc = s->cuda->copy(s->gpu, s->arena + at, s->chunk[i], len, STK_COPY_IN, s->stream);
     if (!rc)

@@ -5,6 +5,8 @@
  * Batches that were opened before all arrays are there are made as without the cache. */
 #include "gpu/array_upload.h"
 
+#include <assert.h>
+
 #include "base/thread.h"
 
 enum { IDLE, BEGUN, ENDING };
@@ -14,6 +16,7 @@ static int fill(const stk_array *a, uint64_t *row, uint8_t *to, size_t *len)
 {
     uint64_t room = STK_ARRAY_CHUNK / a->row_bytes;
 
+    assert(room); /* the plan leaves longer rows to the CPU */
     for (*len = 0; room && *row < a->rows;) {
         uint64_t rows;
 

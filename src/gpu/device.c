@@ -119,6 +119,7 @@ void stk_device_close(stk_device **dp)
     if (!d)
         return;
     *dp = NULL;
+    stk_gpu_clips_close(&d->clips); /* its threads send batches */
     for (uint32_t i = 0; i < STK_MAX_TRANSFERS; i++)
         if (d->transfer[i].device)
             transfer_close(d, &d->transfer[i]);
@@ -314,8 +315,10 @@ static void stream_done(void *cookie, int rc)
 /* Report the batches of a transfer as ready, or as failed. */
 static void report_done(const stk_queued_batch *on, uint32_t n, int rc, const stk_error *err)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        stk_gpu_clips_drop(on[i].batch); /* what they made is in the batch, or lost */
         stk_ticket_done(on[i].ticket, rc, err);
+    }
 }
 
 /* The batches of a transfer that failed will never be whole on the GPU. */
@@ -660,13 +663,10 @@ static void start_copies(stk_gpu_transfer *f)
     }
 }
 
-int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
+void stk_device_queue(stk_device *d, stk_batch *b, stk_ticket *ticket)
 {
-    stk_device *d = state;
     stk_gpu_transfer *f = NULL;
 
-    (void)err;
-    b->gpu = stk_device_gpu(d);
     stk_mutex_lock(&d->lock);
     assert(d->end - d->first < STK_MAX_WAITING && !d->shut); /* a slot is queued once */
     d->waiting[d->end++ % STK_MAX_WAITING] = (stk_queued_batch){ b, ticket };
@@ -677,6 +677,16 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
     stk_mutex_unlock(&d->lock);
     if (f)
         start_copies(f);
+}
+
+int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err)
+{
+    stk_device *d = state;
+
+    (void)err;
+    b->gpu = stk_device_gpu(d);
+    if (!b->clips || !stk_gpu_clips_hold(d->clips, b, ticket))
+        stk_device_queue(d, b, ticket);
     return STK_PENDING;
 }
 
@@ -754,34 +764,4 @@ int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err)
     d->figures.redone++;
     stk_mutex_unlock(&d->lock);
     return rc;
-}
-
-/* ---- figures ---- */
-
-void stk_device_figures(stk_device *d, stk_device_stats *out)
-{
-    uint64_t rooms;
-
-    stk_mutex_lock(&d->lock);
-    *out = d->figures;
-    stk_mutex_unlock(&d->lock);
-    out->memory = stk_gpu_pool_bytes(d->pool, &out->memory_peak);
-    out->memory_limit = d->limit;
-    if (d->keep)
-        stk_picture_cache_figures(d->keep, &out->cache);
-    rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
-    out->memory += rooms;
-    out->memory_peak += rooms; /* they only grow */
-    if (d->arrays) {
-        out->cache.bytes = stk_array_cache_filled(d->arrays);
-        (void)stk_array_cache_arena(d->arrays, &out->cache.limit);
-    }
-}
-
-void stk_device_range(const stk_device *d, const char *name)
-{
-    if (name)
-        d->cuda->range_push(name);
-    else
-        d->cuda->range_pop();
 }

@@ -189,6 +189,20 @@ static stk_pic *next_record(plan *p, size_t size)
     return (stk_pic *)(void *)(p->record + p->records);
 }
 
+/* One that is made already. */
+static int copy_record(plan *p, const stk_views_job *job, uint32_t i, stk_error *err)
+{
+    const stk_pic *from = (const stk_pic *)(const void *)job->record[i];
+    stk_pic *r = next_record(p, from->size);
+
+    if (!r)
+        return stk_fail_nomem(err, from->size);
+    memcpy(r, from, from->size);
+    p->item[i] = (stk_pic_item){ .share = stk_pic_share_of(r), .at = p->records, .source = i };
+    p->records += from->size;
+    return 0;
+}
+
 static int add_record(plan *p, const stk_views_job *job, uint32_t i, stk_error *err)
 {
     const stk_picture *s = &job->picture[i];
@@ -227,7 +241,7 @@ static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
     for (uint32_t i = 0; i < job->n; i++) {
         uint64_t cost;
 
-        STK_TRY(add_record(p, job, i, err));
+        STK_TRY(job->yuv ? copy_record(p, job, i, err) : add_record(p, job, i, err));
         cost = stk_pic_share_scratch(&p->item[i].share);
         all += cost;
         one = cost > one ? cost : one;
@@ -274,6 +288,8 @@ static int fill(plan *p, const stk_views_job *job, uint8_t *near, stk_error *err
                                       .step_c = s->channels == 1 ? 0 : s->step_c,
                                       .width = s->width,
                                       .height = s->height };
+        if (job->yuv)
+            source[i].yuv = job->yuv[i];
         p->item[i].out = s->out;
         p->item[i].out_bytes = (uint64_t)stk_pic_out_w(r) * stk_pic_out_h(r) * 3 * elem;
     }
@@ -303,6 +319,7 @@ static void describe(stk_pic_launch *l, const stk_views *v, const plan *p, const
                            .scratch = block + p->lists_at + align(p->lists_room),
                            .source = (const stk_pic_source *)(const void *)(block + p->source_at),
                            .n_sources = job->n,
+                           .frames = job->yuv != NULL,
                            .dtype = stk_pic_dtype_of(job->spec->dtype),
                            .packed = job->spec->picture.layout != STK_CHW };
     memcpy(l->mul, job->spec->picture.mul, sizeof l->mul);

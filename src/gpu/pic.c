@@ -306,7 +306,9 @@ static void lay_out(stk_pic *r)
     r->tables.acs_at = at;
     at += r->tables.n_ac * (uint32_t)sizeof(stk_pic_huff);
     r->units_at = at;
-    at = (at + r->n_units * (uint32_t)sizeof(stk_pic_unit) + 15) & ~15u;
+    at += r->kind == STK_PIC_FRAME ? (uint32_t)sizeof(stk_pic_yuv)
+                                   : r->n_units * (uint32_t)sizeof(stk_pic_unit);
+    at = (at + 15) & ~15u;
     r->data_at = at;
     r->size = (uint32_t)stk_pic_up64((uint64_t)at + (r->arena_at ? 0 : r->data_len) + STK_PIC_PAD);
 }
@@ -534,4 +536,127 @@ void stk_pic_on_gpu_write(void *to, const stk_view *view, uint32_t width, uint32
     stk_pic_on_gpu_head(&r, view, width, height);
     memset(to, 0, r.size);
     memcpy(to, &r, sizeof r);
+}
+
+/* ---- frames of videos ---- */
+
+void stk_pic_made_write(void *to)
+{
+    stk_pic *r = to;
+
+    memset(r, 0, stk_pic_on_gpu_size());
+    r->kind = STK_PIC_MADE;
+    lay_out(r);
+}
+
+int stk_pic_frame_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height,
+                       stk_error *err)
+{
+    stk_pic_on_gpu_head(r, view, width, height);
+    r->kind = STK_PIC_FRAME;
+    lay_out(r);
+    if (view->border || !stk_pic_seen_sound(r))
+        return refuse(err, "a view that shrinks more than 256 times, or repeats the picture");
+    return 0;
+}
+
+void stk_pic_yuv_colors(stk_pic_yuv *f, const stk_yuv *c, uint32_t siting)
+{
+    f->c_y = c->y;
+    f->rv = c->rv;
+    f->gu = c->gu;
+    f->gv = c->gv;
+    f->bu = c->bu;
+    f->y_zero = c->y_zero;
+    f->c_zero = c->c_zero;
+    f->shift = c->shift;
+    f->bytes = c->wide ? 2 : 1;
+    f->left = siting != STK_SITING_CENTER && siting != STK_SITING_TOP;
+    f->top = siting == STK_SITING_TOP_LEFT || siting == STK_SITING_TOP;
+}
+
+/* Samples of U and V that pixels from..from + n - 1 see, of an axis with `all`. */
+static void chroma_of(uint32_t half, uint32_t from, uint32_t n, uint32_t all, uint32_t *at,
+                      uint32_t *count)
+{
+    uint32_t lo = half ? from / 2 : from, hi = half ? (from + n - 1) / 2 : from + n - 1;
+
+    lo -= half && lo;
+    hi += half && hi + 1 < all;
+    *at = lo;
+    *count = hi + 1 - lo;
+}
+
+/* Which samples of each plane are seen, and where they go. */
+static void set_planes(stk_pic_framed *g)
+{
+    const stk_planes *p = g->planes;
+    stk_pic_yuv *f = &g->yuv;
+    uint32_t w = p->area.w, h = p->area.h, wide = f->bytes;
+
+    f->half_x = p->half_x != 0;
+    f->half_y = p->half_y != 0;
+    f->step = p->kind == STK_PLANES_NV12 ? 2 : 1;
+    f->x = g->rec.need[0];
+    f->y = g->rec.need[1];
+    f->w = g->rec.need[2] ? g->rec.need[2] : 1; /* of what is all black: one */
+    f->h = g->rec.need[3] ? g->rec.need[3] : 1;
+    f->stride = (f->w * wide + 15) & ~15u;
+    if (p->data[1]) {
+        chroma_of(f->half_x, f->x, f->w, f->half_x ? (w + 1) / 2 : w, &f->cx, &f->cw);
+        chroma_of(f->half_y, f->y, f->h, f->half_y ? (h + 1) / 2 : h, &f->cy, &f->ch);
+    }
+    f->cstride = (f->cw * wide * f->step + 15) & ~15u;
+    f->at[1] = (uint64_t)f->stride * f->h;
+    f->at[2] = f->step == 2 ? f->at[1] + wide : f->at[1] + (uint64_t)f->cstride * f->ch;
+    g->rec.data_len = (uint32_t)(f->at[1] + (uint64_t)f->cstride * f->ch * (f->step == 2 ? 1 : 2));
+}
+
+int stk_pic_frame_ask(stk_pic_framed *g, const stk_planes *p, const stk_view *view, stk_error *err)
+{
+    stk_yuv c;
+
+    memset(g, 0, sizeof *g);
+    g->planes = p;
+    if (p->kind != STK_PLANES_YUV && p->kind != STK_PLANES_NV12)
+        return refuse(err, "pixels that are no planes");
+    STK_TRY(stk_yuv_init(&c, p, err));
+    if (c.gbr)
+        return refuse(err, "planes of G, B and R");
+    STK_TRY(stk_pic_frame_head(&g->rec, view, p->area.w, p->area.h, err));
+    stk_pic_yuv_colors(&g->yuv, &c, p->siting);
+    if ((uint64_t)p->area.w * p->area.h * 3 * g->yuv.bytes > STK_PIC_MAX_DATA)
+        return refuse(err, "a frame of more than 256 MiB");
+    set_planes(g);
+    lay_out(&g->rec);
+    return 0;
+}
+
+static void copy_rows(uint8_t *to, size_t step, const uint8_t *from, size_t stride, size_t bytes,
+                      uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(to + i * step, from + i * stride, bytes);
+        memset(to + i * step + bytes, 0, step - bytes);
+    }
+}
+
+void stk_pic_frame_write(void *to, const stk_pic_framed *g)
+{
+    const stk_pic_yuv *f = &g->yuv;
+    const stk_planes *p = g->planes;
+    uint8_t *base = to, *data = base + g->rec.data_at;
+    uint32_t end = g->rec.prog.n_steps ? g->rec.prog.at : g->rec.size;
+    size_t wide = f->bytes, bytes = f->cw * wide * f->step;
+
+    memset(base, 0, g->rec.data_at);
+    memcpy(base, &g->rec, sizeof g->rec);
+    memcpy(base + g->rec.units_at, f, sizeof *f);
+    copy_rows(data, f->stride, p->data[0] + f->y * p->stride[0] + f->x * wide, p->stride[0],
+              f->w * wide, f->h);
+    for (int k = 1; k < (f->step == 2 ? 2 : 3) && f->cw; k++)
+        copy_rows(data + f->at[k], f->cstride,
+                  p->data[k] + f->cy * p->stride[k] + f->cx * wide * f->step, p->stride[k], bytes,
+                  f->ch);
+    memset(data + g->rec.data_len, 0, (size_t)(base + end - (data + g->rec.data_len)));
 }

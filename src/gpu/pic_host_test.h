@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cuda/pic_blur.h"
+#include "cuda/pic_frame.h"
 #include "cuda/pic_loss.h"
 #include "cuda/pic_sync.h"
 #include "cuda/pic_unit.h"
@@ -127,6 +128,16 @@ static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uin
     const stk_pic_taps *t = (const stk_pic_taps *)(const void *)(l->scratch + j->taps);
     stk_pic_line lines[3];
     stk_pic_reach reach;
+
+    if (r->kind == STK_PIC_FRAME) {
+        const uint8_t *base;
+        const stk_pic_yuv *f = stk_pic_frame_of(l, j, r, &base);
+        stk_pic_frame_row row = stk_pic_frame_row_of(f, base, y);
+
+        for (uint32_t i = 0; i < n; i += 4)
+            *(stk_pic_v4 *)(void *)(line + i) = stk_pic_frame4(&row, x + i);
+        return;
+    }
 
     if (r->kind == STK_PIC_ON_GPU)
         reach = stk_pic_reach_of(l->source + j->source, y);

@@ -24,7 +24,7 @@ static_assert(sizeof(stk_pic_step) % 8 == 0 && sizeof(stk_action) % 8 == 0, "act
 
 int stk_pic_program_can(const stk_chain *c)
 {
-    if (c->n_calls)
+    if (c->calls.n)
         return 0;
     for (uint32_t i = 0; i < c->n_all; i++)
         if (c->all[i]->op->can & STK_OP_ACT && !(c->all[i]->op->can & STK_OP_GPU))
@@ -206,7 +206,7 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
 {
     if (a->code == STK_ACT_OWN)
         return refuse(err, "an op of a plug-in");
-    if (a->code < STK_ACT_POINT_END || a->code == STK_ACT_ERASE) {
+    if (stk_act_is_point(a->code) || a->code == STK_ACT_ERASE) {
         add_point(m, a->code, i);
         return 0;
     }

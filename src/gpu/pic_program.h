@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_program.h - what ops drew for a picture's pixels, as the program of its record
- * (cuda/slab.h). */
+/* pic_program.h - writes what ops drew for a picture's pixels as the program of its record
+ * (cuda/slab.h).  pic.c calls it. */
 #ifndef STOKER_PIC_PROGRAM_H
 #define STOKER_PIC_PROGRAM_H
 
@@ -23,17 +23,16 @@ typedef struct stk_pic_program {
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;
 
-/* Does device code make all that the ops of a chain do to pixels?  What one picture draws may still
- * be too much for it. */
+/* 1: device code can make all ops of a chain that change pixels.  What is drawn for one picture may
+ * still be too much for it. */
 int stk_pic_program_can(const stk_chain *c);
 
-/* The steps of what was drawn; n_steps 0: the view is all there is.  STK_ENOTSUP: the host must do
- * it. */
+/* The steps for what was drawn; n_steps 0: only the view.  STK_ENOTSUP: the host must make it. */
 int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err);
 
-/* A record of the first view that has its size gets room for the program ... */
+/* Adds room for the program to a record of the first view, whose size is known. */
 void stk_pic_program_add(const stk_pic_program *p, stk_pic *r);
-/* ... and, when it is written, the program. */
+/* Writes the program to the record. */
 void stk_pic_program_write(const stk_pic_program *p, void *record);
 
 #endif

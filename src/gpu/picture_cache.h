@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture_cache.h - pictures that a GPU keeps, encoded: one arena there, and what of whom is in it.
+/* picture_cache.h - cache of encoded pictures in GPU memory: one arena, and a table of what is in
+ * it. device.c owns it; rows look pictures up (row/row_gpu.c).
  *
- * An entry is a sample's picture, by the sample's number and that of the output.  The batch that
- * sends its batch claims it (none -> coming) and gets a place in the arena; when the batch has
- * arrived it is there, and a worker that draws the sample again needs no byte of its file.  A
- * picture that could not be made is bad for good.  Places are cut off the front of the arena and
- * never moved or given to another, so an offset is good until the end; a claim that came to nothing
- * keeps its place for the next one.  Lookups take no lock. */
+ * An entry is a picture of a sample, by the numbers of sample and output.  The batch that sends a
+ * picture claims its entry (none -> coming) and gets a place in the arena.  When the batch has
+ * arrived, the entry is there, and a worker that draws the sample again needs no byte of its file.
+ * A picture that could not be made stays bad.  Places are cut from the front of the arena and never
+ * move, so an offset stays valid.  A claim that failed leaves its place to the next one.  Lookups
+ * take no lock. */
 #ifndef STOKER_KEEP_H
 #define STOKER_KEEP_H
 
@@ -15,33 +16,34 @@
 typedef struct stk_picture_cache stk_picture_cache; /* Thread: any. */
 
 typedef struct stk_picture_cache_options {
-    uint64_t bytes;   /* of the arena */
-    uint64_t samples; /* numbers are below it */
-    uint32_t outputs; /* likewise */
+    uint64_t bytes;   /* size of the arena */
+    uint64_t samples; /* samples have smaller numbers */
+    uint32_t outputs; /* outputs have smaller numbers */
 } stk_picture_cache_options;
 
 int stk_picture_cache_open(stk_picture_cache **out, const stk_cuda *cuda, int gpu,
                            const stk_picture_cache_options *o, stk_error *err);
-void stk_picture_cache_close(stk_picture_cache **k); /* nothing on the GPU uses it */
+void stk_picture_cache_close(stk_picture_cache **k); /* call when no work on the GPU uses it */
 
-uint8_t *stk_picture_cache_arena(const stk_picture_cache *k, uint64_t *len); /* the GPU's memory */
+uint8_t *stk_picture_cache_arena(const stk_picture_cache *k, uint64_t *len); /* in GPU memory */
 
-typedef struct stk_cache_key { /* whose */
+typedef struct stk_cache_key { /* which picture */
     uint64_t sample;
     uint32_t output;
 } stk_cache_key;
 
-/* Where it is in the arena; 0: nowhere. */
+/* Its offset in the arena; 0: it is not there. */
 uint64_t stk_picture_cache_find(const stk_picture_cache *k, stk_cache_key of);
-/* Would a claim of `len` bytes have a chance? */
+/* 1: a claim of `len` bytes may succeed. */
 int stk_picture_cache_wants(const stk_picture_cache *k, stk_cache_key of, uint64_t len);
-/* It is on its way: where it goes; 0: it is there already, on its way, bad, or there is no room. */
+/* Claims an entry and returns its offset in the arena.  0: it is there, in flight or bad, or there
+ * is no room. */
 uint64_t stk_picture_cache_claim(stk_picture_cache *k, stk_cache_key of, uint64_t len);
-/* What was claimed is there. */
+/* The claimed picture is there. */
 void stk_picture_cache_there(stk_picture_cache *k, stk_cache_key of);
-/* What was claimed did not come, and may be claimed again. */
+/* The claimed picture did not arrive; it may be claimed again. */
 void stk_picture_cache_undo(stk_picture_cache *k, stk_cache_key of);
-/* No picture could be made of it: never again. */
+/* No picture could be made of it; it is never claimed again. */
 void stk_picture_cache_bad(stk_picture_cache *k, stk_cache_key of);
 
 typedef struct stk_picture_cache_stats {

@@ -164,6 +164,7 @@ static void describe(stk_pic_launch *l, const stk_gpu_transfer *f, uint32_t outp
                            .scratch = f->scratch.data,
                            .dtype = stk_pic_dtype_of(p->spec.dtype),
                            .packed = p->spec.picture.layout != STK_CHW,
+                           .frames = stk_spec_lead(&p->spec, STK_LEAD_FRAMES) > 0,
                            .blocks = f->device->blocks };
     if (f->device->keep)
         l->arena = stk_picture_cache_arena(f->device->keep, &l->arena_len);
@@ -299,7 +300,7 @@ static void find_leads(stk_gpu_transfer *f, uint32_t output)
 static int make_scratch(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     stk_device *d = f->device;
-    uint64_t want = 0, most = d->limit / 2 / d->n_transfers, one = 0;
+    uint64_t want = 0, most = d->limit / (d->clips ? 4 : 2) / d->n_transfers, one = 0;
 
     assert(f->n && d->group);
     for (uint32_t r = 0, n = rows_of(f); r < n; r++) {
@@ -351,6 +352,23 @@ static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
         }
     }
     return 0;
+}
+
+/* Clips that the GPU has made, to where they belong. */
+static int copy_clips(stk_gpu_transfer *f, uint32_t output)
+{
+    const stk_pictures *p = &f->pictures[output];
+    stk_device *d = f->device;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->n && !rc; i++) {
+        const stk_gpu_clip *k = p->item[i].share.clip;
+
+        if (k && k->rc == 0)
+            rc = d->cuda->copy(d->gpu, p->item[i].out, k->made->data,
+                               k->n_pictures * k->picture_bytes, STK_COPY_WITHIN, f->stream);
+    }
+    return rc;
 }
 
 /* Everything that a group needs, before the first of it is sent. */
@@ -421,6 +439,8 @@ static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
         claim_places(f, o);
         if (!rc)
             rc = send_slabs(f, o);
+        if (!rc)
+            rc = copy_clips(f, o);
     }
     if (!rc)
         rc = c->event_record(gpu, f->copied, f->stream);
@@ -461,7 +481,7 @@ static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
 
     for (uint32_t i = 0, views = pictures_of(b, output); i < b->rows * views; i++) {
         jpegs += share[i].kind == STK_PIC_SEEK || share[i].kind == STK_PIC_WHOLE;
-        if (!status[i])
+        if (!status[i] && (!share[i].clip || share[i].clip->rc == 0))
             continue;
         if (!b->bad && !(b->bad = stk_zalloc(b->rows, 1)))
             return -1;

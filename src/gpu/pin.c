@@ -6,6 +6,8 @@
  * consumer was seen with, and the memory is used again when all of them have passed. */
 #include "gpu/pin.h"
 
+#include <assert.h>
+
 #include "base/lock.h"
 #include "base/mem.h"
 
@@ -50,6 +52,7 @@ static void *pin_leave(void *cookie, void *old)
 
     stk_mutex_lock(&p->lock);
     n = p->n;
+    assert(n <= STREAMS);
     for (uint32_t i = 0; i < n; i++)
         stream[i] = p->stream[i];
     stk_mutex_unlock(&p->lock);

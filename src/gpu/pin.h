@@ -7,10 +7,10 @@
 
 typedef struct stk_pins stk_pins; /* Thread: any. */
 
-/* *memory is for one pool, which closes it; *out lives as long. */
+/* *memory is for one pool, which closes it; *out is valid as long. */
 int stk_pins_open(stk_pins **out, int gpu, stk_memory *memory, stk_error *err);
 
-/* The consumer queues copies of what it gets on `stream`. */
+/* Call when the consumer queues copies of its batches on `stream`. */
 void stk_pins_seen(stk_pins *p, void *stream);
 
 #endif

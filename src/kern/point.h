@@ -55,11 +55,6 @@ STK_HD static inline int32_t stk_pt_gray(uint32_t px)
            20;
 }
 
-STK_HD static inline uint32_t stk_pt_grayscale(uint32_t px)
-{
-    return (uint32_t)stk_pt_gray(px) * 0x010101u;
-}
-
 STK_HD static inline uint32_t stk_pt_saturation(uint32_t px, float mul)
 {
     float add = (float)stk_pt_gray(px) * (1 - mul);
@@ -167,13 +162,6 @@ STK_HD static inline uint32_t stk_pt_hsv(uint32_t px, int32_t turn, float sat, f
 STK_HD static inline uint32_t stk_pt_solarize(uint32_t v, uint32_t from)
 {
     return v >= from ? 255 - v : v;
-}
-
-/* order: which channel comes first, second, third: 2 bits each. */
-STK_HD static inline uint32_t stk_pt_shuffle(uint32_t px, uint32_t order)
-{
-    return stk_px(px >> (order & 3) * 8 & 255, px >> (order >> 2 & 3) * 8 & 255,
-                  px >> (order >> 4 & 3) * 8 & 255);
 }
 
 #endif

@@ -26,6 +26,7 @@ struct stk_resampler {
     uint32_t next;       /* output row */
     int direct;          /* across is the identity: rows are used in place */
     int bands;           /* pixels come in pieces, whose memory does not stay */
+    int plain;           /* direct, and each row is that of one output: no row has to stay */
     uint32_t done;       /* rows made so far, counted from y.lo */
     size_t row_bytes;
     uint8_t *ring, *line, *empty, *pad; /* pad: NULL unless the span is shorter than a window */
@@ -87,6 +88,7 @@ static int pass_plan(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     stk_taps_slide(&p->x);
     p->direct = p->x.stride == 1 && !x.flip && x.in == x.res && p->x.hi - p->x.lo == p->x.n &&
                 (!x.border || !x.off); /* a border sees all inputs, wherever its window is */
+    p->plain = p->direct && (!p->bands || (p->y.stride == 1 && y.in == y.res && !y.border));
     return 0;
 }
 
@@ -95,7 +97,7 @@ static int pass_room(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     uint32_t span = p->x.hi - p->x.lo;
     int short_span = span && span < p->x.stride;
     size_t ring = p->y.stride, pad = short_span ? (size_t)p->x.stride * 4 : 0;
-    size_t rows = p->direct && !p->bands ? 2 : ring + 2, need;
+    size_t rows = p->plain ? 2 : ring + 2, need;
     uint8_t *memory;
 
     p->row_bytes = ((size_t)p->x.n * 4 + 63) & ~(size_t)63;
@@ -137,9 +139,9 @@ static void pass_across(stk_resampler *p, uint32_t upto)
         uint32_t slot = p->done % p->y.stride;
         uint8_t *dst = p->ring + slot * p->row_bytes;
 
-        p->have[slot] = p->direct && !p->bands ? src : dst;
+        p->have[slot] = p->plain ? src : dst;
         if (p->direct) {
-            if (p->bands)
+            if (!p->plain)
                 memcpy(dst, src, (size_t)p->x.n * 4);
             continue;
         }
@@ -260,12 +262,30 @@ int stk_sample_open(stk_resampler **out, const stk_kern *kern, const stk_sample_
     return start(p, kern, job, scratch, err);
 }
 
+static void make_rows(stk_resampler *p, const stk_pixel_rows *source)
+{
+    uint32_t end = p->need.y + p->need.h;
+    stk_rect part = p->need;
+
+    for (; part.y < end; part.y += part.h) {
+        stk_pixels band;
+
+        part.h = end - part.y < source->most ? end - part.y : source->most;
+        source->make(source->cookie, &part, &band);
+        stk_sample_band(p, &band);
+    }
+}
+
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err)
 {
-    stk_resampler p = { 0 };
+    const stk_pixel_rows *rows = job->pixels->rows;
+    stk_resampler p = { .bands = rows != NULL };
 
     STK_TRY(start(&p, kern, job, scratch, err));
-    stk_sample_band(&p, job->pixels);
+    if (!rows || !p.need.w)
+        stk_sample_band(&p, job->pixels);
+    else
+        make_rows(&p, rows);
     return 0;
 }

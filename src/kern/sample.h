@@ -25,7 +25,8 @@ typedef struct stk_sample_job {
 /* The source pixels that the view touches; an empty rectangle when it sees none. */
 void stk_sample_need(const stk_view *view, stk_rect *need);
 
-/* Returns 0 or STK_ENOMEM (scratch). */
+/* Returns 0 or STK_ENOMEM (scratch).  Pixels that are made row by row (stk_pixel_rows) are for
+ * views without a border. */
 int stk_sample_run(const stk_kern *kern, const stk_sample_job *job, stk_scratch *scratch,
                    stk_error *err);
 

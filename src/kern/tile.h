@@ -38,8 +38,8 @@ typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise
     void (*saturation)(uint32_t *px, size_t n, float mul);
     void (*hue)(uint32_t *px, size_t n, int32_t turn);
     void (*hsv)(uint32_t *px, size_t n, const stk_action *a);
-    void (*grayscale)(uint32_t *px, size_t n);
-    void (*shuffle)(uint32_t *px, size_t n, uint32_t order);
+    /* by code, from STK_ACT_PIXEL + 1 on: op/pixels.def */
+    void (*pixel[STK_PIXELS])(uint32_t *px, size_t n, const stk_action *a);
     uint64_t (*gray_sum)(const uint32_t *px, size_t n);
     void (*range)(const uint32_t *px, size_t n, uint32_t *min, uint32_t *max); /* widens both */
     void (*count)(const uint32_t *px, size_t n, uint32_t count[3][256]);       /* adds */

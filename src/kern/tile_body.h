@@ -5,6 +5,7 @@
 
 #include "kern/near.h"
 #include "kern/normal.h"
+#include "kern/pixel.h"
 #include "kern/point.h"
 #include "kern/tile.h"
 #include "kern/tile_jpeg_body.h"
@@ -61,17 +62,16 @@ static void hsv(uint32_t *px, size_t n, const stk_action *a)
         px[i] = stk_pt_hsv(px[i], turn, sat, val);
 }
 
-static void grayscale(uint32_t *px, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pt_grayscale(px[i]);
-}
-
-static void shuffle(uint32_t *px, size_t n, uint32_t order)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pt_shuffle(px[i], order);
-}
+/* The action is a copy: what is written can't change it. */
+#define STK_PIXEL(name)                                                                            \
+    static void pixel_##name(uint32_t *px, size_t n, const stk_action *a)                          \
+    {                                                                                              \
+        const stk_action own = *a;                                                                 \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++)                                                             \
+            px[i] = stk_pixel_##name(px[i], &own);                                                 \
+    }
+#include "op/pixels.def"
 
 static uint64_t gray_sum(const uint32_t *px, size_t n)
 {
@@ -279,8 +279,8 @@ const stk_tile_kern STK_TILE = { .linear = linear,
                                  .saturation = saturation,
                                  .hue = hue,
                                  .hsv = hsv,
-                                 .grayscale = grayscale,
-                                 .shuffle = shuffle,
+#define STK_PIXEL(name) .pixel[STK_ACT_##name - STK_ACT_PIXEL - 1] = pixel_##name,
+#include "op/pixels.def"
                                  .gray_sum = gray_sum,
                                  .range = range,
                                  .count = count,

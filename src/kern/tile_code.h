@@ -27,8 +27,6 @@ enum { /* codes; the numbers that each has */
        STK_ACT_PIL_SATURATION, /* f[0]: factor */
        STK_ACT_HUE,            /* u[0]: sixths of the circle, in units of 2^-16 */
        STK_ACT_HSV,            /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
-       STK_ACT_GRAYSCALE,
-       STK_ACT_SHUFFLE, /* u[0]: 2 bits a channel */
        STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
        STK_ACT_POINT_END,
        /* one pixel by its neighbours */
@@ -50,7 +48,17 @@ enum { /* codes; the numbers that each has */
        STK_ACT_MIX_END,   /* f[0]: share of the mixture in a blend with the remembered one */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
+       STK_ACT_PIXEL = 127, /* after it: one pixel, by the kernel of an op of op/pixels.def */
+#define STK_PIXEL(name) STK_ACT_##name,
+#include "op/pixels.def"
+       STK_ACT_PIXEL_END,
 };
+#define STK_PIXELS (STK_ACT_PIXEL_END - STK_ACT_PIXEL - 1)
+
+STK_HD static inline int stk_act_is_point(unsigned code) /* of one pixel by itself */
+{
+    return code < STK_ACT_POINT_END || (code > STK_ACT_PIXEL && code < STK_ACT_PIXEL_END);
+}
 
 STK_HD static inline int stk_act_has_figures(unsigned code) /* of the whole picture */
 {

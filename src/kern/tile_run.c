@@ -111,10 +111,10 @@ static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t
     case STK_ACT_PIL_SATURATION: pil_saturation(px, n, a->v.f[0]); break;
     case STK_ACT_HUE: k->hue(px, n, (int32_t)a->v.u[0]); break;
     case STK_ACT_HSV: k->hsv(px, n, a); break;
-    case STK_ACT_GRAYSCALE: k->grayscale(px, n); break;
-    case STK_ACT_SHUFFLE: k->shuffle(px, n, a->v.u[0]); break;
     case STK_ACT_NOISE: k->noise(px, n, first, a); break;
-    default: break;
+    default:
+        if (a->code > STK_ACT_PIXEL)
+            k->pixel[a->code - STK_ACT_PIXEL - 1](px, n, a);
     }
 }
 
@@ -210,7 +210,7 @@ int stk_tile_run(const stk_tile_kern *k, const stk_action *a, uint32_t n, stk_ti
     p.k = k;
     p.n = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (a[i].code < STK_ACT_POINT_END) {
+        if (stk_act_is_point(a[i].code)) {
             add(&p, &a[i], t);
             continue;
         }

@@ -47,7 +47,7 @@ static stk_action made(uint16_t code, uint64_t *s)
     case STK_ACT_SOLARIZE: a.v.u[0] %= 257; break;
     case STK_ACT_POSTERIZE: a.v.u[0] &= 255; break;
     case STK_ACT_HUE: a.v.u[0] %= 6 * 65536; break;
-    case STK_ACT_SHUFFLE: a.v.u[0] = 0x12; break;
+    case STK_ACT_channel_shuffle: a.v.u[0] = 0x12; break;
     case STK_ACT_HSV:
         a.v.u[0] %= 6 * 65536;
         a.v.f[1] = (float)(next_random(s) % 200) / 100;
@@ -94,7 +94,7 @@ static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
 static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
                                   STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
                                   STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                  STK_ACT_HSV,        STK_ACT_GRAYSCALE,  STK_ACT_SHUFFLE,
+                                  STK_ACT_HSV,        STK_ACT_grayscale,  STK_ACT_channel_shuffle,
                                   STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
                                   STK_ACT_JPEG };
 #define CODES (sizeof codes / sizeof *codes)

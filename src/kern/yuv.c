@@ -6,6 +6,8 @@
 #define YUV(name) stk_yuv_c_##name
 #include "kern/yuv_body.h"
 
+const stk_yuv_kern stk_yuv_c_kern = { YUV(down), YUV(across), YUV(color) };
+
 #define BITS 13 /* of coefficients */
 
 static int weights_of(uint32_t matrix, double *kr, double *kb)
@@ -93,18 +95,18 @@ static stk_yuv_row row_of(const stk_planes *p, const chroma *c, uint32_t y)
 }
 
 /* U or V of a row for the columns of `need`, 16 times as large.  t: room for half of them. */
-static int32_t *spread(const stk_yuv_kern *k, const stk_planes *p, const stk_yuv_row *r,
-                       const stk_rect *need, uint32_t width, int32_t *t)
+static uint16_t *spread(const stk_yuv_kern *k, const stk_planes *p, const stk_yuv_row *r,
+                       const stk_rect *need, uint32_t width, uint16_t *t)
 {
     int left = p->siting != STK_SITING_CENTER && p->siting != STK_SITING_TOP;
     uint32_t first = need->x / 2, n = (need->x + need->w + 1) / 2 - first;
     uint32_t lo = first ? first - 1 : 0, hi = least(first + n + 1, width);
-    int32_t *out = t + n + 8;
+    uint16_t *out = t + n + 8;
 
     if (!p->half_x) {
         k->down(r, need->x, need->w, t);
         for (uint32_t i = 0; i < need->w; i++)
-            t[i] *= 4;
+            t[i] = (uint16_t)(4 * t[i]);
         return t;
     }
     k->down(r, lo, hi - lo, t + (first ? 0 : 1));
@@ -139,7 +141,7 @@ static void gbr_row(const stk_planes *p, uint32_t y, const stk_rect *need, uint3
 }
 
 void stk_yuv_rgbx(stk_cpu level, const stk_yuv *c, const stk_planes *p, const stk_rect *need,
-                  int32_t *room, uint32_t *dst)
+                  uint16_t *room, uint32_t *dst)
 {
     const uint32_t cw = p->half_x ? (p->area.w + 1) / 2 : p->area.w;
     const uint32_t ch = p->half_y ? (p->area.h + 1) / 2 : p->area.h;
@@ -148,11 +150,11 @@ void stk_yuv_rgbx(stk_cpu level, const stk_yuv *c, const stk_planes *p, const st
     const chroma plane[2] = { { p->data[1], p->stride[1], both ? 2 : 1, cw, ch },
                               { both && p->data[1] ? p->data[1] + 1 : p->data[2],
                                 p->stride[both ? 1 : 2], both ? 2 : 1, cw, ch } };
-    int32_t *second = room + STK_YUV_ROOM(need->w);
-    const int32_t *u = room, *v = room;
+    uint16_t *second = room + STK_YUV_ROOM(need->w);
+    const uint16_t *u = room, *v = room;
 
     for (uint32_t i = 0; !p->data[1] && i < need->w; i++)
-        room[i] = c->c_zero * 16; /* gray */
+        room[i] = (uint16_t)(c->c_zero * 16); /* gray */
     for (uint32_t y = need->y; y < need->y + need->h; y++, dst += need->w) {
         if (c->gbr) {
             gbr_row(p, y, need, dst);

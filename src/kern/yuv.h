@@ -34,10 +34,12 @@ typedef struct stk_yuv_row { /* a row of Y in terms of two rows of U or V */
     int wide;
 } stk_yuv_row;
 
+/* U and V on their way: 4 times as large after down(), 16 times after across(); of 12 bits, less
+ * than 65,536. */
 typedef struct stk_yuv_kern {
-    void (*down)(const stk_yuv_row *r, uint32_t from, uint32_t n, int32_t *out);
-    void (*across)(const int32_t *t, uint32_t n, int cosited, int32_t *out);
-    void (*color)(const stk_yuv *c, const void *luma, const int32_t *u, const int32_t *v,
+    void (*down)(const stk_yuv_row *r, uint32_t from, uint32_t n, uint16_t *out);
+    void (*across)(const uint16_t *t, uint32_t n, int cosited, uint16_t *out);
+    void (*color)(const stk_yuv *c, const void *luma, const uint16_t *u, const uint16_t *v,
                   uint32_t n, uint32_t *dst);
 } stk_yuv_kern;
 extern const stk_yuv_kern stk_yuv_c_kern, stk_yuv_avx2_kern;
@@ -48,6 +50,6 @@ int stk_yuv_init(stk_yuv *c, const stk_planes *p, stk_error *err);
 #define STK_YUV_ROOM(w) (3 * (size_t)(w) + 32)
 /* Pixels of `need`, which is inside p->area, to dst, without gaps. */
 void stk_yuv_rgbx(stk_cpu level, const stk_yuv *c, const stk_planes *p, const stk_rect *need,
-                  int32_t *room, uint32_t *dst);
+                  uint16_t *room, uint32_t *dst);
 
 #endif

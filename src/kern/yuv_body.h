@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yuv_body.h - rows of planes -> R, G, B, X: compiled once in plain C and once for AVX2, in loops
  * that a compiler turns into vectors.  Integers only, so that both give the same bits.  Includers
- * define YUV(name). */
+ * define YUV(name) and the table of these functions. */
 #include "kern/yuv.h"
 
 /* Values [from, from + n) of two rows of U or V, blended in quarters: 4 times as large. */
-static void YUV(down)(const stk_yuv_row *r, uint32_t from, uint32_t n, int32_t *restrict out)
+static void YUV(down)(const stk_yuv_row *r, uint32_t from, uint32_t n, uint16_t *restrict out)
 {
     const int32_t w1 = r->weight, w0 = 4 - w1;
 
@@ -14,30 +14,30 @@ static void YUV(down)(const stk_yuv_row *r, uint32_t from, uint32_t n, int32_t *
         const uint16_t *b = (const uint16_t *)(const void *)r->b + from;
 
         for (uint32_t i = 0; i < n; i++)
-            out[i] = w0 * a[i] + w1 * b[i];
+            out[i] = (uint16_t)(w0 * a[i] + w1 * b[i]);
     } else if (r->step == 1) {
         const uint8_t *a = r->a + from, *b = r->b + from;
 
         for (uint32_t i = 0; i < n; i++)
-            out[i] = w0 * a[i] + w1 * b[i];
+            out[i] = (uint16_t)(w0 * a[i] + w1 * b[i]);
     } else {
         for (uint32_t i = 0; i < n; i++)
-            out[i] = w0 * r->a[r->step * (from + i)] + w1 * r->b[r->step * (from + i)];
+            out[i] = (uint16_t)(w0 * r->a[r->step * (from + i)] + w1 * r->b[r->step * (from + i)]);
     }
 }
 
 /* t: values of a halved row, t[0] and t[n + 1] beyond both ends; out: two for each of n. */
-static void YUV(across)(const int32_t *restrict t, uint32_t n, int cosited, int32_t *restrict out)
+static void YUV(across)(const uint16_t *restrict t, uint32_t n, int cosited, uint16_t *restrict out)
 {
     if (cosited)
         for (uint32_t i = 0; i < n; i++) {
-            out[2 * i] = 4 * t[i + 1];
-            out[2 * i + 1] = 2 * (t[i + 1] + t[i + 2]);
+            out[2 * i] = (uint16_t)(4 * t[i + 1]);
+            out[2 * i + 1] = (uint16_t)(2 * (t[i + 1] + t[i + 2]));
         }
     else
         for (uint32_t i = 0; i < n; i++) {
-            out[2 * i] = 3 * t[i + 1] + t[i];
-            out[2 * i + 1] = 3 * t[i + 1] + t[i + 2];
+            out[2 * i] = (uint16_t)(3 * t[i + 1] + t[i]);
+            out[2 * i + 1] = (uint16_t)(3 * t[i + 1] + t[i + 2]);
         }
 }
 
@@ -57,8 +57,8 @@ static inline int32_t YUV(clip)(int32_t v)
                  (uint32_t)YUV(clip)((y + bu * cu) >> shift) << 16;                                \
     }
 
-static void YUV(color)(const stk_yuv *c, const void *luma, const int32_t *restrict u,
-                       const int32_t *restrict v, uint32_t n, uint32_t *restrict dst)
+static void YUV(color)(const stk_yuv *c, const void *luma, const uint16_t *restrict u,
+                       const uint16_t *restrict v, uint32_t n, uint32_t *restrict dst)
 {
     const int32_t cy = c->y * 16, rv = c->rv, gu = c->gu, gv = c->gv, bu = c->bu;
     const int32_t zero = c->y_zero, gray = c->c_zero * 16;
@@ -70,5 +70,3 @@ static void YUV(color)(const stk_yuv *c, const void *luma, const int32_t *restri
     else
         PIXELS(uint8_t)
 }
-
-const stk_yuv_kern YUV(kern) = { YUV(down), YUV(across), YUV(color) };

@@ -50,7 +50,7 @@ static stk_planes planes(stk_rng *rng, uint32_t w, uint32_t h)
 
 static void convert(stk_cpu level, const stk_planes *p, const stk_rect *need, uint32_t *dst)
 {
-    int32_t *room = malloc(2 * STK_YUV_ROOM(need->w) * sizeof *room);
+    uint16_t *room = malloc(2 * STK_YUV_ROOM(need->w) * sizeof *room);
     size_t n = (size_t)need->w * need->h;
     stk_error err;
     stk_yuv c;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exclude.h - a file that names bad samples, as ids of the data sets that are loaded. */
+/* exclude.h - reads a file that names bad samples, as ids of the loaded data sets.  The plan of the
+ * schedule calls it for exclude=. */
 #ifndef STOKER_EXCLUDE_H
 #define STOKER_EXCLUDE_H
 
@@ -7,8 +8,8 @@
 #include "data/data.h"
 #include "order/order.h"
 
-/* Read the manifest `path` (what `stoker check --write-exclude` writes, or keys, one a line).
- * The ids are stk_alloc()ed and settled; data set i begins with start[i]. */
+/* Reads the manifest `path`: what `stoker check --write-exclude` writes, or keys, one per line. The
+ * ids are stk_alloc()ed, sorted and distinct; data set i begins with id start[i]. */
 int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *data,
                      const stk_sample_set *set, const stk_log *log, stk_error *err);
 

@@ -8,7 +8,7 @@
 
 #include "row/plan.h"
 
-/* Of a loader with on_error="skip", before its first batch. */
+/* For a loader with on_error="skip".  Call before its first batch. */
 void stk_loader_leave_bad(stk_loader *l, stk_leave leave);
 
 #endif

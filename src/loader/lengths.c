@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/halt.h"
@@ -28,10 +27,10 @@ typedef struct head { /* on disk */
 /* Whether an output is to be measured: some differ only in what is done with a row later. */
 static int measured(const stk_plan_chains *c, uint32_t i)
 {
-    if (c->chain[i].spec.picture.patch.side) /* by the sizes of pictures: patch_lengths.c */
-        return 0;
+    if (c->chain[i].spec.picture.patch.side && !c->chain[i].many.pictures)
+        return 0; /* by the sizes of pictures: patch_lengths.c */
     for (uint32_t k = 0; k < i; k++)
-        if (c->chain[k].counted && c->chain[k].raw_print == c->chain[i].raw_print)
+        if (c->chain[k].counted && c->chain[k].fingerprint.raw == c->chain[i].fingerprint.raw)
             return 0;
     return c->chain[i].counted;
 }
@@ -42,20 +41,16 @@ static uint64_t chains_print(const stk_plan_chains *c)
 
     for (uint32_t i = 0; i < c->n_out; i++)
         if (measured(c, i))
-            h = stk_hash64(h + 1, &c->chain[i].raw_print, sizeof c->chain[i].raw_print);
+            h = stk_hash64(h + 1, &c->chain[i].fingerprint.raw, sizeof c->chain[i].fingerprint.raw);
     return h;
 }
 
 /* A shard may be written to and keep its size and fingerprint. */
 static int shard_time(const stk_dataset *ds, uint64_t i, uint64_t *hash, stk_error *err)
 {
-    const char *name = stk_dataset_shard_name(ds, i);
     stk_shard_info info;
-    struct stat st;
 
-    STK_TRY(ds->ops->shard(ds, i, &info, err));
-    if (name && name[0] == '/' && stat(name, &st) == 0)
-        info.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    STK_TRY(stk_dataset_shard_now(ds, i, &info, err));
     *hash = stk_hash64(*hash, &info.mtime_ns, sizeof info.mtime_ns);
     return 0;
 }
@@ -77,7 +72,7 @@ static int has_functions(const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++)
-        n += measured(c, i) ? c->chain[i].n_calls : 0;
+        n += measured(c, i) ? c->chain[i].calls.n : 0;
     return n > 0;
 }
 
@@ -229,6 +224,8 @@ static uint32_t most_of(const stk_plan_chains *all)
         const stk_chain *c = &all->chain[i];
         int64_t cut = c->pack ? c->raw.max_len : c->spec.max_len;
 
+        if (c->counted && c->many.pictures)
+            return UINT32_MAX; /* its patches are in what was measured */
         if (!c->counted || c->spec.picture.patch.side)
             continue;
         if (!cut || cut > UINT32_MAX)
@@ -245,15 +242,16 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     const stk_loader_options *o = in->o;
     uint64_t n = s->start[so_far->data.n];
     uint32_t most = most_of(c), counted = 0;
+    int given = o->lengths && !(o->max_seconds > 0); /* else they are seconds */
 
     for (uint32_t i = 0; i < c->n_out; i++)
         counted += (uint32_t)c->chain[i].counted;
     if (!counted)
         return stk_fail(err, STK_EINVAL,
                         "no output has rows that differ in length: max_tokens and bucket are for "
-                        "`patches`, `ints`, `floats`, `npy` and `bytes` with collate=\"pad\" or "
-                        "collate=\"list\"");
-    if (o->lengths && o->n_lengths != n)
+                        "`sound`, `patches`, `ints`, `floats`, `npy` and `bytes` with "
+                        "collate=\"pad\" or collate=\"list\"");
+    if (given && o->n_lengths != n)
         return stk_fail(err, STK_EINVAL,
                         "lengths has %" PRIu64 " entries and the data %" PRIu64
                         " samples: give one for each",
@@ -261,14 +259,14 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     s->lengths = stk_zalloc(n + 1, sizeof *s->lengths);
     if (!s->lengths)
         return stk_fail_nomem(err, n * sizeof *s->lengths);
-    if (o->lengths)
+    if (given)
         memcpy(s->lengths, o->lengths, n * sizeof *s->lengths);
-    for (uint32_t d = 0; !o->lengths && d < so_far->data.n; d++)
+    for (uint32_t d = 0; !given && d < so_far->data.n; d++)
         if (any_measured(c))
             STK_TRY(of_dataset(so_far, d, o, s->lengths + s->start[d], err));
     for (uint64_t i = 0; i < n; i++)
         s->lengths[i] = s->lengths[i] < most ? s->lengths[i] : most;
-    for (uint32_t d = 0; !o->lengths && d < so_far->data.n; d++)
+    for (uint32_t d = 0; !given && d < so_far->data.n; d++)
         STK_TRY(stk_patch_lengths_add(so_far, d, o, s->lengths + s->start[d], err));
     return 0;
 }

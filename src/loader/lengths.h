@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lengths.h - how long the rows of every sample are: given, kept from an earlier run, or measured.
- */
+/* lengths.h - finds out how long the rows of every sample are: given, stored by an earlier run, or
+ * measured.  The plan of the schedule calls it for batches by length. */
 #ifndef STOKER_LENGTHS_H
 #define STOKER_LENGTHS_H
 
 #include "loader/parts.h"
 
-/* s->lengths: for each sample of all data sets, whether it takes part or not, the longest row that
- * its ragged outputs of numbers and bytes have, truncate() included, and all its patches. */
+/* Fills s->lengths: for each sample of all data sets, whether it takes part or not, its longest row
+ * in ragged outputs of numbers and bytes, after truncate(), plus all its patches. */
 int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
                      stk_error *err);
 
-/* patch_lengths.c: add how many patches each sample of data set d has, by the sizes of its
+/* patch_lengths.c: adds the number of patches of each sample of data set d, from the sizes of its
  * pictures; nothing is decoded. */
 int stk_patch_lengths_add(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
                           uint32_t *lengths, stk_error *err);
 
-/* loader.c: a loader whose workers write down lengths and make no rows. */
+/* sound_lengths.c: lengths of sound are seconds, not values. */
+static inline int stk_by_seconds(const stk_loader_options *o)
+{
+    return o->max_seconds > 0 || (o->bucket && !o->max_tokens && !o->lengths);
+}
+/* Fills s->seconds: the longest each sample can be, by the durations in HASH.media and by what its
+ * chain cuts or stretches; nothing is decoded.  Stays NULL if no output is sound. */
+int stk_seconds_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                     stk_error *err);
+
+/* sound_parts.c: gives steps of chains the values of the fields that they name: part(start=offset,
+ * seconds=duration). */
+int stk_sound_parts_bind(const stk_plan *so_far, stk_error *err);
+
+/* loader.c: a loader whose workers store lengths and make no rows. */
 int stk_loader_open_measuring(stk_loader **out, stk_dataset *const *data, size_t n,
                               const stk_loader_options *opt, uint32_t *lengths, stk_error *err);
 

@@ -148,7 +148,10 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
         return;
     *window = h->window;
     *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
-    *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
+    if (s->lengths)
+        *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
+    if (s->seconds)
+        *print = stk_hash64(*print, s->seconds, s->start[s->n_data] * sizeof *s->seconds);
 }
 
 int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)
@@ -316,12 +319,15 @@ uint64_t stk_loader_drawn_print(const stk_loader *l)
 
 uint64_t stk_loader_chain_print(const stk_loader *l, uint32_t output)
 {
-    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].print : 0;
+    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].fingerprint.all
+                                                   : 0;
 }
 
 uint64_t stk_loader_chain_old_print(const stk_loader *l, uint32_t output)
 {
-    return output < l->plan->outputs.common->n_out ? l->plan->chains.chain[output].old_print : 0;
+    return output < l->plan->outputs.common->n_out
+               ? l->plan->chains.chain[output].fingerprint.inexact
+               : 0;
 }
 
 int stk_loader_set_workers(stk_loader *l, uint32_t n, stk_error *err)

@@ -21,6 +21,7 @@ typedef enum option_type {
     WORKERS, /* int32_t; 0 is STK_NONE, auto is 0 */
     NUMBER,  /* uint64_t */
     SIZE,    /* uint64_t, as base/size.h reads it; auto: 0 */
+    REAL,    /* double; 0: not given */
     FLAG,    /* stk_tri */
     SHUFFLE, /* the enums: the word's number */
     ON_ERROR,
@@ -139,6 +140,23 @@ static int set_word(const option *o, void *field, const char *text, stk_error *e
     return 0;
 }
 
+/* A number with a fraction, 0 up to the end of its range. */
+static int check_real(const option *o, double v, const char *text, stk_error *err)
+{
+    return v >= 0 && v <= strtod(strstr(o->info.values, "..") + 2, NULL) ? 0
+                                                                         : bad_value(o, text, err);
+}
+
+static int set_real(const option *o, double *field, const char *text, stk_error *err)
+{
+    char *end;
+
+    *field = strtod(text, &end);
+    if (*text < '0' || *text > '9' || *end)
+        return bad_value(o, text, err);
+    return check_real(o, *field, text, err);
+}
+
 static int set_number(const option *o, void *field, const char *text, stk_error *err)
 {
     int chosen = !strcmp(text, "auto") && !strcmp(o->info.fallback, "auto");
@@ -177,6 +195,8 @@ int stk_option_set(stk_loader_options *opt, const char *name, const char *text, 
             continue;
         if (options[i].type >= TEXT)
             return set_text(&options[i], field, text, err);
+        if (options[i].type == REAL)
+            return set_real(&options[i], field, text, err);
         return options[i].type >= FLAG ? set_word(&options[i], field, text, err)
                                        : set_number(&options[i], field, text, err);
     }
@@ -228,6 +248,10 @@ static int check_number(const option *o, const void *field, stk_error *err)
     uint64_t low, high, v;
     char text[24];
 
+    if (o->type == REAL) {
+        snprintf(text, sizeof text, "%g", *(const double *)field);
+        return check_real(o, *(const double *)field, text, err);
+    }
     v = o->type == COUNT || o->type == INDEX ? *(const uint32_t *)field
         : o->type == WORKERS                 ? (uint64_t) * (const int32_t *)field
                                              : *(const uint64_t *)field;

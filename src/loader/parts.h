@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.h - who makes which part of a plan.
+/* parts.h - the functions that make the parts of a plan (row/plan.h).  plan.c calls them in the
+ * order in which they are declared.
  *
- * Every builder has one shape: it reads what was asked for and the parts before it, and writes only
- * *out.  What it has written when it fails is given back by its fini, which also takes zeros.  The
- * order is that of the declarations. */
+ * All have one shape: they read what was asked for and the parts before, and write only *out.
+ * After a failure, the part's fini() frees what was written; it also accepts zeros. */
 #ifndef STOKER_PARTS_H
 #define STOKER_PARTS_H
 
@@ -11,14 +11,20 @@
 
 #define STK_MAX_BATCH (1u << 20)
 
-typedef struct stk_plan_input { /* what was asked for; borrowed while the plan is made */
+typedef struct stk_plan_input { /* what the caller asked for; borrowed while the plan is made */
     const stk_loader_options *o;
     stk_dataset *const *data;
     uint32_t n_data;
-    uint32_t *measured; /* where lengths go, in place of rows; NULL: rows are made */
+    uint32_t *measured; /* where lengths are stored instead of making rows; NULL: rows are made */
 } stk_plan_input;
 
-/* plan.c: all of it.  *out: the caller's, end with stk_plan_close(). */
+/* 1: batches have as many rows as fit: max_tokens, max_seconds. */
+static inline int stk_has_budget(const stk_loader_options *o)
+{
+    return o->max_tokens || o->max_seconds > 0;
+}
+
+/* plan.c: makes all parts.  *out belongs to the caller; end with stk_plan_close(). */
 int stk_plan_open(stk_plan **out, const stk_plan_input *in, stk_error *err);
 void stk_plan_close(stk_plan **p);
 
@@ -32,7 +38,8 @@ int stk_plan_ranks_make(stk_plan_ranks *out, const stk_plan_input *in, const stk
 int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err);
 void stk_plan_data_fini(stk_plan_data *p);
-/* Call each(cookie, source) for every shard whose name has a scheme; source NULL: none knows it. */
+/* Calls each(cookie, source) for every shard whose name has a scheme; source NULL: the scheme is
+ * unknown. */
 int stk_plan_sources(const stk_plan_data *p,
                      int (*each)(void *cookie, const stk_source *s, stk_error *err), void *cookie,
                      stk_error *err);
@@ -64,7 +71,7 @@ void stk_plan_batching_fini(stk_plan_batching *p);
 /* plan_memory.c */
 int stk_plan_memory_make(stk_plan_memory *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err);
-/* all but the pool */
+/* frees all but the pool */
 void stk_plan_memory_fini(stk_plan_memory *p, const stk_plan_data *data);
 
 /* plan_cache.c */
@@ -84,5 +91,17 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
 int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err);
 void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data);
+
+typedef enum stk_rows_of { /* tables of rows: stk_plan_rows */
+                              STK_ROWS_USUAL,
+                              STK_ROWS_UNCACHED, /* as if nothing was on the GPU yet */
+                              STK_ROWS_RESIDENT, /* arrays are on the GPU */
+                              STK_ROWS_REPAIR,   /* made again, for the GPU */
+                              STK_ROWS_TABLES
+} stk_rows_of;
+
+/* plan_kinds.c: how rows of an output are made, in such a table */
+void stk_plan_kind(const stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
+                   stk_rows_of kind, uint32_t output, struct stk_row_ops *ops);
 
 #endif

@@ -96,14 +96,14 @@ static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const
 {
     stk_media_column field[2 * STK_MAX_FROM];
 
-    for (uint32_t f = 0; f < k->c->n_from; f++)
-        field[f] = stk_mediafile_column(m, shard, k->c->from[f]);
+    for (uint32_t f = 0; f < k->c->field.n_names; f++)
+        field[f] = stk_mediafile_column(m, shard, k->c->field.name[f]);
     for (uint64_t i = 0; i < s->samples; i++) {
         stk_media_rec r = { 0 };
         stk_image_info size;
         uint64_t sum;
 
-        for (uint32_t f = 0; f < k->c->n_from && !r.kind; f++)
+        for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size = size_of(k->c, &r);
         sum = (uint64_t)lengths[s->first + i] +
@@ -119,7 +119,7 @@ static int open_output(counting *k, const stk_plan *so_far, uint32_t output, stk
 
     memset(k, 0, sizeof *k);
     k->c = &so_far->chains.chain[output];
-    if (k->c->boxes || k->c->leader || so_far->chains.open_root[output] || k->c->extracts)
+    if (k->c->boxes.name || k->c->like.leader || so_far->chains.open_root[output] || k->c->extracts)
         return stk_fail(err, STK_ENOTSUP,
                         "output %s: how many patches it has is not known from the size of its "
                         "picture alone: give lengths=",
@@ -148,7 +148,8 @@ int stk_patch_lengths_add(const stk_plan *so_far, uint32_t d, const stk_loader_o
     int rc = 0;
 
     for (uint32_t i = 0; rc == 0 && i < so_far->chains.n_out; i++) {
-        if (!so_far->chains.chain[i].counted || !so_far->chains.chain[i].spec.picture.patch.side)
+        if (!so_far->chains.chain[i].counted || so_far->chains.chain[i].many.pictures ||
+            !so_far->chains.chain[i].spec.picture.patch.side)
             continue;
         if (!m)
             rc = stk_media_sizes(so_far->data.set[d], &how, &m, err);

@@ -27,16 +27,16 @@ static int bind(const stk_chain *c, const char *output, const stk_dataset *ds,
     size_t at = 0;
 
     *out = NULL;
-    for (uint32_t i = 0; i < c->n_from && !*out; i++)
-        *out = ds->ops->immediate.array(ds, c->from[i]);
-    if (!*out && !c->from_given)
+    for (uint32_t i = 0; i < c->field.n_names && !*out; i++)
+        *out = ds->ops->immediate.array(ds, c->field.name[i]);
+    if (!*out && !c->field.given)
         *out = only_array(ds);
     if (*out)
         return 0;
     for (uint32_t i = 0; (name = stk_dataset_field(ds, i)) && at < sizeof have; i++)
         at += (size_t)snprintf(have + at, sizeof have - at, "%s%s", i ? ", " : "", name);
     return stk_fail(err, STK_EINVAL, "output %s: there is no array %s: the arrays are %s", output,
-                    c->from[0], have);
+                    c->field.name[0], have);
 }
 
 static int check_tokens(const stk_chain *c, const char *output, const stk_array *a, stk_error *err)

@@ -14,24 +14,41 @@
 #define MAX_ROWS (1u << 20)
 #define MAX_COUNTED ((uint64_t)1 << 30) /* about a minute's work when an epoch begins */
 
+static const char *budget_name(const stk_loader_options *o)
+{
+    return o->max_seconds > 0 ? "max_seconds" : o->max_tokens ? "max_tokens" : "bucket";
+}
+
 int stk_bins_check(const stk_loader_options *o, stk_error *err)
 {
-    if (o->max_tokens && o->global_batch_size)
+    if (stk_has_budget(o) && o->global_batch_size)
         return stk_fail(err, STK_EINVAL,
-                        "max_tokens says how large a rank's batch is: leave global_batch_size (a "
-                        "batch_size bounds its rows)");
+                        "%s says how large a rank's batch is: leave global_batch_size (a "
+                        "batch_size bounds its rows)",
+                        budget_name(o));
+    if (o->quadratic_duration > 0 && !(o->max_seconds > 0))
+        return stk_fail(err, STK_EINVAL, "quadratic_duration says how max_seconds counts: give it");
     return 0;
 }
 
-static uint64_t padded(const stk_schedule *s, uint64_t id)
+/* What is said of a row that fits into no batch. */
+static int say_too_long(const stk_schedule *s, uint64_t id, const stk_bin_bound *b, stk_error *err)
 {
-    uint64_t m = s->binning.multiple > 1 ? s->binning.multiple : 1, n = s->lengths[id];
-
-    return ((n ? n : 1) + m - 1) / m * m;
+    if (b->length == s->seconds)
+        return stk_fail(err, STK_EINVAL,
+                        "a recording that counts %.4g seconds is longer than max_seconds=%.4g: "
+                        "raise it, cut recordings with random_part() or part(), or leave the "
+                        "sample out (exclude)",
+                        (double)s->seconds[id] / STK_SECOND, (double)b->budget / STK_SECOND);
+    return stk_fail(err, STK_EINVAL,
+                    "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
+                    ": raise it, cut rows with truncate(%" PRIu64 "), or leave the sample out "
+                    "(exclude)",
+                    b->length[id], stk_bin_round(b->length[id], b->multiple), b->budget, b->budget);
 }
 
-static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t id, uint64_t budget,
-                    stk_error *err)
+static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t id,
+                    const stk_bin_bound *b, stk_error *err)
 {
     const stk_dataset *ds;
     const char *shard = NULL;
@@ -49,49 +66,64 @@ static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t i
         offset = entry.offset;
         key = stk_key_shown(entry.key);
     }
-    rc = stk_fail(err, STK_EINVAL,
-                  "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
-                  ": raise it, cut rows with truncate(%" PRIu64 "), or leave the sample out "
-                  "(exclude)",
-                  s->lengths[id], padded(s, id), budget, budget);
+    rc = say_too_long(s, id, b, err);
     stk_error_at(err, shard, offset, key);
     if (err)
         err->sample = id;
     return rc;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+#define STEPS 65536u
 
-    return (x > y) - (x < y);
+typedef struct histogram { /* of lengths, in steps of 1/65536 of a budget */
+    uint64_t count[STEPS + 1], least[STEPS + 1];
+} histogram;
+
+/* How many of the shortest rows fit into a budget: no batch has more.  The shortest of a step
+ * stands for all of it. */
+static uint64_t shortest(const histogram *h, uint64_t budget, int joined)
+{
+    uint64_t rows = 0, sum = 0;
+
+    for (uint32_t i = 0; i <= STEPS; i++) {
+        uint64_t room;
+
+        if (!h->count[i])
+            continue;
+        room = joined ? (budget - sum) / h->least[i] + rows : budget / h->least[i];
+        if (room < rows + h->count[i])
+            return room > rows ? room : rows;
+        rows += h->count[i];
+        sum += h->count[i] * h->least[i];
+    }
+    return rows;
 }
 
-/* How many of the shortest rows fit into a budget: no batch has more.  Lengths above the mean of
- * that many do not matter, so a few short ones are enough to look at. */
-static int most_rows(stk_schedule *s, const stk_loader_options *o, uint64_t n, stk_error *err)
+static int most_rows(const stk_schedule *s, const stk_bin_bound *b, uint64_t n, uint64_t *most,
+                     stk_error *err)
 {
-    uint64_t budget = o->max_tokens, cap = o->batch_size ? o->batch_size : MAX_ROWS, most = 1;
-    uint64_t *length = stk_alloc((size_t)(n + 1) * sizeof *length);
+    uint64_t width = b->budget / STEPS + 1, rows;
+    histogram *h = STK_NEW(histogram);
 
-    if (!length)
-        return stk_fail_nomem(err, (size_t)n * sizeof *length);
-    for (uint64_t i = 0; i < n; i++)
-        length[i] = padded(s, stk_sample_set_id(&s->set, i));
-    qsort(length, (size_t)n, sizeof *length, by_size);
-    for (uint64_t i = 0, sum = 0; i < n && i < cap; i++) {
-        sum = s->binning.joined ? sum + length[i] : (i + 1) * length[i];
-        if (sum > budget)
-            break;
-        most = i + 1;
+    if (!h)
+        return stk_fail_nomem(err, sizeof *h);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t len = stk_bin_round(b->length[stk_sample_set_id(&s->set, i)], b->multiple);
+        uint64_t at = len / width < STEPS ? len / width : STEPS;
+
+        if (!h->count[at]++ || len < h->least[at])
+            h->least[at] = len;
     }
-    stk_free(length);
-    s->binning.rows = (uint32_t)most;
+    rows = shortest(h, b->budget, s->binning.joined);
+    stk_free(h);
+    rows = rows ? rows : 1;
+    *most = rows < *most ? rows : *most;
     return 0;
 }
 
-static int plan_budget(stk_schedule *s, const stk_loader_options *o, const stk_plan_data *data,
-                       stk_error *err)
+/* Every row fits into a batch; most: how many rows fit into one. */
+static int plan_bound(const stk_schedule *s, const stk_bin_bound *b, const stk_plan_data *data,
+                      uint64_t *most, stk_error *err)
 {
     uint64_t n = stk_sample_set_len(&s->set);
 
@@ -99,13 +131,33 @@ static int plan_budget(stk_schedule *s, const stk_loader_options *o, const stk_p
     for (uint64_t i = 0; i < n; i++) {
         uint64_t id = stk_sample_set_id(&s->set, i);
 
-        if (padded(s, id) > o->max_tokens)
-            return too_long(s, data, id, o->max_tokens, err);
+        if (stk_bin_round(b->length[id], b->multiple) > b->budget)
+            return too_long(s, data, id, b, err);
     }
+    return most_rows(s, b, n, most, err);
+}
+
+/* Seconds come first where both are bounded: rows are sorted by them. */
+static int plan_budget(stk_schedule *s, const stk_loader_options *o, const stk_plan_data *data,
+                       stk_error *err)
+{
+    const stk_bin_bound seconds = { s->seconds, (uint64_t)(o->max_seconds * STK_SECOND), 0 };
+    const stk_bin_bound tokens = { s->lengths, o->max_tokens, s->binning.multiple };
+    const stk_bin_bound *first = s->seconds && o->max_seconds > 0 ? &seconds : &tokens;
+    uint64_t most = o->batch_size ? o->batch_size : MAX_ROWS;
+
     s->binning.kind = STK_BIN_BUDGET;
-    s->binning.budget = o->max_tokens;
+    s->binning.length = first->length;
+    s->binning.budget = first->budget;
+    s->binning.multiple = first->multiple;
     s->binning.group = s->split.world;
-    return most_rows(s, o, n, err);
+    STK_TRY(plan_bound(s, first, data, &most, err));
+    if (first == &seconds && o->max_tokens) {
+        s->binning.also = tokens;
+        STK_TRY(plan_bound(s, &tokens, data, &most, err));
+    }
+    s->binning.rows = (uint32_t)most;
+    return 0;
 }
 
 static int plan_like(stk_schedule *s, stk_error *err)
@@ -168,9 +220,9 @@ static int check_packs(const stk_plan_chains *c, const stk_loader_options *o, st
                             "truncate(): their rows are one another's",
                             c->out[i].name);
     }
-    if (o->max_tokens || o->bucket)
+    if (stk_has_budget(o) || o->bucket)
         return stk_fail(err, STK_EINVAL, "pack() fills rows to one length: leave %s",
-                        o->max_tokens ? "max_tokens" : "bucket");
+                        budget_name(o));
     return 0;
 }
 
@@ -213,8 +265,9 @@ static int find_lengths(stk_schedule *s, const stk_plan_input *in, const stk_pla
         return stk_fail(err, STK_ENOTSUP,
                         "rows of arrays and windows of tokens all have one length: %s is for rows "
                         "that differ",
-                        in->o->max_tokens ? "max_tokens" : "bucket");
-    return stk_lengths_plan(s, in, so_far, err);
+                        budget_name(in->o));
+    STK_TRY(stk_seconds_plan(s, in, so_far, err));
+    return s->seconds && !in->o->max_tokens ? 0 : stk_lengths_plan(s, in, so_far, err);
 }
 
 /* What kind of bins; the rest of the binning is set. */
@@ -232,14 +285,14 @@ static int plan_kind(stk_schedule *s, const stk_plan_input *in, const stk_plan *
         plan_packs(s, c->chain[0].pack);
         return 0;
     }
-    return in->o->max_tokens ? plan_budget(s, in->o, &so_far->data, err) : plan_like(s, err);
+    return stk_has_budget(in->o) ? plan_budget(s, in->o, &so_far->data, err) : plan_like(s, err);
 }
 
 /* Nothing is padded: what counts of a batch is the sum of its rows. */
 static int all_joined(const stk_plan_chains *c)
 {
     for (uint32_t i = 0; i < c->n_out; i++)
-        if (c->chain[i].counted && !c->out[i].joined)
+        if ((c->chain[i].counted || c->chain[i].timed) && !c->out[i].joined)
             return 0;
     return 1;
 }
@@ -248,28 +301,28 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
 {
     const stk_loader_options *o = in->o;
     const stk_plan_chains *c = &so_far->chains;
-    int again = c->arrays && c->arrays->cut.repack && !o->max_tokens && !o->bucket;
+    int again = c->arrays && c->arrays->cut.repack && !stk_has_budget(o) && !o->bucket;
 
-    if (!o->max_tokens && !o->bucket && !packs(c) && !again)
+    if (!stk_has_budget(o) && !o->bucket && !packs(c) && !again)
         return o->lengths ? stk_fail(err, STK_EINVAL,
-                                     "lengths are for max_tokens, bucket and pack(): give one of "
-                                     "them too")
+                                     "lengths are for max_tokens, max_seconds, bucket and pack(): "
+                                     "give one of them too")
                           : 0;
     if (o->order)
         return stk_fail(err, STK_ENOTSUP,
                         "what is batched or packed by length goes with the orders that ship, not "
                         "with one of your own");
-    if ((o->max_tokens || packs(c) || again) && s->positions > MAX_COUNTED)
+    if ((stk_has_budget(o) || packs(c) || again) && s->positions > MAX_COUNTED)
         return stk_fail(err, STK_ELIMIT,
                         "an epoch of %" PRIu64 " samples is too long to be %s: how many batches it "
                         "makes is counted when it begins, of at most %" PRIu64
                         " samples; give an epoch_size up to that, the order goes on from one epoch "
                         "to the next",
-                        s->positions, o->max_tokens ? "batched by max_tokens" : "packed",
+                        s->positions, stk_has_budget(o) ? "batched by length" : "packed",
                         MAX_COUNTED);
     STK_TRY(find_lengths(s, in, so_far, again, err));
     s->binning = (stk_binning){ .order = &s->order,
-                                .length = s->lengths,
+                                .length = s->lengths ? s->lengths : s->seconds,
                                 .start = s->start,
                                 .seed = s->seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),

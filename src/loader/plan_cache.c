@@ -16,10 +16,10 @@
 /* 1: both have their bytes from the same field. */
 static int same_field(const stk_chain *a, const stk_chain *b)
 {
-    if (a->n_from != b->n_from)
+    if (a->field.n_names != b->field.n_names)
         return 0;
-    for (uint32_t i = 0; i < a->n_from; i++)
-        if (strcmp(a->from[i], b->from[i]))
+    for (uint32_t i = 0; i < a->field.n_names; i++)
+        if (strcmp(a->field.name[i], b->field.name[i]))
             return 0;
     return 1;
 }
@@ -30,7 +30,8 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++) {
-        if (!c->out[i].gpu_made || c->open_root[i] || !stk_pic_program_can(&c->chain[i]))
+        if (!c->out[i].gpu_made || c->chain[i].clip || c->open_root[i] ||
+            !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))

@@ -4,11 +4,12 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "gpu/pic.h"
+#include "gpu/pic_program.h"
 #include "kern/tile.h"
 #include "loader/parts.h"
 #include "loader/plan_field.h"
 #include "loader/ragged.h"
+#include "op/image_tokens.h"
 #include "op/like.h"
 #include "video/clip_codec.h"
 
@@ -34,6 +35,19 @@ static void as_records(stk_out_plan *p)
     p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
 }
 
+/* Lists of bytes are for pictures alone. */
+static int check_list(const stk_plan_chains *out, uint32_t i, const stk_binding *b,
+                      const stk_dataset *ds, stk_error *err)
+{
+    stk_field_type type;
+
+    if (out->chain[i].many.pictures || b->field == UINT16_MAX || !ds->ops->type ||
+        !ds->ops->type(ds, b->field, &type) || !type.refused || !type.ndim)
+        return 0;
+    return stk_fail(err, STK_ENOTSUP, "output %s: column %.60s: not supported because %s",
+                    out->out[i].name, type.name, type.refused);
+}
+
 /* A field that is bytes elsewhere has a type in data set d: it becomes what the chain reads. */
 static int write_typed(stk_plan_chains *out, uint32_t i, uint32_t d, const stk_plan_data *data,
                        stk_error *err)
@@ -45,7 +59,8 @@ static int write_typed(stk_plan_chains *out, uint32_t i, uint32_t d, const stk_p
     stk_written *w;
     stk_error why;
 
-    if (c->stored || b->field == UINT16_MAX || !ds->ops->type(ds, b->field, &type) || !type.dtype)
+    if (c->field.stored || b->field == UINT16_MAX || !ds->ops->type(ds, b->field, &type) ||
+        !type.dtype)
         return 0;
     if (!out->written)
         out->written = stk_zalloc((size_t)data->n * out->n_out, sizeof *out->written);
@@ -69,7 +84,7 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
     for (uint32_t d = 0; d < data->n; d++) {
         const stk_dataset *ds = data->set[d];
 
-        if (c->open_root && !(ds->can & STK_DATA_NAMES_FILES))
+        if (c->field.open_root && !(ds->can & STK_DATA_NAMES_FILES))
             return stk_fail(err, STK_ENOTSUP,
                             "output %s: open reads files that a manifest (.csv, .jsonl) names; "
                             "fields of the format %s are the data themselves",
@@ -79,13 +94,15 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
             return rc;
         bound |= rc != STK_END;
         if (rc == 0)
+            STK_TRY(check_list(out, i, out->binding[d][i], ds, err));
+        if (rc == 0)
             STK_TRY(write_typed(out, i, d, data, err));
     }
     if (!bound)
         return stk_fail(err, STK_EINVAL,
                         "output %s: no sample has a field %s, so that all would get the default: "
                         "check its name",
-                        name, c->from[0]);
+                        name, c->field.name[0]);
     return 0;
 }
 
@@ -113,7 +130,7 @@ static int leader_of(const stk_loader_options *o, uint32_t i, uint32_t *lead, st
 /* The functions that output i names. */
 static int find_functions(stk_chain *c, const char *name, const stk_caller *caller, stk_error *err)
 {
-    for (uint32_t i = 0; c->n_calls && i < c->n_steps; i++) {
+    for (uint32_t i = 0; c->calls.n && i < c->n_steps; i++) {
         stk_call_step *s = c->step[i].state;
 
         if (!c->step[i].op || !(c->step[i].op->can & STK_OP_CALL))
@@ -162,14 +179,20 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
                      p->name);
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
+    p->clip_frames = c->clip ? ((const stk_clip_how *)c->clip->state)->frames : 0;
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->pad && !p->spec.picture.mode &&
-        !p->spec.picture.patch.side && !c->boxes && !c->clip && !(p->spec.n_leads && c->n_calls))
+        !p->spec.picture.patch.side && !c->many.pictures && !c->boxes.name &&
+        !(p->spec.n_leads && c->calls.n) &&
+        (!c->clip || (!p->spec.picture.channels_first && stk_pic_program_can(c))))
         as_records(p);
-    out->open_root[i] = c->open_root;
-    if (c->fallback && c->stored)
+    out->open_root[i] = c->field.open_root;
+    if (c->field.fallback && c->field.stored)
         STK_TRY(stk_plan_field_default(c, &out->fallback[i], err));
-    else if (c->fallback)
-        out->fallback[i] = (stk_bytes){ (const uint8_t *)c->fallback, strlen(c->fallback) };
+    else if (c->many.pictures) /* none at all */
+        out->fallback[i] = (stk_bytes){ (const uint8_t *)"", 0 };
+    else if (c->field.fallback)
+        out->fallback[i] = (stk_bytes){ (const uint8_t *)c->field.fallback,
+                                        strlen(c->field.fallback) };
     return bind(out, i, &so_far->data, err);
 }
 
@@ -223,21 +246,44 @@ static int find_boxes(stk_plan_chains *out, uint32_t i, stk_error *err)
 {
     stk_chain *c = &out->chain[i];
 
-    if (!c->boxes)
+    if (!c->boxes.name)
         return 0;
     for (uint32_t k = 0; k < out->n_out; k++) {
         const stk_chain *b = &out->chain[k];
 
-        if (strcmp(out->out[k].name, c->boxes))
+        if (strcmp(out->out[k].name, c->boxes.name))
             continue;
-        if (b->spec.kind == STK_KIND_IMAGE || !b->like || b->like->points || b->leader != c)
+        if (b->spec.kind == STK_KIND_IMAGE || !b->like.how || b->like.how->points ||
+            b->like.leader != c)
             break;
-        c->boxes_output = k;
+        c->boxes.output = k;
         return 0;
     }
     return stk_fail(err, STK_EINVAL,
                     "output %s: iou_crop(%s) names no output of boxes that are like(%s)",
-                    out->out[i].name, c->boxes, out->out[i].name);
+                    out->out[i].name, c->boxes.name, out->out[i].name);
+}
+
+/* One time for a clip, or one for each of its frames. */
+static int check_times(const char *name, const stk_clip_how *how, stk_error *err)
+{
+    if (how->n_at == 1)
+        return 0;
+    if (how->at_number)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: video(first=%s) has %u numbers, and a clip begins once", name,
+                        how->at, how->n_at);
+    if (how->n_offsets || how->fps > 0 || how->stride != 1)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: video(at=%s) has %u times, one for each frame: leave %s out",
+                        name, how->at, how->n_at,
+                        how->n_offsets ? "offsets=" : how->fps > 0 ? "fps=" : "stride=");
+    if (how->n_at != how->frames)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: video(at=%s) has %u times, and the clip %u frames: write "
+                        "frames=%u",
+                        name, how->at, how->n_at, how->frames, how->n_at);
+    return 0;
 }
 
 /* The output that has the time of output i's clip. */
@@ -252,16 +298,36 @@ static int find_time(stk_plan_chains *out, uint32_t i, stk_error *err)
 
         if (strcmp(out->out[k].name, how->at))
             continue;
-        if (!c->parse || c->n_turns || c->n_calls || c->pack ||
-            c->row_bytes != stk_dtype_size(c->spec.dtype))
+        if (!c->parse || c->n_turns || c->calls.n || c->pack || !c->row_bytes)
             break;
         how->at_output = k;
-        return 0;
+        how->n_at = (uint32_t)(c->row_bytes / stk_dtype_size(c->spec.dtype));
+        return check_times(out->out[i].name, how, err);
     }
     return stk_fail(err, STK_EINVAL,
-                    "output %s: video(at=%s) names no output of one number per sample, as "
-                    "{\"%s\": \"from(%s) | float\"} is",
-                    out->out[i].name, how->at, how->at, how->at);
+                    "output %s: video(%s=%s) names no output of one number per sample, as "
+                    "{\"%s\": \"from(%s) | float\"} is, nor of one number per frame",
+                    out->out[i].name, how->at_number ? "first" : "at", how->at, how->at, how->at);
+}
+
+/* The output whose pictures the tokens of output i stand for. */
+static int find_pictures(stk_plan_chains *out, uint32_t i, stk_error *err)
+{
+    stk_image_tokens *t = out->chain[i].many.tokens ? out->chain[i].many.tokens->state : NULL;
+
+    if (!t)
+        return 0;
+    for (t->output = 0; t->output < out->n_out; t->output++)
+        if (!strcmp(out->out[t->output].name, t->pictures))
+            break;
+    if (t->output < out->n_out && out->chain[t->output].many.pictures &&
+        out->chain[t->output].spec.picture.patch.side)
+        return 0;
+    return stk_fail(err, STK_EINVAL,
+                    "output %s: image_tokens(%s) names no output of pictures that are cut into "
+                    "patches: {\"%s\": \"pictures | resize_to_patches(qwen2_vl) | "
+                    "patches(qwen2_vl) | to(f32)\"}",
+                    out->out[i].name, t->pictures, t->pictures);
 }
 
 /* What moves pixels is the same: views, and warps among the actions. */
@@ -295,7 +361,7 @@ static int draws_geometry(const stk_chain *c)
     static const uint32_t size[2] = { 1500, 1100 };
     stk_draws first, other;
 
-    if (c->boxes)
+    if (c->boxes.name)
         return 1;
     for (uint32_t i = 0; i < DRAWS; i++) {
         stk_draws *d = i ? &other : &first;
@@ -334,7 +400,8 @@ static void warn_of_two(const stk_plan_chains *out, const stk_log *log)
             const stk_chain *a = &out->chain[k], *b = &out->chain[i];
 
             if (k == i || a->spec.kind != STK_KIND_IMAGE || b->spec.kind != STK_KIND_IMAGE ||
-                a->leader || b->leader || !strcmp(a->from[0], b->from[0]) || !draws_geometry(a) ||
+                a->like.leader || b->like.leader || !strcmp(a->field.name[0], b->field.name[0]) ||
+                !draws_geometry(a) ||
                 !(b->spec.picture.mode == STK_MODE_INDEX || (k < i && draws_geometry(b))))
                 continue;
             warn_of(out, log, k, i);
@@ -347,10 +414,10 @@ static int other_kinds(const stk_chain *a, const stk_chain *b)
 {
     uint32_t x = 0, y = 0;
 
-    for (uint32_t i = 0; i < a->n_from; i++)
-        x |= stk_picture_word(a->from[i]);
-    for (uint32_t i = 0; i < b->n_from; i++)
-        y |= stk_picture_word(b->from[i]);
+    for (uint32_t i = 0; i < a->field.n_names; i++)
+        x |= stk_picture_word(a->field.name[i]);
+    for (uint32_t i = 0; i < b->field.n_names; i++)
+        y |= stk_picture_word(b->field.name[i]);
     return x && y && !(x & y);
 }
 
@@ -369,7 +436,8 @@ static int check_kinds_apart(const stk_plan_chains *out, const stk_plan_data *da
                                     "outputs %s and %s: from(%s) and from(%s) are the same file "
                                     "here, as every picture of a folder is a sample: open it with "
                                     "pairs=True (pairs://FOLDER) to make 1.jpg and 1.png one",
-                                    out->out[k].name, out->out[i].name, a->from[0], b->from[0]);
+                                    out->out[k].name, out->out[i].name, a->field.name[0],
+                                    b->field.name[0]);
             }
     return 0;
 }
@@ -394,10 +462,11 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
     for (uint32_t i = 0; i < o->n_outputs; i++) {
         STK_TRY(find_boxes(out, i, err));
         STK_TRY(find_time(out, i, err));
+        STK_TRY(find_pictures(out, i, err));
     }
     for (uint32_t i = 0; i < o->n_outputs; i++)
-        if (out->chain[i].leader)
-            out->chain[out->chain[i].leader_output].followed = 1;
+        if (out->chain[i].like.leader)
+            out->chain[out->chain[i].like.leader_output].like.followed = 1;
     if (!so_far->data.immediate)
         warn_of_two(out, &so_far->policy.log);
     return so_far->data.immediate ? stk_plan_array_make(out, &so_far->data, err) : 0;

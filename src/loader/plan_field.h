@@ -9,7 +9,7 @@
 /* stk_chain_head.type; cookie: the stk_plan_data. */
 int stk_plan_field_type(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
 
-/* The default of a chain whose field has a type, as it would be stored; the chain's. */
+/* The fallback of a chain whose field has a type, as it would be stored; the chain owns it. */
 int stk_plan_field_default(stk_chain *c, stk_bytes *out, stk_error *err);
 
 #endif

@@ -19,6 +19,7 @@ int stk_plan_gpu_make(stk_plan_gpu *out, const stk_plan_input *in, const stk_pla
         return 0;
     STK_TRY(stk_device_open(&out->device, &d, err));
     out->decode = !o->decode || !strcmp(o->decode, "gpu");
+    out->alone = o->decode && out->decode;
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_megatron.h - shuffle="megatron": what a loader has to be for that, and its order. */
+/* plan_megatron.h - plans shuffle="megatron": checks that the loader suits it, and makes its order.
+ * plan_schedule.c calls it. */
 #ifndef STOKER_PLAN_MEGATRON_H
 #define STOKER_PLAN_MEGATRON_H
 

@@ -45,7 +45,7 @@ static int plan_global(stk_rank_split *d, const stk_loader_options *o, stk_error
 {
     uint32_t batch = o->batch_size ? o->batch_size : 1;
 
-    d->global = o->max_tokens ? d->world : (uint64_t)batch * d->world; /* of bins, or rows */
+    d->global = stk_has_budget(o) ? d->world : (uint64_t)batch * d->world; /* of bins, or rows */
     if (!o->global_batch_size)
         return 0;
     if (o->batch_size)
@@ -78,6 +78,6 @@ int stk_plan_ranks_make(stk_plan_ranks *out, const stk_plan_input *in, const stk
     if (o->shuffle == STK_SHUFFLE_BLOCK && !o->order && !stk_sampling_given(o))
         d->local = (uint32_t)o->ranks_per_node;
     STK_TRY(plan_global(d, o, err));
-    out->rows = o->max_tokens ? 2 : (uint32_t)stk_rank_split_rows(d);
+    out->rows = stk_has_budget(o) ? 2 : (uint32_t)stk_rank_split_rows(d);
     return 0;
 }

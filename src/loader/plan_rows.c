@@ -12,8 +12,6 @@
 
 #define LEARN_MEMORY ((uint64_t)64 << 20) /* of seek points found, all data sets together */
 
-typedef enum table_kind { USUAL, UNCACHED, RESIDENT, REPAIR, KINDS } table_kind;
-
 /* learn_jpeg: where seek points that are found go. */
 static int plan_learn(stk_plan_rows *out, const stk_plan_data *data, stk_error *err)
 {
@@ -52,83 +50,30 @@ static int all_tables(const stk_plan *so_far)
 static int can_peek(const stk_plan *so_far)
 {
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
-        if (so_far->chains.chain[i].n_calls)
-            return 0; /* a row that fails there is made twice */
+        if (so_far->chains.chain[i].calls.n || so_far->chains.chain[i].field.open_root ||
+            so_far->chains.chain[i].many.pictures)
+            return 0; /* a row that fails there is made twice; requests open files, find pictures */
     return (so_far->data.peeks || all_tables(so_far)) && so_far->chains.n_out <= STK_PEEK_OUTPUTS &&
            !so_far->cache.fields && !so_far->chains.chain[0].pack;
 }
 
-static const stk_row_ops *gpu_ops(const stk_plan *so_far, uint32_t i, table_kind kind)
-{
-    if (kind == REPAIR)
-        return &stk_row_gpu_repair;
-    if (!so_far->gpu.decode || !stk_pic_program_can(&so_far->chains.chain[i]))
-        return &stk_row_gpu_pixels;
-    return kind == USUAL && so_far->cache.keep && so_far->cache.keep[i] ? &stk_row_gpu_cached
-                                                                        : &stk_row_gpu;
-}
-
-/* Another output reads the same picture. */
-static int is_shared(const stk_plan_rows *out, const stk_plan *so_far, uint32_t i)
-{
-    for (uint32_t k = 0; out->share && k < so_far->chains.n_out; k++)
-        if (k != i && out->share[k] == out->share[i])
-            return 1;
-    return 0;
-}
-
-/* How rows of output i are made. */
-static const stk_row_ops *ops_of(const stk_plan_rows *out, const stk_plan_input *in,
-                                 const stk_plan *so_far, uint32_t i, table_kind kind)
-{
-    const stk_chain *c = &so_far->chains.chain[i];
-
-    if (so_far->data.immediate)
-        return stk_row_array_ops(so_far, i, kind == RESIDENT);
-    if (c->clip)
-        return &stk_row_video;
-    if (c->n_calls && c->pack)
-        return c->called == STK_KIND_IMAGE ? &stk_row_call_picture_packed : &stk_row_call_packed;
-    if (c->n_calls && c->called == STK_KIND_IMAGE)
-        return so_far->chains.out[i].gpu_made ? &stk_row_gpu_call : &stk_row_call_picture;
-    if (c->n_calls)
-        return &stk_row_call;
-    if (c->sound)
-        return &stk_row_sound;
-    if (c->spec.kind == STK_KIND_IMAGE && so_far->chains.out[i].gpu_made)
-        return gpu_ops(so_far, i, kind);
-    if (c->spec.kind == STK_KIND_IMAGE && is_shared(out, so_far, i))
-        return &stk_row_shared;
-    if (c->spec.kind == STK_KIND_IMAGE)
-        return c->tiled ? &stk_row_tile : &stk_row_picture;
-    if (c->pack)
-        return &stk_row_packed;
-    if (c->like)
-        return &stk_row_turned;
-    if (c->parse && c->row_bytes)
-        return c->n_turns ? &stk_row_turned : &stk_row_dense;
-    if (in->measured)
-        return c->parse ? &stk_row_length_value : &stk_row_length_bytes;
-    if (c->n_turns)
-        return &stk_row_turned;
-    if (c->parse)
-        return &stk_row_ragged;
-    return c->spec.out == STK_OUT_BYTES && c->n_steps == 1 ? &stk_row_bytes_direct : &stk_row_bytes;
-}
-
 static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_input *in,
-                                       const stk_plan *so_far, table_kind kind)
+                                       const stk_plan *so_far, stk_rows_of kind)
 {
     stk_row_table *t = &out->table[kind];
-    const stk_row_ops **op = out->op + (size_t)kind * so_far->chains.n_out;
+    stk_row_ops *op = out->op + (size_t)kind * so_far->chains.n_out;
 
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
-        op[i] = ops_of(out, in, so_far, i, kind);
+        stk_plan_kind(out, in, so_far, kind, i, &op[i]);
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++) {
+        t->has_know |= op[i].from->know != NULL;
+        t->has_prepare |= op[i].from->prepare != NULL;
+    }
     t->n_out = so_far->chains.n_out;
     t->out = op;
     t->order = out->order;
     if (so_far->data.immediate) {
-        stk_row_array_table(t, so_far, kind == RESIDENT);
+        stk_row_array_table(t, so_far, kind == STK_ROWS_RESIDENT);
         return t;
     }
     t->run = !can_peek(so_far)    ? STK_RUN_REQUESTS
@@ -147,9 +92,9 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
             t->find = stk_row_find_short;
     if (!so_far->cache.fields)
         return t;
-    t->find = kind == USUAL ? stk_row_gpu_find : stk_row_gpu_forget;
-    t->note = kind == REPAIR ? stk_row_note_sample : stk_row_gpu_note;
-    t->uncached = kind == USUAL ? &out->table[UNCACHED] : NULL;
+    t->find = kind == STK_ROWS_USUAL ? stk_row_gpu_find : stk_row_gpu_forget;
+    t->note = kind == STK_ROWS_REPAIR ? stk_row_note_sample : stk_row_gpu_note;
+    t->uncached = kind == STK_ROWS_USUAL ? &out->table[STK_ROWS_UNCACHED] : NULL;
     return t;
 }
 
@@ -157,9 +102,9 @@ static uint32_t depth_of(const stk_chain *c)
 {
     uint32_t n = 0;
 
-    for (; c->leader; c = c->leader)
+    for (; c->like.leader; c = c->like.leader)
         n++;
-    return n;
+    return n + (c->many.tokens != NULL); /* after the pictures that it counts */
 }
 
 /* Both decode the same pixels of the same field, here or on a GPU. */
@@ -174,18 +119,18 @@ static int same_picture(const stk_plan_chains *c, uint32_t i, uint32_t k)
     for (uint32_t o = i;; o = k) {
         const stk_chain *x = &c->chain[o];
 
-        if (x->spec.kind != STK_KIND_IMAGE || x->clip || x->like || x->extracts || x->n_calls ||
-            c->open_root[o] || c->fallback[o].data)
+        if (x->spec.kind != STK_KIND_IMAGE || x->clip || x->many.pictures || x->like.how ||
+            x->extracts || x->calls.n || c->open_root[o] || c->fallback[o].data)
             return 0;
         if (o == k)
             break;
     }
-    if (a->n_from != b->n_from || a->spec.picture.mode != b->spec.picture.mode ||
+    if (a->field.n_names != b->field.n_names || a->spec.picture.mode != b->spec.picture.mode ||
         a->spec.picture.high_byte != b->spec.picture.high_byte ||
         a->spec.picture.exif != b->spec.picture.exif)
         return 0;
-    for (uint32_t f = 0; f < a->n_from; f++)
-        if (strcmp(a->from[f], b->from[f]))
+    for (uint32_t f = 0; f < a->field.n_names; f++)
+        if (strcmp(a->field.name[f], b->field.name[f]))
             return 0;
     return 1;
 }
@@ -223,8 +168,8 @@ static void put_in_order(stk_plan_rows *out, uint32_t i, uint32_t n_out, uint32_
             out->order[(*n)++] = k;
 }
 
-/* Leaders of like() before those who follow them; NULL where none does, and none shares a
- * decode. */
+/* Leaders of like(), and pictures that are counted, before those who follow them; NULL where none
+ * does, and none shares a decode. */
 static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *err)
 {
     uint32_t n = 0, deepest = 0;
@@ -243,23 +188,43 @@ static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *e
     return 0;
 }
 
+/* Where some output has clips: NVDEC.  Without it workers decode them, unless decode "gpu" says
+ * that they must not. */
+static int open_clips(const stk_plan *so_far, stk_error *err)
+{
+    stk_error why;
+
+    for (uint32_t i = 0; i < so_far->chains.n_out && so_far->gpu.decode; i++) {
+        if (!so_far->chains.chain[i].clip || !so_far->chains.out[i].gpu_made)
+            continue;
+        if (stk_device_decode_clips(so_far->gpu.device, &why) == 0)
+            return 0;
+        if (so_far->gpu.alone)
+            return stk_fail(err, why.code, "decode=\"gpu\": %s", why.message);
+        stk_log_line(&so_far->policy.log, STK_LOG_WARN, "%s; workers decode videos", why.message);
+        return 0;
+    }
+    return 0;
+}
+
 static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err)
 {
-    out->table = stk_zalloc(KINDS, sizeof *out->table);
-    out->op = stk_zalloc((size_t)KINDS * so_far->chains.n_out, sizeof *out->op);
+    out->table = stk_zalloc(STK_ROWS_TABLES, sizeof *out->table);
+    out->op = stk_zalloc((size_t)STK_ROWS_TABLES * so_far->chains.n_out, sizeof *out->op);
     if (!out->table || !out->op)
-        return stk_fail_nomem(err, KINDS * sizeof *out->table);
+        return stk_fail_nomem(err, STK_ROWS_TABLES * sizeof *out->table);
     if (!so_far->data.immediate)
         STK_TRY(plan_share(out, &so_far->chains, err));
     STK_TRY(plan_order(out, &so_far->chains, err));
-    out->usual = out->resident = out->repair = fill_table(out, in, so_far, USUAL);
+    STK_TRY(open_clips(so_far, err));
+    out->usual = out->resident = out->repair = fill_table(out, in, so_far, STK_ROWS_USUAL);
     if (so_far->cache.fields)
-        fill_table(out, in, so_far, UNCACHED);
+        fill_table(out, in, so_far, STK_ROWS_UNCACHED);
     if (so_far->cache.arrays)
-        out->resident = fill_table(out, in, so_far, RESIDENT);
+        out->resident = fill_table(out, in, so_far, STK_ROWS_RESIDENT);
     if (so_far->gpu.device)
-        out->repair = fill_table(out, in, so_far, REPAIR);
+        out->repair = fill_table(out, in, so_far, STK_ROWS_REPAIR);
     return 0;
 }
 
@@ -269,21 +234,23 @@ static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_p
 static const char *whole_because(const stk_plan_input *in, const stk_plan *so_far, uint32_t i)
 {
     const stk_chain *c = &so_far->chains.chain[i];
-    const stk_chain *drawn = c->leader ? c->leader : c;
+    const stk_chain *drawn = c->like.leader ? c->like.leader : c;
 
-    if (c->spec.kind != STK_KIND_IMAGE && c->called != STK_KIND_IMAGE && !c->sound)
+    if (c->spec.kind != STK_KIND_IMAGE && c->calls.first != STK_KIND_IMAGE && !c->sound)
         return "it is not a picture";
-    if (c->sound && c->n_calls)
+    if (c->sound && c->calls.n)
         return "a function takes it";
     if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */
         return "the files are local: the page cache has them, or reads ahead";
     if (so_far->data.remote && in->o->shuffle != STK_SHUFFLE_EXACT && !stk_sampling_given(in->o))
         return "samples are read in the order in which they are stored, many by one request";
+    if (c->many.pictures)
+        return "it has several pictures";
     if (so_far->chains.open_root[i])
         return "open() names its file";
     if (c->extracts)
         return "it is decompressed first";
-    if (drawn->boxes)
+    if (drawn->boxes.name)
         return "its crop depends on boxes, which are read first";
     if (so_far->cache.keep && so_far->cache.keep[i])
         return "cache=\"device\" keeps the whole picture";

@@ -3,6 +3,7 @@
 #include "base/table.h"
 #include "loader/blocks.h"
 #include "loader/exclude.h"
+#include "loader/lengths.h"
 #include "loader/parts.h"
 #include "loader/plan_bins.h"
 #include "loader/plan_megatron.h"
@@ -79,9 +80,11 @@ int stk_plan_schedule_make(stk_schedule **out, const stk_plan_input *in, const s
 {
     const uint64_t *start = so_far->chains.start;
     uint32_t n = so_far->data.n;
-    uint64_t *lens = stk_zalloc(n, sizeof *lens);
+    uint64_t *lens;
     int rc;
 
+    STK_TRY(stk_sound_parts_bind(so_far, err));
+    lens = stk_zalloc(n, sizeof *lens);
     if (!lens)
         return stk_fail_nomem(err, n * sizeof *lens);
     for (uint32_t i = 0; i < n; i++)

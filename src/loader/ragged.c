@@ -3,6 +3,7 @@
 #include "loader/ragged.h"
 
 #include "kern/convert.h"
+#include "loader/lengths.h"
 
 static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
 {
@@ -103,5 +104,7 @@ int stk_ragged_plan(stk_plan_chains *out, uint32_t i, const stk_plan_input *in, 
         STK_TRY(plan_ragged(out, i, in->o, rows, err));
     c->counted = c->pack || (!c->row_bytes && (c->spec.kind == STK_KIND_VALUE || takes_bytes(c) ||
                                                c->spec.picture.patch.side));
+    c->timed = c->sound && !in->measured && stk_by_seconds(in->o);
+    c->counted = c->counted && !c->timed;
     return 0;
 }

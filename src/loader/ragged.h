@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ragged.h - what becomes of outputs whose rows may differ in shape: padded, packed, or a list. */
+/* ragged.h - decides what happens to rows of different shape: padded, packed, or a list.
+ * plan_chains.c calls it. */
 #ifndef STOKER_RAGGED_H
 #define STOKER_RAGGED_H
 
 #include "loader/parts.h"
 
-/* Output i, whose chain is compiled; a batch has at most `rows`. */
+/* For output i, whose chain is compiled.  A batch has at most `rows` rows. */
 int stk_ragged_plan(stk_plan_chains *out, uint32_t i, const stk_plan_input *in, uint32_t rows,
                     stk_error *err);
 

@@ -8,22 +8,23 @@
 
 #include "order/order.h"
 
-/* select, skip, limit and repeat, checked; the sample set has its data sets and `exclude`. */
+/* Checks select, skip, limit and repeat and adds them to a sample set that has its data sets and
+ * `exclude`. */
 int stk_sampling_set(stk_sample_set *r, const stk_loader_options *o, stk_error *err);
 
-int stk_sampling_given(const stk_loader_options *o); /* 0: `shuffle` says it all */
+int stk_sampling_given(const stk_loader_options *o); /* 0: only `shuffle` is given */
 
 /* The fingerprint of weights and classes, for a state. */
 uint64_t stk_sampling_print(const stk_loader_options *o);
 
-/* The order that they ask for; the sample set is borrowed. */
+/* Makes the order that the options ask for; it borrows the sample set. */
 int stk_sampling_order(stk_order *order, const stk_sample_set *r, const stk_loader_options *o,
                        stk_error *err);
 
-/* What an order of one's own says itself. */
+/* STK_EINVAL: options that an order of the program's own decides itself. */
 int stk_sampling_own_order(const stk_loader_options *o, stk_error *err);
 
-/* Epochs of epoch_size over *order, where that is given. */
+/* Cuts *order into epochs of epoch_size, if that is given. */
 int stk_sampling_epochs(stk_order *order, const stk_loader_options *o, stk_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* levels.c - ops that need no more than a probability and a number: grayscale, solarize, posterize,
- * autocontrast, equalize, invert, channel_shuffle.  Names and defaults are those of torchvision's
- * Random* classes. */
+/* levels.c - ops that need no more than a probability and a number: solarize, posterize,
+ * autocontrast, equalize, invert.  Names and defaults are those of torchvision's Random*
+ * classes. */
 #include "kern/tile.h"
 #include "op/random.h"
 
@@ -36,11 +36,9 @@ static uint32_t simple_act(const void *state, stk_rng *rng, const stk_view *canv
         ((struct level *)state)->code = its;                                                       \
         return plan(state, args, spec, #name, err);                                                \
     }
-SIMPLE(grayscale, STK_ACT_GRAYSCALE)
 SIMPLE(autocontrast, STK_ACT_AUTOCONTRAST)
 SIMPLE(equalize, STK_ACT_EQUALIZE)
 SIMPLE(invert, STK_ACT_INVERT)
-SIMPLE(channel_shuffle, STK_ACT_SHUFFLE)
 
 /* ---- with a number ---- */
 
@@ -94,23 +92,7 @@ static uint32_t posterize_act(const void *state, stk_rng *rng, const stk_view *c
     return 1;
 }
 
-static uint32_t shuffle_act(const void *state, stk_rng *rng, const stk_view *canvas,
-                            stk_action *out)
-{
-    static const uint8_t orders[6] = { 0x24, 0x18, 0x21, 0x09, 0x12, 0x06 };
-    const struct level *l = state;
-
-    (void)canvas;
-    if (!stk_hits(rng, l->p))
-        return 0;
-    *out = (stk_action){ .code = STK_ACT_SHUFFLE, .n = 1 };
-    out->v.u[0] = orders[stk_rng_below(rng, 6)];
-    return 1;
-}
-
-static const stk_arg half_args[] = { STK_ARG_P("0.5"), { 0 } },
-                     tenth_args[] = { STK_ARG_P("0.1"), { 0 } },
-                     always_args[] = { STK_ARG_P("1"), { 0 } };
+static const stk_arg half_args[] = { STK_ARG_P("0.5"), { 0 } };
 static const stk_arg solarize_args[] = {
     { "threshold", STK_ARG_FLOATS, NULL, "values from it on are inverted; or (least, most)" },
     STK_ARG_P("0.5"),
@@ -123,8 +105,6 @@ static const stk_arg posterize_args[] = {
 };
 
 #define OP(...) STK_ACT_OP(struct level, __VA_ARGS__)
-OP(grayscale, "three equal channels: the pixel's gray, at random", grayscale_plan, simple_act,
-   tenth_args, STK_OP_POINT);
 OP(solarize, "bright values inverted, at random", solarize_plan, solarize_act, solarize_args,
    STK_OP_POINT);
 OP(posterize, "fewer bits for every value, at random", posterize_plan, posterize_act,
@@ -134,5 +114,3 @@ OP(autocontrast, "every channel stretched to 0..255, at random", autocontrast_pl
 OP(equalize, "every channel's values spread evenly, at random", equalize_plan, simple_act,
    half_args, STK_OP_STATS);
 OP(invert, "255 minus every value, at random", invert_plan, simple_act, half_args, STK_OP_POINT);
-OP(channel_shuffle, "channels in a random order", channel_shuffle_plan, shuffle_act, always_args,
-   STK_OP_POINT);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "op/padding.h"
+#include "op/random.h"
 
 int stk_spec_padding(const stk_args *args, const char *op, const char *name, stk_padding *out,
                      stk_error *err)
@@ -44,7 +45,7 @@ static int border_of(const char *name)
 
 int stk_spec_fill(const stk_args *args, const char *op, stk_padding *out, stk_error *err)
 {
-    uint32_t n = stk_args_count(args, "fill");
+    uint32_t fill;
     int border = stk_args_has(args, "padding_mode") ? border_of(stk_args_str(args, "padding_mode"))
                                                     : STK_BORDER_FILL;
 
@@ -52,16 +53,9 @@ int stk_spec_fill(const stk_args *args, const char *op, stk_padding *out, stk_er
         return stk_fail(err, STK_EINVAL,
                         "%s: padding_mode is constant, edge, reflect or symmetric, not %s", op,
                         stk_args_str(args, "padding_mode"));
-    if (n != 1 && n != 3)
-        return stk_fail(err, STK_EINVAL, "%s: fill is one number or (red, green, blue), not %u", op,
-                        n);
-    for (uint32_t c = 0; c < 3; c++) {
-        double v = stk_args_f64_at(args, "fill", n == 3 ? c : 0);
-
-        if (!(v >= 0 && v <= 255))
-            return stk_fail(err, STK_EINVAL, "%s: fill=%g is not in 0..255", op, v);
-        out->fill[c] = border ? 0 : (uint8_t)v;
-    }
+    STK_TRY(stk_arg_fill(args, op, &fill, err));
+    for (uint32_t c = 0; c < 3; c++)
+        out->fill[c] = border ? 0 : (uint8_t)(fill >> 8 * c);
     out->border = (stk_border)border;
     return 0;
 }

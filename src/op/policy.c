@@ -210,21 +210,12 @@ static uint32_t auto_act(const void *state, stk_rng *rng, const stk_view *canvas
 static int plan_move(struct policy *s, const stk_args *args, const char *op, stk_error *err)
 {
     const char *how = stk_args_str(args, "interpolation");
-    uint32_t n = stk_args_count(args, "fill");
 
     s->bilinear = !strcmp(how, "bilinear");
     if (!s->bilinear && strcmp(how, "nearest"))
         return stk_fail(err, STK_EINVAL, "%s: interpolation is nearest or bilinear, not %s", op,
                         how);
-    if (n != 1 && n != 3)
-        return stk_fail(err, STK_EINVAL, "%s: fill is one number or three, not %u", op, n);
-    for (uint32_t i = 0; i < 3; i++) {
-        double v = stk_args_f64_at(args, "fill", n == 3 ? i : 0);
-
-        if (!(v >= 0 && v <= 255))
-            return stk_fail(err, STK_EINVAL, "%s: fill=%g is not in 0..255", op, v);
-        s->fill |= (uint32_t)v << 8 * i;
-    }
+    STK_TRY(stk_arg_fill(args, op, &s->fill, err));
     return stk_arg_p(args, op, &s->p, err);
 }
 

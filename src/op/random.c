@@ -16,6 +16,23 @@ int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err)
     return 0;
 }
 
+int stk_arg_fill(const stk_args *args, const char *op, uint32_t *out, stk_error *err)
+{
+    uint32_t n = stk_args_count(args, "fill");
+
+    if (n != 1 && n != 3)
+        return stk_fail(err, STK_EINVAL, "%s: fill is one number or three, not %u", op, n);
+    *out = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        double v = stk_args_f64_at(args, "fill", n == 3 ? i : 0);
+
+        if (!(v >= 0 && v <= 255))
+            return stk_fail(err, STK_EINVAL, "%s: fill=%g is not in 0..255", op, v);
+        *out |= (uint32_t)v << 8 * i;
+    }
+    return 0;
+}
+
 static int check(const char *op, const char *name, const stk_range *in, const stk_range *out,
                  stk_error *err)
 {

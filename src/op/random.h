@@ -12,6 +12,9 @@ typedef struct stk_range {
 /* Argument `p`, 0..1. */
 int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err);
 
+/* Argument `fill`, one number or three in 0..255, as red | green << 8 | blue << 16. */
+int stk_arg_fill(const stk_args *args, const char *op, uint32_t *out, stk_error *err);
+
 /* A number that is always taken, or (least, most); all of it in [in.lo, in.hi]. */
 int stk_arg_range(const stk_args *args, const char *op, const char *name, stk_range in,
                   stk_range *out, stk_error *err);

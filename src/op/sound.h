@@ -31,7 +31,26 @@ int stk_wave_new(stk_value_row *row, uint64_t samples, stk_scratch *scratch, flo
 typedef struct stk_part_of { /* samples from .. to - 1 */
     uint64_t from, to;
 } stk_part_of;
-int stk_part_span(const void *state, stk_rng *rng, double rate, uint64_t n, stk_part_of *out,
+typedef struct stk_part_in { /* a recording, at the rate that the chain asks for */
+    double rate;
+    uint64_t n;      /* samples */
+    uint64_t sample; /* its number among all of the loader's; STK_NO_SAMPLE: not known */
+} stk_part_in;
+#define STK_NO_SAMPLE UINT64_MAX
+int stk_part_span(const void *state, stk_rng *rng, const stk_part_in *in, stk_part_of *out,
                   stk_error *err);
+
+/* part(start=FIELD, seconds=FIELD): the fields' names, NULL where a number was given, and then
+ * their values for every sample of the loader, which the state frees. */
+typedef struct stk_part_fields {
+    const char *name[2]; /* of start, of seconds */
+} stk_part_fields;
+stk_part_fields stk_part_named(const void *state);
+void stk_part_bind(void *state, uint32_t which, double *values);
+
+/* The most seconds that an op leaves of so many: of sound_part.c, of sound_wave.c, of all. */
+double stk_part_seconds(const void *state, double seconds, uint64_t sample);
+double stk_wave_seconds(const stk_op *op, const void *state, double seconds);
+double stk_sound_seconds(const stk_op *op, const void *state, double seconds, uint64_t sample);
 
 #endif

@@ -269,25 +269,42 @@ static void after_whisper(float *x, size_t n)
     }
 }
 
-/* Each bin over all frames: less its mean, by its deviation. */
+/* Each bin over all frames: less its mean, by its deviation.  Sums of eight bins at once: they are
+ * beside each other in memory. */
+#define BINS 8
+static void normalize_bins(float *x, size_t frames, uint32_t bins, uint32_t n)
+{
+    double sum[BINS] = { 0 }, square[BINS] = { 0 };
+    float mean[BINS], by[BINS];
+
+    for (size_t i = 0; i < frames; i++)
+        for (uint32_t b = 0; b < n; b++)
+            sum[b] += x[i * bins + b];
+    for (uint32_t b = 0; b < n; b++)
+        sum[b] /= (double)frames;
+    for (size_t i = 0; i < frames; i++)
+        for (uint32_t b = 0; b < n; b++) {
+            double d = x[i * bins + b] - sum[b];
+
+            square[b] += d * d;
+        }
+    for (uint32_t b = 0; b < n; b++) {
+        mean[b] = (float)sum[b];
+        by[b] = (float)(frames > 1 ? sqrt(square[b] / (double)(frames - 1)) : 0) + 1e-5f;
+    }
+    for (size_t i = 0; i < frames; i++)
+        for (uint32_t b = 0; b < n; b++)
+            x[i * bins + b] = (x[i * bins + b] - mean[b]) / by[b];
+}
+
 static void after_nemo(float *x, size_t frames, uint32_t bins)
 {
-    for (uint32_t b = 0; b < bins; b++) {
-        double sum = 0, square = 0, mean;
-        float by;
+    uint32_t b = 0;
 
-        for (size_t i = 0; i < frames; i++)
-            sum += x[i * bins + b];
-        mean = sum / (double)frames;
-        for (size_t i = 0; i < frames; i++) {
-            double d = x[i * bins + b] - mean;
-
-            square += d * d;
-        }
-        by = (float)(frames > 1 ? sqrt(square / (double)(frames - 1)) : 0) + 1e-5f;
-        for (size_t i = 0; i < frames; i++)
-            x[i * bins + b] = (x[i * bins + b] - (float)mean) / by;
-    }
+    for (; b + BINS <= bins; b += BINS)
+        normalize_bins(x + b, frames, bins, BINS);
+    if (b < bins)
+        normalize_bins(x + b, frames, bins, bins - b);
 }
 
 static int after_cepstra(const struct features *f, const float *x, size_t frames,

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 #define MOST_SECONDS 86400.0
 
 int stk_op_needs_wave(const char *op, const stk_spec *spec, stk_error *err)
@@ -59,20 +61,90 @@ int stk_wave_new(stk_value_row *row, uint64_t samples, stk_scratch *scratch, flo
 struct part {
     int random;
     double start, seconds; /* seconds 0: to the end */
+    char *field[2];        /* start and seconds are these fields'; NULL: the numbers */
+    double *given[2];      /* ... whose values these are, for every sample */
 };
+
+static int keep_name(struct part *p, const stk_args *args, const char *name, uint32_t which,
+                     stk_error *err)
+{
+    const char *field = stk_args_str(args, name);
+
+    if (field) {
+        p->field[which] = stk_strdup(field);
+        if (!p->field[which])
+            return stk_fail_nomem(err, strlen(field) + 1);
+    }
+    return 0;
+}
 
 static int part_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     struct part *p = state;
 
     STK_TRY(stk_op_needs_wave("part", spec, err));
-    p->start = stk_args_f64(args, "start");
+    STK_TRY(keep_name(p, args, "start", 0, err));
+    STK_TRY(keep_name(p, args, "seconds", 1, err));
+    p->start = p->field[0] ? 0 : stk_args_f64(args, "start");
     if (!(p->start >= 0 && p->start <= MOST_SECONDS))
         return stk_fail(err, STK_EINVAL, "part: start=%g is not in 0..%g", p->start, MOST_SECONDS);
-    if (stk_args_has(args, "seconds"))
+    if (stk_args_has(args, "seconds") && !p->field[1])
         STK_TRY(stk_op_seconds("part", args, "seconds", &p->seconds, err));
     spec->out = STK_OUT_LIST;
     return 0;
+}
+
+static void part_fini(void *state)
+{
+    struct part *p = state;
+
+    for (int i = 0; i < 2; i++) {
+        stk_free(p->field[i]);
+        stk_free(p->given[i]);
+        p->field[i] = NULL;
+        p->given[i] = NULL;
+    }
+}
+
+stk_part_fields stk_part_named(const void *state)
+{
+    const struct part *p = state;
+
+    return (stk_part_fields){ { p->field[0], p->field[1] } };
+}
+
+void stk_part_bind(void *state, uint32_t which, double *values)
+{
+    struct part *p = state;
+
+    stk_free(p->given[which]);
+    p->given[which] = values;
+}
+
+/* Where a sample's part begins and how long it is, by its fields: no start is 0, no seconds, or
+ * none above 0, are to the end. */
+static int part_of_sample(const struct part *p, uint64_t sample, double *start, double *seconds,
+                          stk_error *err)
+{
+    double *out[2] = { start, seconds };
+
+    *start = p->start;
+    *seconds = p->seconds;
+    for (int i = 0; i < 2; i++) {
+        if (!p->field[i])
+            continue;
+        if (!p->given[i] || sample == STK_NO_SAMPLE)
+            return stk_fail(err, STK_EINVAL,
+                            "part: the field %s says where: put part right after sound, in a "
+                            "loader",
+                            p->field[i]);
+        *out[i] = p->given[i][sample];
+        *out[i] = isnan(*out[i]) || (i && *out[i] < 0) ? 0 : *out[i];
+    }
+    if (*start >= 0 && *start <= MOST_SECONDS)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "part: %s is %g, which is not in 0..%g seconds",
+                    p->field[0] ? p->field[0] : "start", *start, MOST_SECONDS);
 }
 
 static int random_part_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -86,13 +158,16 @@ static int random_part_plan(void *state, const stk_args *args, stk_spec *spec, s
     return 0;
 }
 
-int stk_part_span(const void *state, stk_rng *rng, double rate, uint64_t n, stk_part_of *out,
+int stk_part_span(const void *state, stk_rng *rng, const stk_part_in *in, stk_part_of *out,
                   stk_error *err)
 {
     const struct part *p = state;
-    uint64_t want = p->seconds > 0 ? stk_samples_of(p->seconds, rate) : n;
-    double at = floor(p->start * rate + 0.5);
+    uint64_t n = in->n, want;
+    double start, seconds, at;
 
+    STK_TRY(part_of_sample(p, in->sample, &start, &seconds, err));
+    want = seconds > 0 ? stk_samples_of(seconds, in->rate) : n;
+    at = floor(start * in->rate + 0.5);
     out->from = 0;
     if (p->random && want < n) {
         /* 53 bits, so that each sample of a long recording can be the first */
@@ -104,11 +179,30 @@ int stk_part_span(const void *state, stk_rng *rng, double rate, uint64_t n, stk_
         if (at >= (double)n)
             return stk_fail(err, STK_ECORRUPT,
                             "part: the recording has %.3f seconds, and the part begins at %g",
-                            (double)n / rate, p->start);
+                            (double)n / in->rate, start);
         out->from = (uint64_t)at;
     }
     out->to = want < n - out->from ? out->from + want : n;
     return 0;
+}
+
+double stk_part_seconds(const void *state, double seconds, uint64_t sample)
+{
+    const struct part *p = state;
+    double start = p->start, most = p->seconds, left;
+
+    if (sample == STK_NO_SAMPLE || part_of_sample(p, sample, &start, &most, NULL) < 0) {
+        start = p->start;
+        most = p->seconds;
+    }
+    left = p->random || seconds < start ? seconds : seconds - start;
+    return most > 0 && most < left ? most : left;
+}
+
+double stk_sound_seconds(const stk_op *op, const void *state, double seconds, uint64_t sample)
+{
+    return op && op->can & STK_OP_PART ? stk_part_seconds(state, seconds, sample)
+                                       : stk_wave_seconds(op, state, seconds);
 }
 
 static int part_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
@@ -119,7 +213,7 @@ static int part_value(const void *state, stk_value_row *row, stk_rng *rng, stk_s
     const float *all = row->data;
     float *out;
 
-    STK_TRY(stk_part_span(state, rng, row->rate, n, &part, err));
+    STK_TRY(stk_part_span(state, rng, &(stk_part_in){ row->rate, n, STK_NO_SAMPLE }, &part, err));
     from = part.from;
     to = part.to;
     STK_TRY(stk_wave_new(row, to - from, scratch, &out, err));
@@ -129,8 +223,8 @@ static int part_value(const void *state, stk_value_row *row, stk_rng *rng, stk_s
 }
 
 static const stk_arg part_args[] = {
-    { "start", STK_ARG_FLOAT, "0", "seconds from the recording's start" },
-    { "seconds", STK_ARG_FLOAT, "", "how many; absent: to its end" },
+    { "start", STK_ARG_ANY, "0", "seconds from the recording's start, or a field that says it" },
+    { "seconds", STK_ARG_ANY, "", "how many, or a field that says it; absent: to its end" },
     { 0 },
 };
 static const stk_arg random_part_args[] = {
@@ -146,6 +240,7 @@ const stk_op stk_op_part = { .abi = STK_PLUGIN_ABI,
                              .state_size = sizeof(struct part),
                              .plan = part_plan,
                              .can = STK_OP_PART,
+                             .fini = part_fini,
                              .value = part_value };
 const stk_op stk_op_random_part = { .abi = STK_PLUGIN_ABI,
                                     .size = sizeof(stk_op),

@@ -22,11 +22,15 @@ static int run_resampler(const stk_rate_change *r, stk_value_row *row, stk_scrat
     uint64_t n = stk_wave_len(row), channels = stk_wave_channels(row);
     uint64_t made = stk_rate_change_length(r, n);
     const float *x = row->data;
-    float *out;
+    size_t room = stk_rate_change_work(r) * sizeof(float);
+    float *out, *work = stk_scratch_get(scratch, room + 1);
 
+    if (!work)
+        return stk_fail_nomem(err, room);
     STK_TRY(stk_wave_new(row, made, scratch, &out, err));
     for (uint64_t c = 0; c < channels; c++)
-        stk_rate_change_run(r, &(stk_resample_in){ x + c * n, 0, n }, 0, made, out + c * made);
+        stk_rate_change_run(r, &(stk_resample_in){ x + c * n, 0, n, work }, 0, made,
+                            out + c * made);
     return 0;
 }
 
@@ -71,6 +75,7 @@ static int resample_value(const void *state, stk_value_row *row, stk_rng *rng, s
 }
 
 struct speed {
+    double low;
     uint32_t n;
     stk_rate_change *r[MOST_FACTORS]; /* NULL: factor 1 */
 };
@@ -96,6 +101,7 @@ static int speed_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                         "speed: %g to %g in steps of %g: factors are in 0.1..10, at most %d of "
                         "them, in steps of at least 0.001",
                         low, high, step, MOST_FACTORS);
+    s->low = low;
     for (int i = 0; low + i * step <= high + 1e-6; i++) {
         uint32_t per_mille = (uint32_t)floor((low + i * step) * 1000 + 0.5);
 
@@ -291,3 +297,12 @@ WAVE(gain, wave, "make a recording louder or softer")
 WAVE(pad_to, wave, "add silence up to so many seconds, so that rows stack")
 WAVE(normalize_peak, wave, "make the loudest sample as loud as said")
 WAVE(preemphasis, wave, "take from each sample a part of the one before it")
+
+double stk_wave_seconds(const stk_op *op, const void *state, double seconds)
+{
+    if (op == &stk_op_speed)
+        return seconds / ((const struct speed *)state)->low;
+    if (op == &stk_op_pad_to && ((const struct wave *)state)->low > seconds)
+        return ((const struct wave *)state)->low;
+    return seconds;
+}

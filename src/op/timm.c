@@ -394,22 +394,11 @@ static int plan_filter(struct timm *s, const stk_args *args, const char *op, stk
 
 static int plan_shared(struct timm *s, const stk_args *args, const char *op, stk_error *err)
 {
-    uint32_t n = stk_args_count(args, "fill");
-
     STK_TRY(plan_number(args, op, "mstd", (stk_range){ 0, 1e9 }, &s->mstd, err));
     STK_TRY(plan_number(args, op, "mmax", (stk_range){ 0.001, 1000 }, &s->mmax, err));
     STK_TRY(plan_number(args, op, "translate", (stk_range){ 0, 10 }, &s->translate, err));
     STK_TRY(plan_filter(s, args, op, err));
-    if (n != 1 && n != 3)
-        return stk_fail(err, STK_EINVAL, "%s: fill is one number or three, not %u", op, n);
-    for (uint32_t i = 0; i < 3; i++) {
-        double v = stk_args_f64_at(args, "fill", n == 3 ? i : 0);
-
-        if (!(v >= 0 && v <= 255))
-            return stk_fail(err, STK_EINVAL, "%s: fill=%g is not in 0..255", op, v);
-        s->fill |= (uint32_t)v << 8 * i;
-    }
-    return 0;
+    return stk_arg_fill(args, op, &s->fill, err);
 }
 
 /* Lists of RandAugment.  Those that draw by weight have each op once, and a blur is six actions. */

@@ -33,6 +33,7 @@ typedef struct epoch { /* a table */
 typedef struct maker { /* of windows: one thread at a time */
     stk_packer *packer;
     uint32_t *length, *row, *next; /* window */
+    uint32_t *also;                /* window: second lengths, where there are some */
     uint32_t *from;                /* window, PACK: positions that have a rest */
     uint64_t *whole;               /* window + 1, PACK: blocks of those before */
     uint64_t *key, *other;         /* window: to be sorted */
@@ -53,12 +54,9 @@ typedef struct sums {
 
 static uint32_t rounded(const stk_binning *h, uint32_t len)
 {
-    uint32_t m = h->multiple;
+    uint64_t n = h->kind == STK_BIN_PACK ? len : stk_bin_round(len, h->multiple);
 
-    if (h->kind == STK_BIN_PACK)
-        return len;
-    len = len ? len : 1;
-    return m > 1 ? (uint32_t)(((uint64_t)len + m - 1) / m * m) : len;
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
 /* Lengths of the window's positions; answers how many it has. */
@@ -75,22 +73,37 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
             position[i] = first + at + i;
         h->order->at(h->order->state, number, position, k, m->where);
         for (uint32_t i = 0; i < k; i++) {
-            uint32_t len = h->length[h->start[m->where[i].dataset] + m->where[i].sample];
+            uint64_t id = h->start[m->where[i].dataset] + m->where[i].sample;
 
-            s->used += len;
-            m->length[at + i] = rounded(h, len);
+            s->used += h->length[id];
+            m->length[at + i] = rounded(h, h->length[id]);
+            if (h->also.length)
+                m->also[at + i] = (uint32_t)stk_bin_round(h->also.length[id], h->also.multiple);
         }
     }
     return n;
 }
 
+/* Rows of similar first length, an eighth of an octave, are sorted by their second one. */
+static uint32_t similar(uint32_t len, uint32_t also)
+{
+    uint32_t top = 31 - (uint32_t)__builtin_clz(len),
+             eighth = (uint32_t)((uint64_t)len << 3 >> top);
+    uint32_t most = ((uint32_t)1 << 24) - 1;
+
+    return (top * 8 + eighth - 8) << 24 | (also < most ? also : most);
+}
+
 /* m->key: positions, the longest first, those of equal length as they come; joined: all as they
  * come. */
-static void sort(maker *m, uint32_t n, int joined)
+static void sort(const stk_binning *h, maker *m, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++)
-        m->key[i] = (uint64_t)~m->length[i] << 32 | i;
-    if (joined)
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t by = h->also.length ? similar(m->length[i], m->also[i]) : m->length[i];
+
+        m->key[i] = (uint64_t)~by << 32 | i;
+    }
+    if (h->joined)
         return;
     for (int shift = 32; shift < 64; shift += 8) {
         uint32_t at[257] = { 0 };
@@ -173,30 +186,67 @@ static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
 
 /* ---- batches within a budget ---- */
 
-static uint32_t fits(const stk_binning *h, uint32_t longest)
-{
-    uint64_t n;
+typedef struct filling { /* of a batch with rows that are padded, or joined */
+    uint64_t length, also;
+} filling;
 
-    assert(longest); /* rounded() */
-    n = h->budget / longest;
-    n = n < h->rows ? n : h->rows;
-    return n ? (uint32_t)n : 1;
+/* What a batch of so many rows takes up when one more comes. */
+static filling with(const stk_binning *h, const maker *m, filling so_far, uint32_t i)
+{
+    uint32_t at = (uint32_t)m->key[i], length = m->length[at];
+    uint32_t also = h->also.length ? m->also[at] : 0;
+
+    if (h->joined)
+        return (filling){ so_far.length + length, so_far.also + also };
+    return (filling){ length > so_far.length ? length : so_far.length,
+                      also > so_far.also ? also : so_far.also };
 }
 
-static uint32_t length_at(const maker *m, uint32_t i)
+static int in_budget(const stk_binning *h, filling f, uint64_t rows)
 {
-    return ~(uint32_t)(m->key[i] >> 32);
+    uint64_t times = h->joined ? 1 : rows;
+
+    return f.length * times <= h->budget && (!h->also.length || f.also * times <= h->also.budget);
 }
 
-/* Rows from number `at` on whose sum fits. */
-static uint32_t fits_joined(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
+/* Rows from number `at` on that fit into one batch; at least one. */
+static uint32_t fits(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
 {
-    uint64_t sum = length_at(m, at);
+    filling f = with(h, m, (filling){ 0 }, at);
     uint32_t rows = 1;
 
-    while (at + rows < n && rows < h->rows && sum + length_at(m, at + rows) <= h->budget)
-        sum += length_at(m, at + rows++);
+    for (; at + rows < n && rows < h->rows; rows++) {
+        f = with(h, m, f, at + rows);
+        if (!in_budget(h, f, (uint64_t)rows + 1))
+            break;
+    }
     return rows;
+}
+
+/* Rows that are joined: m->key batch by batch, each as they come, the longest rows first into the
+ * batch that they leave the least room in; m->row: how many each has. */
+static uint32_t fill_joined(const stk_binning *h, maker *m, uint32_t n)
+{
+    uint32_t packed = stk_packer_run(m->packer, m->length, n, m->row), bins = 0, at = 0;
+    uint64_t *swap = m->key;
+
+    memset(m->next, 0, n * sizeof *m->next);
+    for (uint32_t i = 0; i < n; i++)
+        m->next[m->row[i]]++;
+    for (uint32_t b = 0; b < packed; b++) { /* where each begins */
+        uint32_t count = m->next[b];
+
+        m->next[b] = at;
+        at += count;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        m->other[m->next[m->row[i]]++] = m->key[i];
+    m->key = m->other;
+    m->other = swap;
+    for (uint32_t b = 0, from = 0; b < packed; from = m->next[b++])
+        for (uint32_t left = m->next[b] - from; left; left -= m->row[bins++])
+            m->row[bins] = left < h->rows ? left : h->rows;
+    return bins;
 }
 
 /* m->row: how many rows each batch has, the longest first.  More are made, out of those that have
@@ -205,10 +255,10 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
 {
     uint32_t bins = 0, more, split = 1;
 
-    for (uint32_t at = 0; at < n; at += m->row[bins++]) {
-        m->row[bins] = h->joined ? fits_joined(h, m, at, n) : fits(h, length_at(m, at));
-        m->row[bins] = m->row[bins] < n - at ? m->row[bins] : n - at;
-    }
+    if (m->packer)
+        bins = fill_joined(h, m, n);
+    for (uint32_t at = 0; !m->packer && at < n; at += m->row[bins++])
+        m->row[bins] = fits(h, m, at, n);
     more = (h->group - bins % h->group) % h->group;
     more = more < n - bins ? more : n - bins;
     while (more && split) { /* from the end, to a later place */
@@ -238,9 +288,18 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
 static uint64_t padded(const maker *m, uint32_t bins)
 {
     uint64_t sum = 0;
+    uint32_t at = 0;
 
-    for (uint32_t i = 0, at = 0; i < bins; at += m->row[i++])
-        sum += (uint64_t)m->row[i] * length_at(m, at);
+    for (uint32_t i = 0; i < bins; i++) {
+        uint32_t longest = 0;
+
+        for (uint32_t end = at + m->row[i]; at < end; at++) {
+            uint32_t length = m->length[(uint32_t)m->key[at]];
+
+            longest = length > longest ? length : longest;
+        }
+        sum += (uint64_t)m->row[i] * longest;
+    }
     return sum;
 }
 
@@ -295,7 +354,7 @@ static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sum
         out->perm = shuffled(h, e, w, out->bins);
         return;
     }
-    sort(m, n, h->joined);
+    sort(h, m, n);
     if (h->kind == STK_BIN_BUDGET) {
         out->bins = cut(h, m, n);
         s->room += h->joined ? out->bins * h->budget : padded(m, (uint32_t)out->bins);
@@ -472,11 +531,19 @@ static size_t window_bytes(const stk_binning *h)
            (h->kind == STK_BIN_PACK ? (n + 1) * sizeof(uint64_t) : 0);
 }
 
+/* Joined rows of one length each: the budget is a row that they are packed into. */
+static int is_fitted(const stk_binning *h)
+{
+    return h->kind == STK_BIN_BUDGET && h->joined && !h->also.length &&
+           h->budget <= STK_MAX_PACKED;
+}
+
 static int maker_init(maker *m, const stk_binning *h, stk_error *err)
 {
     size_t n = h->window;
 
     m->length = stk_zalloc(n, sizeof *m->length);
+    m->also = stk_zalloc(n, sizeof *m->also);
     m->row = stk_zalloc(n, sizeof *m->row);
     m->next = stk_zalloc(n, sizeof *m->next);
     m->key = stk_zalloc(n, sizeof *m->key);
@@ -485,17 +552,21 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
     m->from = stk_zalloc(n, sizeof *m->from);
     m->whole = stk_zalloc(n + 1, sizeof *m->whole);
     m->out = stk_alloc(window_bytes(h));
-    if (!m->length || !m->row || !m->next || !m->from || !m->whole || !m->key || !m->other ||
-        !m->where || !m->out)
+    if (!m->length || !m->also || !m->row || !m->next || !m->from || !m->whole || !m->key ||
+        !m->other || !m->where || !m->out)
         return stk_fail_nomem(err, n * sizeof *m->key);
-    return h->kind == STK_BIN_PACK ? stk_packer_open(&m->packer, h->fit, h->block, h->window, err)
-                                   : 0;
+    if (h->kind == STK_BIN_PACK)
+        return stk_packer_open(&m->packer, h->fit, h->block, h->window, err);
+    return is_fitted(h) ? stk_packer_open(&m->packer, STK_FIT_BEST, (uint32_t)h->budget, h->window,
+                                          err)
+                        : 0;
 }
 
 static void maker_fini(maker *m)
 {
     stk_packer_close(&m->packer);
     stk_free(m->length);
+    stk_free(m->also);
     stk_free(m->row);
     stk_free(m->next);
     stk_free(m->from);

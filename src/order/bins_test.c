@@ -44,12 +44,13 @@ static stk_order order_of(uint64_t n, int shuffle)
     return o;
 }
 
-static uint32_t at_position(const stk_order *o, uint64_t epoch, uint64_t position)
+static uint32_t at_position(const stk_order *o, uint64_t epoch, uint64_t position,
+                            const uint32_t *of)
 {
     stk_where w;
 
     o->at(o->state, epoch, &position, 1, &w);
-    return length[w.sample];
+    return of[w.sample];
 }
 
 static uint64_t up(uint64_t n, uint64_t m)
@@ -60,17 +61,21 @@ static uint64_t up(uint64_t n, uint64_t m)
 /* What a bin may hold. */
 static void check_bin(const stk_binning *h, uint64_t epoch, const uint64_t *position, uint32_t n)
 {
-    uint64_t longest = 0;
+    uint64_t longest = 0, also = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t len = at_position(h->order, epoch, position[i]);
+        uint64_t len = at_position(h->order, epoch, position[i], length);
 
         len = len ? len : 1;
         longest = len > longest ? len : longest;
+        len = h->also.length ? at_position(h->order, epoch, position[i], h->also.length) : 0;
+        len = len ? len : 1;
+        also = len > also ? len : also;
     }
     longest = up(longest, h->multiple);
     if (h->kind == STK_BIN_BUDGET)
-        assert_true(n * longest <= h->budget && n <= h->rows);
+        assert_true(n * longest <= h->budget && n <= h->rows &&
+                    (!h->also.length || n * up(also, h->also.multiple) <= h->also.budget));
     else
         assert_int_equal(n, 1);
 }
@@ -109,7 +114,7 @@ static void check_packed(const stk_binning *h, stk_bins *b, uint64_t epoch, uint
 
         stk_bins_pieces(b, epoch, bin, position, part);
         for (uint32_t i = 0; i < size; i++) {
-            uint32_t len = at_position(h->order, epoch, position[i]);
+            uint32_t len = at_position(h->order, epoch, position[i], length);
 
             if (part[i] == STK_BIN_REST) {
                 rests[position[i]]++;
@@ -124,7 +129,7 @@ static void check_packed(const stk_binning *h, stk_bins *b, uint64_t epoch, uint
         sum += full;
     }
     for (uint64_t p = 0; p < n; p++) {
-        uint32_t len = at_position(h->order, epoch, p);
+        uint32_t len = at_position(h->order, epoch, p, length);
 
         assert_int_equal(blocks[p], len / h->block);
         assert_int_equal(rests[p], len % h->block != 0);
@@ -203,6 +208,36 @@ static void every_position_once(void **state)
     }
 }
 
+/* Batches keep within two budgets, and fill one of them. */
+static void two_lengths(void **state)
+{
+    static uint32_t tokens[MOST];
+    stk_bins *b = NULL;
+    stk_error err;
+
+    (void)state;
+    for (uint64_t round = 0; round < 30; round++) {
+        uint64_t n = fill_lengths(round, 64);
+        stk_order o = order_of(n, 1);
+        stk_binning h = plan(STK_BIN_BUDGET, &o, round);
+
+        for (uint64_t i = 0; i < n; i++)
+            tokens[i] = (uint32_t)(random_of(round + 100, i) % 50);
+        h.also = (stk_bin_bound){ tokens, 100, 1 + (uint32_t)round % 3 };
+        run(&h, n);
+        h.window = MOST;
+        h.rows = MOST;
+        h.group = 1;
+        h.also.multiple = 0;
+        h.multiple = 0;
+        assert_int_equal(stk_bins_open(&b, &h, &err), 0);
+        if (n > 400)
+            assert_true(stk_bins_count(b, 0) < n / 2);
+        stk_bins_close(&b);
+        o.close(o.state);
+    }
+}
+
 /* A window's batches are a multiple of a group where it has enough rows, and those of a group
  * follow each other: no row of a later one is longer than all of an earlier one when nothing is
  * shuffled. */
@@ -243,7 +278,7 @@ static void runs_are_alike(void **state)
         uint32_t len;
 
         stk_bins_at(b, 1, i, 0, 1, &position);
-        len = at_position(&o, 1, position);
+        len = at_position(&o, 1, position, length);
         len = len ? len : 1;
         assert_true(len <= before);
         before = len;
@@ -275,9 +310,8 @@ static void memory_that_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_position_once),
-        cmocka_unit_test(groups_are_full),
-        cmocka_unit_test(runs_are_alike),
+        cmocka_unit_test(every_position_once), cmocka_unit_test(two_lengths),
+        cmocka_unit_test(groups_are_full),     cmocka_unit_test(runs_are_alike),
         cmocka_unit_test(memory_that_fails),
     };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_fit.h - which documents share a row: lengths in, row numbers out.  A pure function. */
+/* pack_fit.h - decides which documents share a row: lengths in, row numbers out.  A pure function;
+ * bins.c and plan_documents.c call it. */
 #ifndef STOKER_PACK_FIT_H
 #define STOKER_PACK_FIT_H
 
@@ -9,18 +10,19 @@
 #define STK_MAX_PACKED ((uint32_t)1 << 24) /* tokens of a row */
 
 typedef enum stk_fit {
-    STK_FIT_FIRST = 1, /* as they come, each into the first row that has room */
-    STK_FIT_BEST = 2   /* the longest first, each into the row that it leaves the least room in;
-                      * of several such rows the one that was filled last */
+    STK_FIT_FIRST = 1, /* in their order, each into the first row with room */
+    /* longest first, each into the row where it leaves the least room; among equal rows, the one
+     * filled last */
+    STK_FIT_BEST = 2
 } stk_fit;
 
 typedef struct stk_packer stk_packer; /* Thread: one. */
 
-/* For rows of `block` and up to `most` lengths at a time. */
+/* For rows of `block` tokens and at most `most` lengths at once. */
 int stk_packer_open(stk_packer **out, stk_fit fit, uint32_t block, uint32_t most, stk_error *err);
 
-/* row[i]: the row of length i, which is in 1..block; returns the number of rows.  Rows are numbered
- * in the order of the first length that each has. */
+/* Sets row[i] to the row of length i, which is in 1..block, and returns the number of rows.  Rows
+ * are numbered by their first length. */
 uint32_t stk_packer_run(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t *row);
 void stk_packer_close(stk_packer **p);
 

@@ -3,6 +3,7 @@
 #include "order/schedule.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -46,12 +47,21 @@ void stk_schedule_close(stk_schedule **sp)
     *sp = NULL;
     stk_bins_close(&s->bins);
     stk_free(s->lengths);
+    stk_free(s->seconds);
     if (s->order.close)
         s->order.close(s->order.state);
     stk_free(s->set.exclude.id);
     stk_free(s->set.select);
     stk_free(s->start);
     stk_free(s);
+}
+
+uint32_t stk_schedule_seconds(const stk_schedule *s, double seconds)
+{
+    double cost = s->quadratic > 0 ? seconds + seconds * seconds / s->quadratic : seconds;
+
+    cost = ceil(cost * STK_SECOND - 1e-6);
+    return cost < 1 ? 1 : cost < UINT32_MAX ? (uint32_t)cost : UINT32_MAX;
 }
 
 int stk_schedule_settle(stk_schedule *s, stk_error *err)
@@ -239,12 +249,14 @@ uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_tic
 /* Whether a sample that takes a bad one's place leaves the batch within its budget. */
 static int in_budget(const stk_schedule *s, uint32_t rows, const stk_where *where)
 {
-    uint64_t m = s->binning.multiple > 1 ? s->binning.multiple : 1, len;
+    const stk_binning *h = &s->binning;
+    uint64_t id = stk_schedule_id(s, where);
 
-    if (!s->bins || s->binning.kind != STK_BIN_BUDGET)
+    if (!s->bins || h->kind != STK_BIN_BUDGET)
         return 1;
-    len = s->lengths[stk_schedule_id(s, where)];
-    return rows * (((len ? len : 1) + m - 1) / m * m) <= s->binning.budget;
+    return rows * stk_bin_round(h->length[id], h->multiple) <= h->budget &&
+           (!h->also.length ||
+            rows * stk_bin_round(h->also.length[id], h->also.multiple) <= h->also.budget);
 }
 
 void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule.h - which samples rank r gets in step s of epoch e, without outputs and without data.
+/* schedule.h - which samples rank r gets in step s of epoch e; independent of outputs and data.
+ * The loader plans a schedule (loader/plan_schedule.c), the engine and stk_sampler use it.
  *
  * A schedule owns the sample set, its order, the split among ranks, lengths and bins.  It is
  * allocated once and never moves: orders borrow the set, bins borrow the order.  Everything is a
- * function of (seed, epoch, position), so that any step of any rank can be asked for, and entering
- * an epoch anywhere costs nothing.
+ * function of (seed, epoch, position), so any step of any rank can be asked for, and entering an
+ * epoch anywhere costs nothing.
  *
  *     stk_schedule_open(&s, lens, n, &split, seed, &err);
  *     stk_order_exact(&s->order, &s->set, seed, 1, &err);
@@ -12,7 +13,8 @@
  *     stk_schedule_enter(s, epoch, position, &cursor, &err);
  *     while ((rc = stk_schedule_hand_out(s, &cursor, &hook, &step, &err)) == 0) ...
  *
- * Thread: any, for what takes a const schedule; the consumer changes it, while no slot is open. */
+ * Thread: any, for functions with a const schedule.  The consumer changes it while no slot is
+ * open. */
 #ifndef STOKER_SCHEDULE_H
 #define STOKER_SCHEDULE_H
 
@@ -26,30 +28,35 @@ typedef enum stk_ticket_kind {                      /* what one ticket of a batc
                                STK_TICKET_BIN /* a whole bin: the row finds its samples itself */
 } stk_ticket_kind;
 
+#define STK_SECOND 10000u /* lengths of sound are counted in tenths of a millisecond */
+
 typedef struct stk_schedule {
     stk_order order;
     stk_sample_set set;
     uint32_t n_data;
-    uint64_t *start;      /* n_data + 1: global id of each data set's first sample; the end */
-    stk_rank_split split; /* over the positions of an epoch, or its bins */
+    uint64_t *start;      /* n_data + 1: global id of each data set's first sample */
+    stk_rank_split split; /* how positions of an epoch, or its bins, are split among ranks */
     uint64_t seed;
-    uint64_t positions; /* of an epoch */
-    uint64_t near; /* what stands in for a bad sample is among so many around it; 0: anywhere */
+    uint64_t positions; /* positions of an epoch */
+    uint64_t near;      /* a bad sample is replaced by one of so many around it; 0: by any */
     stk_ticket_kind tickets;
     stk_binning binning;
-    stk_bins *bins;           /* NULL: positions are split as they come */
-    uint32_t *lengths;        /* of each global id; NULL: not asked for */
-    uint64_t streams, window; /* of the block order; 0: it is another */
+    stk_bins *bins;    /* NULL: positions are not grouped */
+    uint32_t *lengths; /* by global id: length in values; NULL: not needed */
+    /* by global id: length of sound, as of stk_schedule_seconds(); NULL: no sound */
+    uint32_t *seconds;
+    double quadratic;         /* weight of the quadratic part in the cost of sound; 0: none */
+    uint64_t streams, window; /* of the block order; 0: the order is another one */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
 } stk_schedule;
 
-/* Data sets of lens[i] samples; all take part.  split->samples is not read.  The caller makes the
- * order over out->set, and may change the set before. */
+/* A schedule over data sets of lens[i] samples, which all take part.  split->samples is not read.
+ * The caller makes the order over out->set, and may change the set before. */
 int stk_schedule_open(stk_schedule **out, const uint64_t *lens, uint32_t n_data,
                       const stk_rank_split *split, uint64_t seed, stk_error *err);
-/* The order is made: how many positions an epoch has; at least one. */
+/* Call after the order is made.  Counts the positions of an epoch, at least one. */
 int stk_schedule_settle(stk_schedule *s, stk_error *err);
-/* Batches by length from now on, by s->binning and s->lengths; the kind of ticket is given. */
+/* Groups batches by length from now on, by s->binning and s->lengths. */
 int stk_schedule_bin(stk_schedule *s, stk_ticket_kind tickets, stk_error *err);
 void stk_schedule_close(stk_schedule **s);
 
@@ -58,27 +65,32 @@ static inline uint64_t stk_schedule_id(const stk_schedule *s, const stk_where *w
     return s->start[where->dataset] + where->sample;
 }
 
-/* What stands at n positions of an epoch. */
+/* The samples at n positions of an epoch. */
 static inline void stk_schedule_at(const stk_schedule *s, uint64_t epoch, const uint64_t *position,
                                    uint32_t n, stk_where *out)
 {
     s->order.at(s->order.state, epoch, position, n, out);
 }
 
+/* What a row of `seconds` of sound counts, in parts of STK_SECOND, rounded up. */
+uint32_t stk_schedule_seconds(const stk_schedule *s, double seconds);
+
 /* ---- steps ---- */
 
-typedef struct stk_cursor { /* an epoch that was entered at position `from`, with step `first` */
+/* where a rank is in an epoch, which was entered at position `from`, with step `first` */
+typedef struct stk_cursor {
     uint64_t epoch, from, first;
-    uint64_t at, steps; /* steps from there: done, in all */
+    uint64_t at, steps; /* steps from there: done so far, and in all */
 } stk_cursor;
 
-/* The split of an epoch: its positions, or its bins, are split.samples. */
+/* The split of an epoch; split.samples is the number of its positions or bins. */
 stk_rank_split stk_schedule_split(const stk_schedule *s, uint64_t epoch);
 uint64_t stk_schedule_steps(const stk_schedule *s, uint64_t epoch); /* the same on every rank */
-/* STK_EINVAL: the epoch has no such position; its end is one. */
+/* STK_EINVAL: the epoch has no such position.  Its end is allowed. */
 int stk_schedule_enter(const stk_schedule *s, uint64_t epoch, uint64_t position, stk_cursor *out,
                        stk_error *err);
-/* The share of the step at the cursor, in the next epoch where this one is over; c moves on. */
+/* The share of the step at the cursor, which moves on; at the end of an epoch, into the next
+ * one. */
 void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out);
 /* The positions of rows row .. row + n - 1 of a share (STK_TICKET_POSITION, STK_TICKET_BIN). */
 static inline void stk_schedule_positions(const stk_schedule *s, const stk_share *h, uint32_t row,
@@ -87,36 +99,38 @@ static inline void stk_schedule_positions(const stk_schedule *s, const stk_share
     stk_share_positions(h, &s->order, row, n, out);
 }
 
-/* How many rows of a share, from `row` on and up to n, are samples of one data set that follow each
- * other, at positions that do; at least 1.  *position, *where: of the first.  Only where tickets
- * are positions. */
+/* How many rows of a share, from `row` on and at most n, are consecutive samples of one data set at
+ * consecutive positions; at least 1.  *position, *where: of the first.  Only with
+ * STK_TICKET_POSITION. */
 uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
                           uint64_t *position, stk_where *where);
 
-/* An epoch that will be asked for soon: make its table now, where others need not wait for it. */
+/* Makes the table of an epoch that will be needed soon, so that no other thread waits for it. */
 void stk_schedule_expect(const stk_schedule *s, uint64_t epoch);
-/* The order is another now. */
+/* Call when the order changed. */
 void stk_schedule_forget(stk_schedule *s);
-/* Packed or within a budget: the lengths' sum, and what they have room for; else both stay. */
+/* With packed rows or a budget: the sum of lengths, and the room there is for them; else
+ * unchanged. */
 void stk_schedule_fill(const stk_schedule *s, uint64_t epoch, uint64_t *used, uint64_t *room);
 
 /* ---- tickets that are listed ---- */
 
-typedef struct stk_piece_place { /* of a piece of a packed row */
-    uint32_t row, at;            /* in the batch; in the row */
-    uint32_t number;             /* of the pieces of its row */
-    uint32_t part, from;         /* which block of its sample; its first value there */
-    uint32_t len, after;         /* values; how many the sample has after them */
+typedef struct stk_piece_place { /* place of a piece in a packed row */
+    uint32_t row, at;            /* row in the batch; offset in the row */
+    uint32_t number;             /* number of the piece in its row */
+    uint32_t part, from;         /* which piece of its sample; first value of it */
+    uint32_t len, after;         /* number of values; how many of the sample follow them */
 } stk_piece_place;
 
-typedef struct stk_ticket_list { /* the caller's memory, for the most tickets that a batch has */
-    uint64_t *position;          /* of each ticket */
-    stk_piece_place *place;      /* STK_TICKET_PIECE: of each ticket ... */
-    uint32_t *used;              /* ... how full each row is ... */
-    uint32_t *part;              /* ... and scratch */
+typedef struct stk_ticket_list { /* lists for all tickets of a batch; memory of the caller */
+    uint64_t *position;          /* by ticket */
+    stk_piece_place *place;      /* STK_TICKET_PIECE: by ticket */
+    uint32_t *used;              /* STK_TICKET_PIECE: how full each row is */
+    uint32_t *part;              /* scratch memory */
 } stk_ticket_list;
 
-/* The tickets of a share; how many.  Where tickets are not listed, `list` is not touched. */
+/* Lists the tickets of a share and returns how many.  If tickets are not listed, `list` is
+ * unchanged. */
 uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_ticket_list *list);
 
 /* ---- samples that are bad ---- */
@@ -126,12 +140,12 @@ uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_tic
 typedef struct stk_bad_sample {
     uint64_t epoch, position;
     uint32_t attempt;         /* from 1; at most STK_MAX_SUBSTITUTES */
-    uint32_t n;               /* tickets of its batch ... */
-    const uint64_t *together; /* ... and their positions, where they are listed */
+    uint32_t n;               /* tickets of its batch */
+    const uint64_t *together; /* their positions, if tickets are listed */
 } stk_bad_sample;
 
-/* The sample that takes its place: of the same epoch, and with max_tokens one that leaves the batch
- * within its budget. */
+/* The sample that replaces it: of the same epoch; with max_tokens, one that keeps the batch within
+ * its budget. */
 void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out);
 
 /* ---- on its own: ids of any rank, written down before they are used ---- */
@@ -139,36 +153,36 @@ void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, s
 typedef struct stk_step_at {
     uint64_t epoch;
     uint64_t from; /* position at which the epoch was entered */
-    uint64_t step; /* from there */
+    uint64_t step; /* counted from there */
     uint32_t rank;
 } stk_step_at;
 
-/* Ids of the rows that a rank gets; of a packed row, its first sample's.  At most `cap` are
- * written; how many there are.  *valid: 0 where the rank was left with nothing and gets one row to
- * go on. */
+/* Ids of the rows that a rank gets; a packed row has the id of its first sample.  Writes at most
+ * `cap` and returns how many there are.  *valid: 0 if the rank had no row left and gets one to fill
+ * its step. */
 uint32_t stk_schedule_ids(const stk_schedule *s, const stk_step_at *at, uint64_t *id, uint32_t cap,
                           int *valid);
 
-typedef struct stk_ledger_row { /* what a rank is handed in one step */
+typedef struct stk_ledger_row { /* what a rank gets in one step */
     uint64_t epoch, step, start, count;
     uint32_t rows;
     const uint64_t *ids;
     const uint8_t *valid;
 } stk_ledger_row;
 
-typedef struct stk_ledger_hook { /* add NULL: nothing is written down */
+typedef struct stk_ledger_hook { /* records each step; add NULL: nothing is recorded */
     int (*add)(void *cookie, const stk_ledger_row *row, stk_error *err);
     void *cookie;
 } stk_ledger_hook;
 
-typedef struct stk_handed { /* the caller's memory for `cap` rows, filled */
+typedef struct stk_handed { /* a step that was handed out; memory of the caller for `cap` rows */
     uint64_t *ids;
     uint8_t *valid;
     uint32_t cap, rows;
     uint64_t epoch, step;
 } stk_handed;
 
-/* This rank's next step, written down first: when that fails, c stays.  STK_END: the epoch is
+/* This rank's next step, which is recorded first; if that fails, c stays.  STK_END: the epoch is
  * over. */
 int stk_schedule_hand_out(const stk_schedule *s, stk_cursor *c, const stk_ledger_hook *h,
                           stk_handed *out, stk_error *err);

@@ -42,7 +42,7 @@ static int is_bad_sample(const stk_request *r, const stk_slot *s, int rc)
 int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, const stk_error *err)
 {
     const stk_leave *leave = &w->engine->plan->policy.leave;
-    uint32_t row = (uint32_t)(r->ticket % w->engine->tickets);
+    uint32_t row = (uint32_t)(r->row.ticket % w->engine->tickets);
 
     if (!leave->fn || !is_bad_sample(r, s, rc))
         return 0;
@@ -55,7 +55,7 @@ int stk_bad_leave(stk_worker *w, const stk_request *r, stk_slot *s, int rc, cons
 int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_error *err)
 {
     stk_engine *e = w->engine;
-    stk_bad_sample bad = { s->epoch, r->position, r->attempt + 1, stk_slot_tickets(s),
+    stk_bad_sample bad = { s->epoch, r->row.position, r->row.attempt + 1, stk_slot_tickets(s),
                            s->list.position };
     uint64_t n;
 
@@ -73,15 +73,15 @@ int stk_bad_stand_in(stk_worker *w, stk_request *r, stk_slot *s, int *rc, stk_er
                        e->plan->policy.skip_budget);
         return 0;
     }
-    if (r->attempt == STK_MAX_SUBSTITUTES) {
+    if (r->row.attempt == STK_MAX_SUBSTITUTES) {
         *rc = stk_fail(err, STK_ECORRUPT,
                        "%d samples in a row that were to stand in for position %" PRIu64
                        " are bad too",
-                       STK_MAX_SUBSTITUTES, r->position);
+                       STK_MAX_SUBSTITUTES, r->row.position);
         return 0;
     }
-    r->attempt++;
-    s->batch->valid[r->ticket % e->tickets] = 0;
+    r->row.attempt++;
+    s->batch->valid[r->row.ticket % e->tickets] = 0;
     stk_schedule_substitute(e->schedule, &bad, &r->where);
     return 1;
 }

@@ -187,7 +187,7 @@ static uint64_t make_span(stk_worker *w, stk_row *x, stk_block_peek *held, uint6
     }
     for (x->output = 0; x->output < held->n && n; x->output++) {
         span[x->output].n = n;
-        n = x->table->out[x->output]->make_run(x, &span[x->output]);
+        n = x->table->out[x->output].work->make_run(x, &span[x->output]);
     }
     note_rows(x, n);
     for (uint32_t i = 0; i < held->n; i++)

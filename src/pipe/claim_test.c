@@ -130,7 +130,7 @@ static void lowest_ticket_first(void **state) STK_UNCHECKED
     e.requests.arrived = heap;
     e.requests.max = 100;
     for (uint64_t i = 0; i < 100; i++) {
-        request[i].ticket = stk_hash64(7, &i, sizeof i) % 50;
+        request[i].row.ticket = stk_hash64(7, &i, sizeof i) % 50;
         stk_arrived_push_locked(&e, &request[i]);
         if (i % 3 == 2)
             assert_non_null(stk_arrived_pop_locked(&e)); /* some leave in between */
@@ -139,15 +139,15 @@ static void lowest_ticket_first(void **state) STK_UNCHECKED
     for (uint32_t n = 67; n; n--) {
         stk_request *r = stk_arrived_pop_locked(&e);
 
-        assert_true(r->ticket >= last);
-        last = r->ticket;
+        assert_true(r->row.ticket >= last);
+        last = r->row.ticket;
     }
     assert_null(stk_arrived_pop_locked(&e));
 }
 
 static void bytes_in_flight(void **state)
 {
-    stk_request a = { .total = 60 }, b = { .total = 50 };
+    stk_request a = { .reads.total = 60 }, b = { .reads.total = 50 };
 
     (void)state;
     stk_in_flight_add(&e, &a); /* local data: only their number counts */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.h - what runs a plan: claims of tickets, a ring of slots, workers, I/O threads.
- * docs/threads.md tells it as a story.
+/* engine.h - runs a plan: workers claim tickets, fill the ring of slots, and I/O threads read.
+ * loader/loader.c opens one engine per loader and calls it.  docs/threads.md tells how it works.
  *
- * Ticket t is ticket t % tickets of the slot with sequence number t / tickets.  They are claimed in
- * order with one compare-and-swap; everything a row needs follows from its ticket by arithmetic,
- * so there are no queues between stages. A row whose bytes must be waited for leaves its worker
- * and comes back through `arrived`, lowest ticket first. */
+ * Ticket t is ticket t % tickets of the slot with sequence number t / tickets.  Workers claim
+ * tickets in order with one compare-and-swap.  Everything a row needs follows from its ticket by
+ * arithmetic, so there are no queues between stages.  A row whose bytes must be waited for leaves
+ * its worker and comes back through `requests.arrived`, lowest ticket first. */
 #ifndef STOKER_ENGINE_H
 #define STOKER_ENGINE_H
 
@@ -19,129 +19,139 @@
 #include "pipe/worker.h"
 
 #define STK_LISTED_SKIPS 1000
-#define STK_EPOCHS STK_MAX_SLOTS /* no more of them are in the ring at once */
-#define STK_TICKET_BITS 48       /* of `claim`; the rest counts seeks, so that a late claim fails */
+#define STK_EPOCHS STK_MAX_SLOTS /* most epochs that slots of the ring can belong to at once */
+/* low bits of `claim`; the rest counts seeks, so that a claim from before a seek fails */
+#define STK_TICKET_BITS 48
 
-typedef struct stk_held { /* a batch that left the ring and is not handed out yet */
-    int failed;           /* it did not leave: the slot at the tail failed, as the consumer knows */
+typedef struct stk_held { /* the batch that next() hands out, after it left the ring */
+    int failed;           /* true if the slot at the tail failed and stays; the consumer was told */
     stk_batch *batch;     /* NULL: none */
     uint64_t epoch, step;
-    uint64_t start, count; /* of its global batch */
-    uint32_t samples;      /* rows, or documents where rows are packed */
-    uint32_t skipped;      /* bad samples that others stand in for */
+    uint64_t start, count; /* the global batch it belongs to: its first sample, and how many */
+    uint32_t samples;      /* rows; documents if rows are packed */
+    uint32_t skipped;      /* bad samples that were replaced by others */
 } stk_held;
 
 typedef struct stk_gpu_threads {
-    pthread_t completion_thread; /* receives batches that are there */
-    int completing;              /* it runs */
-    stk_array_upload upload;     /* fills plan.cache.arrays */
+    pthread_t completion_thread; /* gives batches to the ring when the GPU has finished them */
+    int completing;              /* true while that thread runs */
+    stk_array_upload upload;     /* copies arrays to the GPU (plan.cache.arrays) */
 } stk_gpu_threads;
 
 typedef struct stk_tracing {       /* trace.c */
-    uint32_t cells;                /* spans of each thread; 0: no one asked for a trace; lock */
-    int on;                        /* lock; and the consumer reads it */
-    _Atomic uint64_t from;         /* ticks: spans before that are of a trace that was ended */
-    _Atomic(stk_spans *) consumer; /* what next() took */
+    uint32_t cells;                /* lock: spans kept per thread; 0: no trace */
+    int on;                        /* written under the lock; the consumer reads it without */
+    _Atomic uint64_t from;         /* ticks: earlier spans belong to a trace that was ended */
+    _Atomic(stk_spans *) consumer; /* spans of next() */
 } stk_tracing;
 
-typedef struct stk_wait_note { /* held_up.c: a wait for one batch, in one call or in several */
-    uint64_t from;             /* the consumer's: since when, in this call; 0: it does not */
-    uint64_t ns;               /* the consumer's: of the calls before, not counted yet */
-    uint64_t looked;           /* the consumer's: when `is` was written */
-    uint64_t told;             /* the consumer's: lines of the log */
+/* held_up.c: the wait for one batch, which may take several calls of next().  Fields before the
+ * lock belong to the consumer */
+typedef struct stk_wait_note {
+    uint64_t from;   /* when this call began to wait; 0: it does not wait */
+    uint64_t ns;     /* time waited in the calls before */
+    uint64_t looked; /* when `is` was written */
+    uint64_t told;   /* lines logged about this wait */
     stk_mutex lock;
-    stk_waiting is; /* lock; ns 0: nothing is known */
+    stk_waiting is; /* lock: what is waited for; ns 0: not known */
 } stk_wait_note;
 
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
- * The second part changes under the lock, in a cache line that the others do not share. */
+ * From `head` on, fields change under the lock; they have a cache line of their own. */
 typedef struct stk_engine_figures {
-    uint64_t opened_ns, opened_ticks; /* never change */
-    uint64_t open_ns;                 /* that opening took; never changes */
-    uint64_t looked;                  /* the consumer's: 1 + epoch whose files were looked at */
-    uint64_t tears;                   /* ... and stk_guarded_tears() then */
+    uint64_t opened_ns, opened_ticks; /* when the loader was opened; constant */
+    uint64_t open_ns;                 /* how long opening took; constant */
+    uint64_t looked; /* consumer only: 1 + the epoch whose files were checked for changes */
+    uint64_t tears;  /* consumer only: stk_guarded_tears() at that time */
     _Alignas(64) _Atomic uint64_t batches, handed_out, first_batch_ns, first_wait_ns;
-    _Atomic uint64_t consumer;     /* its pthread_self(), to see when it is another thread */
-    _Atomic uint32_t consumer_tid; /* 0: none came yet */
-    _Atomic uint64_t consumer_ns;  /* that it had run, or could have, when it came */
-    _Atomic uint64_t next_ns;      /* all time in next() and peek(); of it: */
-    _Atomic uint64_t data_wait_ns; /* no batch was ready */
-    _Atomic uint64_t repair_ns;    /* rows that the GPU could not make */
+    _Atomic uint64_t consumer;     /* pthread_self() of the consumer, to notice another thread */
+    _Atomic uint32_t consumer_tid; /* its thread id; 0: no consumer called yet */
+    _Atomic uint64_t consumer_ns;  /* its run and ready time when it first called */
+    _Atomic uint64_t next_ns;      /* all time in next() and peek(), of which: */
+    _Atomic uint64_t data_wait_ns; /* ... waiting for a batch */
+    _Atomic uint64_t repair_ns;    /* ... making rows again that the GPU could not make */
     _Atomic uint64_t ledger_ns;
-    /* on stk_now_ns(): since when the consumer waits for its batch, over calls that timed out; 0:
-     * it does not.  And when the last of these calls ended; 0: one is running. */
+    /* Times of stk_now_ns().  waiting_since: when the consumer began to wait for its batch, over
+     * calls that timed out; 0: it does not wait.  paused_at: when the last of these calls ended; 0:
+     * one is running. */
     _Atomic uint64_t waiting_since, paused_at;
-    _Atomic uint64_t packed_tokens, packed_room; /* of the consumer's epoch */
-    _Alignas(64) _Atomic uint64_t head, tail;    /* lock: sequence numbers opened, taken */
-    _Atomic uint32_t ready;                      /* lock: slots that are READY */
-    _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread changes it */
+    _Atomic uint64_t packed_tokens, packed_room; /* in the consumer's epoch */
+    /* lock: sequence numbers of the next slot to open and to take */
+    _Alignas(64) _Atomic uint64_t head, tail;
+    _Atomic uint32_t ready; /* lock: number of READY slots */
+    _Atomic uint32_t ahead; /* slots that may be open, 1..n_slots; any thread may change it */
     stk_tracing trace;
     stk_wait_note wait;
 } stk_engine_figures;
 
-typedef struct stk_tune_sums { /* ticks of all workers that work; the consumer's waiting */
+typedef struct stk_tune_sums { /* ticks of all active workers, and the consumer's waiting */
     uint64_t busy, reads, idle, wait_ns;
 } stk_tune_sums;
 
-typedef struct stk_tune {   /* tune.c; the consumer's */
-    int workers;            /* how many work is left to the loader */
-    _Atomic int ahead;      /* likewise; any thread ends that by choosing a number */
-    _Atomic uint32_t depth; /* reads that are begun before rows that came are made; any reads it */
-    uint32_t least, most;   /* workers */
+typedef struct stk_tune { /* tune.c: chooses workers and batches ahead; consumer only */
+    int workers;          /* true if the loader chooses the number of workers */
+    /* true if it chooses the batches ahead; any thread may clear it by choosing a number */
+    _Atomic int ahead;
+    _Atomic uint32_t depth; /* reads to begin before arrived rows are made; any thread reads it */
+    uint32_t least, most;   /* limits of the number of workers */
     uint64_t at_ns, batches;
     stk_tune_sums last;
-    uint32_t was;  /* batches ahead before the last look raised it; 0: it did not */
-    double before; /* the wait for a batch then, in ns */
+    uint32_t was;  /* batches ahead before the last look raised them; 0: it did not */
+    double before; /* ns that a batch was waited for then */
     uint32_t calm, tired;
-    int skip; /* other workers worked in part of the time since */
+    int skip; /* true if the number of workers changed since the last look */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
-    _Atomic uint64_t skipped;    /* in batches that were handed out: the consumer's */
+    _Atomic uint64_t skipped;    /* consumer only: in batches that were handed out */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
-    uint32_t of_this;   /* the consumer's: in batches of its epoch that were handed out */
+    uint32_t of_this;   /* consumer only: in batches of this epoch that were handed out */
     stk_error *list;    /* the first STK_LISTED_SKIPS */
-    _Atomic uint32_t n; /* grows under the lock, with release: what is below stays */
+    /* grows under the lock with a release store; entries below it are constant */
+    _Atomic uint32_t n;
 } stk_bad_samples;
 
-typedef struct stk_consumer {  /* what only the thread in next() uses, but for the first two */
-    int wanted;                /* lock: it has asked for the slot at the tail */
-    uint64_t waits_from;       /* lock: since when it sleeps; 0: it does not */
-    uint64_t epoch, taken;     /* where it stands */
-    stk_held held;             /* what next() hands out */
-    stk_worker *repair_worker; /* NULL: nothing had to be repaired so far */
-    stk_ledger_writer *ledger; /* NULL: none is written */
-    int learn_told;            /* it was reported that seek points can't be stored */
+/* state of the thread in next(); only the first two fields are shared */
+typedef struct stk_consumer {
+    int wanted;                /* lock: it waits for the slot at the tail */
+    uint64_t waits_from;       /* lock: when it went to sleep; 0: it is awake */
+    uint64_t epoch, taken;     /* its epoch, and batches taken of it */
+    stk_held held;             /* the batch that next() hands out */
+    stk_worker *repair_worker; /* makes rows again that the GPU could not make; NULL: none so far */
+    stk_ledger_writer *ledger; /* NULL: no ledger is written */
+    int learn_told;            /* true once it was reported that seek points can't be stored */
 } stk_consumer;
 
-typedef struct stk_engine_requests { /* lock */
-    stk_request **arrived;           /* heap by ticket, engine.n_arrived of cap max */
+typedef struct stk_engine_requests { /* all fields: lock */
+    stk_request **arrived;           /* heap by ticket with engine.n_arrived of at most `max` */
     stk_request *idle;
-    stk_request *all; /* every request there is */
+    stk_request *all; /* list of every request */
     uint32_t n, max;
 } stk_engine_requests;
 
 typedef struct stk_worker_threads {
     stk_worker *worker[STK_MAX_WORKERS];
-    _Atomic uint32_t n;      /* threads there are; grows under the lock, with release */
-    uint32_t n_resting;      /* lock: of them, those with nothing to do */
-    _Atomic uint32_t active; /* threads that work; changed under the lock */
-    uint32_t want;           /* threads that shall work, from the next start on */
+    _Atomic uint32_t n;      /* started threads; grows under the lock with a release store */
+    uint32_t n_resting;      /* lock: threads that sleep because nothing is to do */
+    _Atomic uint32_t active; /* threads that may claim rows; changed under the lock */
+    uint32_t want;           /* threads that shall work after the next start */
 } stk_worker_threads;
 
 struct stk_engine {
     const stk_plan *plan;
-    stk_schedule *schedule; /* the plan's: the consumer's, while no slot is open */
+    stk_schedule *schedule; /* the plan's; the consumer may change it while no slot is open */
 
     /* claims */
-    uint32_t tickets, n_slots, claim_size; /* the plan's, beside what they are needed with */
+    /* copies of the plan's, in the cache line where they are used */
+    uint32_t tickets, n_slots, claim_size;
     _Alignas(64) _Atomic uint64_t claim;   /* seeks << 48 | next ticket */
-    _Alignas(64) _Atomic uint64_t limit;   /* tickets below it are open */
+    _Alignas(64) _Atomic uint64_t limit;   /* tickets below it may be claimed */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
-    _Atomic int cold;         /* the last claim had to wait: keep reads in flight before decoding */
-    _Atomic int low_memory;   /* so many rows wait for memory: workers keep none between rows */
-    _Atomic uint32_t n_short; /* workers that sleep meanwhile */
-    _Atomic int draining;     /* a seek or close: rows are done without being made */
+    _Atomic int cold; /* the last claim had to wait for bytes: begin reads before decoding */
+    /* rows that wait for memory; while there are any, workers keep none between rows */
+    _Atomic int low_memory;
+    _Atomic uint32_t n_short; /* workers that sleep until there is memory */
+    _Atomic int draining;     /* during a seek or close: rows are marked done without being made */
     _Atomic uint64_t retried;
     stk_bad_samples bad;
 
@@ -149,8 +159,8 @@ struct stk_engine {
     stk_mutex lock;
     pthread_cond_t work, parked, ready;
     stk_slot slot[STK_MAX_SLOTS];
-    stk_cursor base;                   /* lock: where sequence number 0 is */
-    stk_cursor ahead;                  /* lock: where the slot at the head will be */
+    stk_cursor base;  /* lock: epoch and step of sequence number 0 */
+    stk_cursor ahead; /* lock: epoch and step of the slot that is opened next */
     stk_consumer consumer;
     stk_engine_requests requests;
     stk_worker_threads workers;
@@ -163,76 +173,81 @@ struct stk_engine {
 };
 
 /* engine.c */
-/* Set up what runs a plan; no thread is started.  What was set up when it fails is for close(). */
+/* Sets up an engine; no thread is started.  After a failure, call close() all the same. */
 int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err);
-void stk_engine_close(stk_engine *e); /* ends all threads */
+void stk_engine_close(stk_engine *e); /* joins all threads */
 int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_peek(stk_engine *e, int timeout_ms,
-                    stk_error *err); /* 0: e->consumer.held has a batch */
+                    stk_error *err); /* 0: e->consumer.held has the batch */
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
-/* What comes next is made once more, and nothing that was made before is handed out. */
+/* Makes the next batches again; those that were made before are dropped. */
 int stk_engine_again(stk_engine *e, stk_error *err);
 int stk_engine_seek(stk_engine *e, uint64_t epoch, uint64_t position, stk_error *err);
-uint64_t stk_engine_position(const stk_engine *e); /* of the epoch: what the consumer received */
+/* samples of the epoch that the consumer received */
+uint64_t stk_engine_position(const stk_engine *e);
 int stk_engine_set_workers(stk_engine *e, uint32_t n, stk_error *err);
 int stk_engine_set_ahead(stk_engine *e, uint32_t n, stk_error *err); /* Thread: any */
 int stk_engine_ledger(stk_engine *e, const char *folder, const ldg_head *from, stk_error *err);
 
-/* learn_save.c: seek points found while running; the consumer's thread */
+/* learn_save.c: stores seek points found while running.  The consumer's thread calls it */
 void stk_learn_save(stk_engine *e, int wait);
 
 /* room.c: rows that wait for memory */
 typedef int (*stk_begin_fn)(stk_worker *w, stk_request *r, stk_error *err);
-/* begin() answered STK_ELIMIT: again, until there is room. */
+/* Calls begin() again after STK_ELIMIT, until there is room. */
 int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error *err);
-int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err); /* wait_room() */
-int stk_room_pause(stk_engine *e); /* 1: others had memory, try again; 0: that would be in vain */
+/* a stk_maker.wait_room */
+int stk_room_row(stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
+int stk_room_pause(stk_engine *e); /* 1: others gave memory back, try again; 0: no one has any */
 
-int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err); /* as set_workers(), by tune.c */
+int stk_engine_workers(stk_engine *e, uint32_t n, stk_error *err); /* set_workers() for tune.c */
 
 /* tune.c */
 void stk_tune_open(stk_engine *e);
-void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer's, before it takes a batch */
+void stk_tune_look(stk_engine *e, uint64_t now); /* the consumer calls it before it takes a batch */
 
-/* held_up.c: one clock for a wait, also where it is cut into calls that time out */
-void stk_wait_begin(stk_engine *e, uint64_t now); /* the call begins to wait */
-void stk_wait_pause(stk_engine *e);               /* it timed out */
-void stk_wait_end(stk_engine *e);                 /* the batch is there, or will not come */
-/* Find out what is waited for, and log it when it is time; lets the lock go meanwhile. */
+/* held_up.c: measures one wait for a batch, over calls that time out */
+void stk_wait_begin(stk_engine *e, uint64_t now); /* a call begins to wait */
+void stk_wait_pause(stk_engine *e);               /* the call timed out */
+void stk_wait_end(stk_engine *e);                 /* the wait is over, with a batch or an error */
+/* Finds out what is waited for and logs it when it is time.  Releases the lock meanwhile. */
 void stk_wait_look_locked(stk_engine *e, uint64_t now) STK_REQUIRES(e->lock);
-uint64_t stk_wait_ns(const stk_engine *e, uint64_t now); /* Thread: any; 0: it does not wait */
+/* Thread: any.  0: the consumer does not wait */
+uint64_t stk_wait_ns(const stk_engine *e, uint64_t now);
 int stk_engine_waiting(stk_engine *e, stk_waiting *out); /* Thread: any */
 
-/* ring.c: open what can be opened; the last failure */
+/* ring.c: opens all slots that may be open; returns the last error */
 int stk_ring_open_locked(stk_engine *e, stk_error *err) STK_REQUIRES(e->lock);
-/* worker.c: a worker, with a request that counts among the engine's */
+/* worker.c: a new worker, with a request from the engine's number of them */
 int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk_error *err)
     STK_REQUIRES(e->lock);
-/* engine.c: of inline mode: a step, or a short wait when there is none */
+/* engine.c, inline mode: makes a row, or waits shortly if there is none */
 int stk_worker_step_locked(stk_engine *e) STK_REQUIRES(e->lock);
 
 /* stats.c */
-void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, until close */
+void stk_engine_stats(const stk_engine *e, stk_stats *out); /* Thread: any, before close */
 int stk_engine_skipped(const stk_engine *e, uint64_t i,
-                       stk_error *out); /* likewise; STK_END: none */
-void stk_engine_note_fill(
-    stk_engine *e); /* the consumer's epoch is another: how full its rows are */
+                       stk_error *out);   /* Thread: any.  STK_END: there are fewer */
+void stk_engine_note_fill(stk_engine *e); /* a new epoch: notes how full its packed rows are */
 int stk_engine_doing(const stk_engine *e, uint32_t i, stk_doing *out); /* Thread: any */
-double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now);    /* of a tick, as known now */
+/* ns per tick, as measured so far */
+double stk_engine_tick_ns(const stk_engine *e, uint64_t ticks_now);
 
 /* trace.c */
-/* Note the last `spans` stages of every thread from now on; 0: no more.  The consumer's thread. */
+/* Notes the last `spans` stages of every thread from now on; 0: ends that.  The consumer's
+ * thread. */
 int stk_engine_trace(stk_engine *e, uint32_t spans, stk_error *err);
-void stk_trace_worker_locked(stk_engine *e, stk_worker *w) STK_REQUIRES(e->lock); /* a new one */
+/* for a new worker */
+void stk_trace_worker_locked(stk_engine *e, stk_worker *w) STK_REQUIRES(e->lock);
 void stk_trace_worker_close(stk_worker *w);
 void stk_trace_close(stk_engine *e);
 void stk_trace_next(stk_engine *e, uint64_t from, uint64_t to); /* ticks */
-/* What was noted, by thread and time.  How many, at most `cap`.  Thread: any. */
+/* Copies at most `cap` noted spans, by thread and time, and returns how many.  Thread: any. */
 uint64_t stk_engine_spans(const stk_engine *e, stk_trace_span *out, uint64_t cap);
 
 /* sight.c */
 void stk_engine_sight(const stk_engine *e, stk_sight *out); /* Thread: any */
-uint32_t stk_engine_held(const stk_engine *e); /* batches whose memory the consumer has */
+uint32_t stk_engine_held(const stk_engine *e);              /* batches that the consumer holds */
 
 static inline uint64_t stk_head(const stk_engine *e)
 {
@@ -244,12 +259,12 @@ static inline uint64_t stk_tail(const stk_engine *e)
     return atomic_load_explicit(&e->figures.tail, memory_order_relaxed);
 }
 
-/* Slots that are open.  Any thread; exact for the consumer. */
+/* Number of open slots.  Any thread; exact only for the consumer. */
 static inline uint32_t stk_open_slots(const stk_engine *e)
 {
     uint64_t tail = stk_tail(e), head = stk_head(e);
 
-    if (head <= tail) /* another thread may look in the middle of a drain */
+    if (head <= tail) /* another thread may read both in the middle of a drain */
         return 0;
     return head - tail < e->n_slots ? (uint32_t)(head - tail) : e->n_slots;
 }
@@ -259,7 +274,7 @@ static inline stk_slot *stk_tail_slot(stk_engine *e)
     return &e->slot[stk_tail(e) % e->n_slots];
 }
 
-/* Under the lock: how many slots are READY. */
+/* Adds to the number of READY slots. */
 static inline void stk_ready_locked(stk_engine *e, int more) STK_REQUIRES(e->lock)
 {
     uint32_t n = atomic_load_explicit(&e->figures.ready, memory_order_relaxed);
@@ -268,7 +283,7 @@ static inline void stk_ready_locked(stk_engine *e, int more) STK_REQUIRES(e->loc
     atomic_store_explicit(&e->figures.ready, n + (uint32_t)more, memory_order_relaxed);
 }
 
-/* A range that profilers show; NULL ends it. */
+/* Begins a named range for profilers; NULL ends it. */
 static inline void stk_range(const stk_engine *e, const char *name)
 {
     const stk_trace *t = &e->plan->rows.trace;

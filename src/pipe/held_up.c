@@ -58,8 +58,8 @@ static void on_its_way(stk_engine *e, const stk_slot *s, late_row *out)
     uint32_t n = 0;
 
     stk_mutex_lock(&e->lock);
-    for (const stk_request *r = e->requests.all; r; r = r->all) {
-        uint64_t waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
+    for (const stk_request *r = e->requests.all; r; r = r->row.older) {
+        uint64_t waiting = atomic_load_explicit(&r->row.waiting, memory_order_relaxed);
 
         if (!waiting || !is_of(e, s, waiting - 1))
             continue;

@@ -94,7 +94,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
 
     atomic_fetch_add(&e->low_memory, 1);
     w->short_since = 0;
-    while ((rc = begin(w, r, err)) == STK_ELIMIT && r->lacks && room) {
+    while ((rc = begin(w, r, err)) == STK_ELIMIT && r->memory.lacks && room) {
         stk_plug_flush(&w->plug); /* no one waits for what is not read */
         room = stk_request_trim(r) | trim(e);
         if (w->req)
@@ -104,7 +104,7 @@ int stk_room_begin(stk_worker *w, stk_request *r, stk_begin_fn begin, stk_error 
     atomic_fetch_sub(&e->low_memory, 1);
     stk_account_unwatch(e->plan->memory.reads);
     stk_count(&w->m.count.room, stk_ticks() - from);
-    if (rc == STK_ELIMIT && r->lacks)
+    if (rc == STK_ELIMIT && r->memory.lacks)
         rc = err->code = STK_ENOMEM; /* not the sample's fault: never skipped */
     return rc;
 }

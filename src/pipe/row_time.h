@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_time.h - where a row's time goes; part of worker.c.
+/* row_time.h - measures where a row's time goes; part of worker.c.
  *
- * Costly rows are timed each, of a run of cheap ones the first, which speaks for the others.  What
- * is timed anyway goes into the histograms too, so they read no clock of their own. */
+ * Costly rows are timed each.  Of a run of cheap rows, the first is timed and counts for the
+ * others. The same clock readings fill the histograms. */
 #ifndef STOKER_ROW_TIME_H
 #define STOKER_ROW_TIME_H
 
@@ -18,7 +18,7 @@ static inline void time_begin(stk_worker *w)
 #endif
 }
 
-/* The bytes are there: the rest is making.  Answers when that was. */
+/* The bytes are read; what follows is making.  Returns the time. */
 static inline uint64_t time_fetched(stk_worker *w)
 {
     if (!w->m.row_from)
@@ -29,7 +29,7 @@ static inline uint64_t time_fetched(stk_worker *w)
     return stk_ticks();
 }
 
-/* The row is made.  All time since the last lap is shared out as in this row. */
+/* The row is made.  All time since the last stage is divided as it was for this row. */
 static inline void time_made(stk_worker *w, uint64_t fetched)
 {
     uint64_t now, all, fetch;
@@ -54,8 +54,7 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     w->m.row_from = 0;
 }
 
-/* The end of a run of rows: count them, and book the time that none of them spoke for.  Answers
- * that. */
+/* The end of a run: counts its rows, and books the time since the last stage, which it returns. */
 static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
 {
     stk_count(&w->m.count.samples, w->m.rows);
@@ -64,7 +63,7 @@ static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
     return stk_stage_time(&w->m, stage);
 }
 
-/* The same where one row was timed: the others were as it was. */
+/* The same after one row was timed: its shares hold for the others. */
 static inline void time_rest(stk_worker *w)
 {
     uint64_t from = w->m.last, fetch;
@@ -82,7 +81,7 @@ static inline void time_rest(stk_worker *w)
     stk_note_span(&w->m, STK_STAGE_VALUE, from + fetch, w->m.last);
 }
 
-/* Rows that none was timed of: their mean counts once. */
+/* After a run without a timed row: its mean counts once. */
 static inline void time_mean(stk_worker *w, uint32_t rows)
 {
     uint64_t ticks = time_run(w, STK_STAGE_VALUE);
@@ -91,7 +90,7 @@ static inline void time_mean(stk_worker *w, uint32_t rows)
         stk_took(&w->m, STK_STAGE_VALUE, ticks / rows);
 }
 
-/* Rows of a slot are done; was one the last, the batch counts. */
+/* Rows of a slot are done; after the last one, the batch is counted. */
 static inline void time_done(stk_worker *w, stk_slot *s, uint32_t rows, uint64_t ticket)
 {
     uint64_t ticks;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slot.h - a batch in the ring while it is made: FREE -> FILLING -> STAGES -> READY.
+/* slot.h - one place in the ring, in which a batch is made: FREE -> FILLING -> STAGES -> READY.
  *
- * The consumer opens a slot, workers fill it, the one that does its last row runs the stages.  A
- * slot is not opened again while a ticket of it is not done. */
+ * The consumer opens a slot and workers fill its rows.  The worker that makes the last row runs the
+ * batch stages.  A slot is opened again only after each of its tickets is done.
+ * Used by ring.c, worker.c and engine.c. */
 #ifndef STOKER_SLOT_H
 #define STOKER_SLOT_H
 
@@ -30,17 +31,18 @@ typedef struct stk_slot_ticket {
 
 struct stk_slot {
     stk_slot_state state;  /* lock */
-    _Atomic uint32_t left; /* rows not done */
+    _Atomic uint32_t left; /* rows that are not done yet */
     uint64_t seq, epoch, step;
     stk_share share;
-    _Atomic uint32_t tickets; /* that stand for a sample; the others are done by being claimed */
-    stk_ticket_list list;     /* what they are, where the schedule lists them */
+    /* tickets that stand for a sample; the rest of the slot's tickets are skipped */
+    _Atomic uint32_t tickets;
+    stk_ticket_list list; /* their samples, if the schedule lists them */
     stk_batch *batch;
     const stk_row_table *table; /* how its rows are made */
-    uint32_t stage;             /* the next one to run */
-    _Atomic uint32_t skipped;   /* bad samples that others stand in for */
+    uint32_t stage;             /* index of the batch stage that runs next */
+    _Atomic uint32_t skipped;   /* bad samples that were replaced by others */
     stk_slot_ticket ticket;
-    int rc;           /* lock: failure of the lowest row */
+    int rc;           /* lock: error of the lowest row that failed; 0: none failed */
     uint32_t err_row; /* lock */
     stk_error err;    /* lock */
 };
@@ -50,11 +52,12 @@ static inline uint32_t stk_slot_tickets(const stk_slot *s)
     return atomic_load_explicit(&s->tickets, memory_order_relaxed);
 }
 
-/* ring.c: slots */
-int stk_ring_plan(stk_engine *e, stk_error *err); /* memory of slots that have positions */
+/* ring.c */
+int stk_ring_plan(stk_engine *e, stk_error *err); /* allocates lists of positions */
 void stk_ring_fail(stk_engine *e, stk_slot *s, uint32_t row, int rc, const stk_error *err);
-/* Rows are done; the last one runs the stages.  1: it was among them. */
+/* `rows` more rows are done.  If the last row is among them, runs the stages and returns 1. */
 int stk_ring_done(stk_engine *e, stk_slot *s, uint32_t rows);
-void stk_ring_drain(stk_engine *e); /* no claims left, all slots free, nothing held */
+/* afterwards no ticket is claimed, all slots are FREE, and no batch is held */
+void stk_ring_drain(stk_engine *e);
 
 #endif

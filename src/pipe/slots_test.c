@@ -47,8 +47,7 @@ static int setup(void **state)
     stage_answer = 0;
     stk_account_init(&reads, 1 << 20);
     assert_int_equal(stk_schedule_open(&plan.schedule, &samples, 1, &split, 7, &err), 0);
-    assert_int_equal(
-        stk_order_exact(&plan.schedule->order, &plan.schedule->set, 7, 1, &err), 0);
+    assert_int_equal(stk_order_exact(&plan.schedule->order, &plan.schedule->set, 7, 1, &err), 0);
     assert_int_equal(stk_schedule_settle(plan.schedule, &err), 0);
     assert_int_equal(stk_batch_plan_open(&plan.outputs.common, 0, NULL, 0, &err), 0);
     assert_int_equal(stk_pool_open(&plan.outputs.common->pool, NULL, 1 << 20, &err), 0);
@@ -218,7 +217,7 @@ static void drained_in_the_middle(void **state)
     open_all();
     assert_int_equal(stk_claim(&e, ROWS, &first), ROWS);
     assert_int_equal(stk_ring_done(&e, &e.slot[0], ROWS), 1);
-    assert_int_equal(stk_claim(&e, 3, &first), 3); /* a worker is at these ... */
+    assert_int_equal(stk_claim(&e, 3, &first), 3);         /* a worker is at these ... */
     assert_int_equal(stk_ring_done(&e, &e.slot[1], 3), 0); /* ... and has done them */
     seeks = atomic_load(&e.claim) >> STK_TICKET_BITS;
     stk_ring_drain(&e);
@@ -248,7 +247,7 @@ static int bad(stk_worker *w, stk_request *r, uint64_t sample, int *rc, stk_erro
 static void others_stand_in(void **state)
 {
     stk_worker w = { .engine = &e };
-    stk_request r = { .ticket = 2, .position = 2 };
+    stk_request r = { .row.ticket = 2, .row.position = 2 };
     int rc = STK_ECORRUPT;
     stk_error err;
 
@@ -256,7 +255,7 @@ static void others_stand_in(void **state)
     open_all();
     r.where.sample = 5;
     assert_int_equal(bad(&w, &r, 5, &rc, &err), 1);
-    assert_true(r.attempt == 1 && r.where.sample < SAMPLES && r.where.sample != 5);
+    assert_true(r.row.attempt == 1 && r.where.sample < SAMPLES && r.where.sample != 5);
     assert_int_equal(e.slot[0].batch->valid[2], 0);
     assert_int_equal(atomic_load(&e.slot[0].skipped), 1);
     rc = STK_EIO; /* a disk that fails is no bad sample */
@@ -275,7 +274,7 @@ static void others_stand_in(void **state)
 static void not_for_ever(void **state)
 {
     stk_worker w = { .engine = &e };
-    stk_request r = { .position = 1 };
+    stk_request r = { .row.position = 1 };
     int rc = STK_ECORRUPT;
     stk_error err;
 
@@ -286,7 +285,7 @@ static void not_for_ever(void **state)
     assert_int_equal(bad(&w, &r, 1, &rc, &err), 0);
     assert_non_null(strstr(err.message, "100 samples in a row"));
     plan.policy.skip_budget = STK_MAX_SUBSTITUTES + 2;
-    r.attempt = 0;
+    r.row.attempt = 0;
     assert_int_equal(bad(&w, &r, 1, &rc, &err), 1);
     assert_int_equal(bad(&w, &r, 1, &rc, &err), 0);
     assert_non_null(strstr(err.message, "the skip budget is spent"));

@@ -21,8 +21,8 @@ static void request_arrived(stk_request *r)
 {
     stk_engine *e = r->owner;
 
-    stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->ticket);
-    atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_ARRIVED, r->row.ticket);
+    atomic_store_explicit(&r->row.waiting, 0, memory_order_relaxed);
     stk_mutex_lock(&e->lock);
     stk_arrived_push_locked(e, r);
     atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
@@ -44,7 +44,7 @@ static int request_add_locked(stk_engine *e, stk_request **out, stk_error *err)
     (*out)->async = &e->io.async;
     (*out)->open_root = e->plan->chains.open_root;
     (*out)->fallback = e->plan->chains.fallback;
-    (*out)->all = e->requests.all;
+    (*out)->row.older = e->requests.all;
     e->requests.all = *out;
     e->requests.n++;
     return 0;
@@ -133,23 +133,23 @@ static void give_request(stk_worker *w, stk_request *r)
 static stk_row row_of(stk_worker *w, stk_request *r, stk_slot *s)
 {
     const stk_engine *e = w->engine;
-    uint32_t row = (uint32_t)(r->ticket % e->tickets);
+    uint32_t row = (uint32_t)(r->row.ticket % e->tickets);
 
     return (stk_row){ .m = &w->m,
                       .plan = e->plan,
                       .schedule = e->schedule,
-                      .table = r->table,
+                      .table = r->row.table,
                       .req = r,
                       .batch = s->batch,
                       .row = row,
                       .piece = s->list.place ? &s->list.place[row] : NULL,
-                      .position = r->position,
+                      .position = r->row.position,
                       .where = r->where };
 }
 
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
 {
-    stk_row x = row_of(w, r, stk_slot_of(w->engine, r->ticket));
+    stk_row x = row_of(w, r, stk_slot_of(w->engine, r->row.ticket));
 
     return x.table->begin(&x, err);
 }
@@ -165,14 +165,14 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
         stk_count(&w->m.count.remote, 1);
         stk_in_flight_add(e, r);
     }
-    atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
+    atomic_store_explicit(&r->row.waiting, r->row.ticket + 1, memory_order_relaxed);
     atomic_store_explicit(&e->cold, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&e->inflight, 1, memory_order_relaxed);
     r->plug = w->plugged ? &w->plug : NULL;
     rc = stk_request_submit(r, e->plan->io.inline_mode || w->synchronous ? NULL : stk_io_queue, e,
                             err);
     if (rc != STK_PENDING) {
-        atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
+        atomic_store_explicit(&r->row.waiting, 0, memory_order_relaxed);
         atomic_fetch_sub_explicit(&e->inflight, 1, memory_order_relaxed);
         (void)stk_in_flight_end(e, r);
     }
@@ -250,7 +250,7 @@ static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
 {
     int rc = row_begin(w, r, err);
 
-    return rc == STK_ELIMIT && r->lacks ? stk_room_begin(w, r, row_begin, err) : rc;
+    return rc == STK_ELIMIT && r->memory.lacks ? stk_room_begin(w, r, row_begin, err) : rc;
 }
 
 /* Of inline mode: the row's sample is not there.  The consumer looks at its clock and its signals,
@@ -259,14 +259,14 @@ static void row_poll(stk_worker *w, stk_request *r)
 {
     assert(r->polls && !w->polled); /* its rows are claimed one by one */
     stk_range(w->engine, NULL);
-    atomic_store_explicit(&r->waiting, r->ticket + 1, memory_order_relaxed);
+    atomic_store_explicit(&r->row.waiting, r->row.ticket + 1, memory_order_relaxed);
     stk_does(&w->m, STK_STAGE_IDLE, 0);
     w->polled = r;
 }
 
 static const stk_row_table *table_of(const stk_request *r)
 {
-    return r->table;
+    return r->row.table;
 }
 
 /* Take a row from where it stands to its end.  1: done; 0: its bytes are on their way, r has
@@ -274,11 +274,11 @@ static const stk_row_table *table_of(const stk_request *r)
 static int row_run(stk_worker *w, stk_request *r, int arrived)
 {
     stk_engine *e = w->engine;
-    stk_slot *s = stk_slot_of(e, r->ticket);
+    stk_slot *s = stk_slot_of(e, r->row.ticket);
     stk_error err;
     int rc;
 
-    assert(w->synchronous || (s->batch && r->ticket / e->tickets == s->seq)); /* it is open */
+    assert(w->synchronous || (s->batch && r->row.ticket / e->tickets == s->seq)); /* it is open */
     (void)stk_in_flight_end(e, r);
     for (;;) {
         rc = 0;
@@ -294,7 +294,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             if (rc == 0)
                 rc = stk_request_try(r, &err);
             stk_range(e, NULL);
-            stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->ticket);
+            stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->row.ticket);
             if (rc == STK_PENDING) {
                 rc = row_submit(w, r, &err);
                 if (rc == STK_PENDING)
@@ -315,12 +315,13 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 return 0;
         }
         if (rc < 0 && table_of(r)->uncached && stk_row_was_found(r)) {
-            r->table = table_of(r)->uncached; /* the file says what is wrong, or is decoded here */
+            r->row.table = table_of(r)
+                               ->uncached; /* the file says what is wrong, or is decoded here */
             stk_request_end(r);
             continue;
         }
         if (rc == STK_ESTALE && stk_request_in_parts(r)) {
-            r->whole = 1; /* its points may be of another version of it */
+            r->row.whole = 1; /* its points may be of another version of it */
             stk_request_end(r);
             continue;
         }
@@ -335,12 +336,12 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             return 1;
         if (!stk_bad_stand_in(w, r, s, &rc, &err)) {
             address(e, r, &err);
-            stk_ring_fail(e, s, (uint32_t)(r->ticket % e->tickets), rc, &err);
+            stk_ring_fail(e, s, (uint32_t)(r->row.ticket % e->tickets), rc, &err);
             return 1;
         }
         r->entry.key.data = NULL;
-        r->whole = 0;
-        r->table = w->synchronous ? e->plan->rows.repair : s->table;
+        r->row.whole = 0;
+        r->row.table = w->synchronous ? e->plan->rows.repair : s->table;
     }
 }
 
@@ -349,7 +350,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
 static void row_go_on(stk_worker *w, stk_request *r, int arrived)
 {
     stk_engine *e = w->engine;
-    uint64_t ticket = r->ticket;
+    uint64_t ticket = r->row.ticket;
 
     time_begin(w);
     stk_does(&w->m, STK_STAGE_FETCH, ticket);
@@ -367,7 +368,7 @@ static int step_polled(stk_worker *w)
     stk_request *r = w->polled;
 
     w->polled = NULL;
-    atomic_store_explicit(&r->waiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->row.waiting, 0, memory_order_relaxed);
     row_go_on(w, r, 0);
     return !w->polled;
 }
@@ -429,13 +430,13 @@ int stk_run_row(stk_worker *w, const stk_run *u, uint32_t i)
     stk_worker_wait_request(w);
     r = w->req;
     w->req = NULL;
-    r->ticket = u->ticket + i;
-    r->position = u->position[i];
-    r->attempt = 0;
-    r->whole = 0;
+    r->row.ticket = u->ticket + i;
+    r->row.position = u->position[i];
+    r->row.attempt = 0;
+    r->row.whole = 0;
     r->polls = w->engine->plan->io.inline_mode;
     r->where = u->where[i];
-    r->table = u->slot->table;
+    r->row.table = u->slot->table;
     r->entry.key.data = NULL;
     if (!row_run(w, r, 0))
         return 0;
@@ -493,7 +494,7 @@ static int immediate_row(stk_row *x, stk_error *err)
 {
     STK_TRY(x->table->begin(x, err));
     for (x->output = 0; x->output < x->table->n_out; x->output++)
-        STK_TRY(x->table->out[x->output]->make(x, err));
+        STK_TRY(x->table->out[x->output].work->make(x, err));
     x->table->note(x);
     x->m->bytes += x->table->row_bytes;
     x->m->rows++;
@@ -674,16 +675,16 @@ int stk_worker_redecode(stk_worker *w, stk_slot *s, uint32_t row, stk_error *err
     w->synchronous = 1;
     r->arrived = repair_arrived;
     r->next = NULL;
-    r->ticket = s->seq * e->tickets + row;
-    r->attempt = 0;
-    r->whole = 0;
-    r->table = e->plan->rows.repair;
+    r->row.ticket = s->seq * e->tickets + row;
+    r->row.attempt = 0;
+    r->row.whole = 0;
+    r->row.table = e->plan->rows.repair;
     r->entry.key.data = NULL;
     if (s->list.position)
-        r->position = s->list.position[row];
+        r->row.position = s->list.position[row];
     else
-        stk_schedule_positions(e->schedule, &s->share, row, 1, &r->position);
-    stk_schedule_at(e->schedule, s->epoch, &r->position, 1, &r->where);
+        stk_schedule_positions(e->schedule, &s->share, row, 1, &r->row.position);
+    stk_schedule_at(e->schedule, s->epoch, &r->row.position, 1, &r->where);
     for (; !row_run(w, r, arrived); arrived = 1) {
         while (!r->next) {
             for (uint32_t i = 0; i < e->plan->io.n_driven && e->plan->io.inline_mode; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h - what a loader has decided before its first thread runs, in parts.
+/* plan.h - everything a loader decides before its first thread runs, in parts.  loader/plan_*.c
+ * make it; the engine and the rows read it.
  *
- * Each part is made by one file of the loader from the options and the parts before it.  A part may
- * point to a service (pool, account, block cache, GPU): the pointer stays, the service is
- * thread-safe.  Not in here: the schedule, which set_weights() and similar calls replace while the
- * ring is drained, sizes that are learned, and numbers that change while threads run. */
+ * One file of the loader makes each part, from the options and the parts before it.  A part may
+ * point to a service (pool, account, block cache, GPU): the pointer is constant, and the service is
+ * thread-safe.  Not part of the plan: the schedule, which set_weights() and similar calls replace
+ * while the ring is drained; sizes that are learned; numbers that change while threads run. */
 #ifndef STOKER_PLAN_H
 #define STOKER_PLAN_H
 
@@ -30,147 +31,156 @@
 #define STK_MAX_SLOTS 256
 #define STK_MAX_STAGES 16
 #define STK_MAX_DRIVEN 8
-#define STK_PEEK_OUTPUTS 4 /* more take the long way */
+#define STK_PEEK_OUTPUTS 4 /* rows with more outputs always use a request */
 
-typedef struct stk_leave { /* who is told of a bad sample, in place of another one that stands in */
-    /* Its row stays empty, with valid 0.  Called by the worker that met it. */
+/* a function of the program that is told about bad samples, which are not replaced then */
+typedef struct stk_leave {
+    /* The worker that met the sample calls it.  The row stays empty, with valid 0. */
     void (*fn)(void *cookie, const stk_batch *batch, uint32_t row, const stk_error *why);
     void *cookie;
 } stk_leave;
 
-typedef struct stk_plan_policy { /* what holds for every row */
-    uint64_t seed;               /* of order and draws */
-    uint64_t max_pixels;         /* larger pictures are bad data */
-    uint64_t skip_budget;        /* bad samples of an epoch; 0: no bound */
+typedef struct stk_plan_policy { /* settings that hold for every row */
+    uint64_t seed;               /* seed of the order and of random draws */
+    uint64_t max_pixels;         /* larger pictures are bad samples */
+    uint64_t skip_budget;        /* bad samples allowed per epoch; 0: any number */
     stk_on_error on_error;
-    stk_leave leave;         /* of on_error="skip"; fn NULL: another sample stands in */
-    stk_registry *registry;  /* what chains may name, and decoders; NULL: the process's */
-    stk_draw_observer watch; /* called after each draw; drawn NULL: none */
-    stk_caller caller;       /* what `call` runs; call NULL: nothing */
+    stk_leave leave;         /* with on_error="skip"; fn NULL: another sample replaces a bad one */
+    stk_registry *registry;  /* ops, codecs and decoders for the chains; NULL: the process's */
+    stk_draw_observer watch; /* called after each draw; drawn NULL: nothing is */
+    stk_caller caller;       /* runs functions of the program; call NULL: there are none */
     stk_log log;
-    uint64_t wait_ns; /* a consumer that waits for longer is told for what, in the log */
+    uint64_t wait_ns; /* after this wait for a batch, the log says what is waited for */
     stk_stall stall;
 } stk_plan_policy;
 
-typedef struct stk_plan_ranks { /* this rank among the others, as asked for */
-    stk_rank_split split;       /* its `samples` is not set: that is the schedule's */
-    uint32_t rows;              /* a batch has at most so many; max_tokens: 2, not known yet */
+typedef struct stk_plan_ranks { /* this rank's share, from the options */
+    stk_rank_split split;       /* `samples` is not set here: it depends on the schedule */
+    uint32_t rows;              /* most rows of a batch; 2 with max_tokens, until it is known */
 } stk_plan_ranks;
 
 typedef struct stk_plan_data {
-    stk_dataset **set; /* a reference each */
+    stk_dataset **set; /* holds a reference to each */
     uint32_t n;
-    int immediate; /* all are, as arrays: rows need no request; 0: none is */
-    int remote;    /* some shards are far away */
+    int immediate; /* all data sets are arrays, so rows need no request; 0: none is */
+    int remote;    /* some shards are remote */
     int peeks;     /* some shards are in memory */
 } stk_plan_data;
 
 typedef struct stk_plan_gpu { /* all zero without a GPU */
     stk_device *device;
-    int decode; /* JPEGs are decoded there */
+    int decode; /* true if the GPU decodes JPEGs and videos */
+    int alone;  /* true if workers decode no video that the GPU can */
 } stk_plan_gpu;
 
 typedef struct stk_plan_chains {
     uint32_t n_out;
-    stk_chain *chain;       /* of each output */
-    stk_out_plan *out;      /* of each output, but for what the GPU keeps of it */
+    stk_chain *chain;       /* by output */
+    stk_out_plan *out;      /* by output; without what the GPU caches */
     stk_binding ***binding; /* [data set][output][schema] */
-    /* [data set * n_out + output]: what turns into bytes; NULL: nothing does */
+    /* [data set * n_out + output]: writes values with a type as bytes for a codec; NULL: none
+     * needed */
     stk_written *written;
-    const char **open_root; /* of the chains */
-    stk_bytes *fallback;    /* of the chains; no data: none */
-    stk_array_plan *arrays; /* samples are rows of arrays; NULL: they are not */
-    uint64_t *start;        /* data.n + 1: samples, windows or rows counted through all data sets */
-    int megatron;           /* samples are cut as Megatron's order says */
+    const char **open_root; /* by output: folder of open(); NULL: no open() */
+    stk_bytes *fallback;    /* by output: bytes for a missing field; data NULL: none */
+    stk_array_plan *arrays; /* set if samples are rows of arrays, else NULL */
+    uint64_t *start; /* data.n + 1: number of the first sample, window or row of each data set */
+    int megatron;    /* true if samples are cut by Megatron's order */
 } stk_plan_chains;
 
 typedef struct stk_plan_batching {
-    uint32_t rows;       /* of a batch, at most */
-    uint32_t tickets;    /* of a slot: rows, or pieces of packed rows */
-    uint32_t claim_size; /* tickets that are claimed at once */
-    int spans;           /* ... so many because samples follow each other and are made together */
+    uint32_t rows;       /* most rows of a batch */
+    uint32_t tickets;    /* tickets per slot: rows, or pieces of packed rows */
+    uint32_t claim_size; /* tickets claimed at once */
+    int spans; /* true if neighbours are made together, and claim_size is large for that */
     uint32_t n_stages;
-    /* batch_ops, then the caller's; with a GPU its own is the last */
+    /* batch ops, then stages of the program; the copy to a GPU is the last */
     stk_stage stage[2 * STK_MAX_STAGES + 1];
-    stk_batch_op **op; /* the batch_ops among them */
+    stk_batch_op **op; /* the batch ops among them */
     uint32_t n_ops;
 } stk_plan_batching;
 
 typedef struct stk_plan_memory {
     uint64_t limit;
-    uint32_t slots;  /* of the ring */
-    int slots_short; /* memory_limit allows no more of them */
-    /* their number is left to the loader: fewer are used while that is enough */
+    uint32_t slots;  /* slots of the ring */
+    int slots_short; /* true if memory_limit allows fewer than were wanted */
+    /* true if the loader chooses how many slots it uses */
     int slots_free;
-    uint32_t open_slots; /* so many are free before new ones open; 0: at once */
-    uint32_t wake_slots; /* so many are claimed before a consumer that waits is woken; 0: at once */
-    int pinned;          /* the pool's memory is page-locked */
-    stk_pool *pool;      /* owned by outputs.common, once that is made */
-    stk_pins *pins;     /* batches stay here in page-locked memory; the pool's; NULL: they do not */
-    stk_account *reads; /* a quarter of the limit: what is read leaves room for what is made */
-    uint64_t in_flight; /* bytes of remote reads in flight; 0: only their number counts */
-    stk_ration *ration; /* of the workers' scratch */
-    stk_cache *blocks;  /* that samples share */
-    size_t ragged_cap;  /* the most that a ragged output plans for */
+    uint32_t open_slots; /* free slots that are collected before new ones open; 0: each at once */
+    uint32_t wake_slots; /* slots that are claimed before a waiting consumer is woken; 0: at once */
+    int pinned;          /* true if the pool's memory is page-locked */
+    stk_pool *pool;      /* outputs.common owns it once that is made */
+    /* page-locked memory for batches that stay on the host (the pool's); NULL: unlocked memory */
+    stk_pins *pins;
+    stk_account *reads; /* account of a quarter of the limit, so that reads leave room for rows */
+    /* bytes of remote reads that may be in flight; 0: only their number is limited */
+    uint64_t in_flight;
+    stk_ration *ration; /* shares the limit among the scratch memories of workers */
+    stk_cache *blocks;  /* blocks that samples share */
+    size_t ragged_cap;  /* most bytes that are planned for a ragged output */
 } stk_plan_memory;
 
-typedef struct stk_array_place { /* of an array on the GPU */
+typedef struct stk_array_place { /* where an array is on the GPU */
     int on_gpu;
     uint64_t at;
 } stk_array_place;
 
 typedef struct stk_plan_cache { /* cache="device" */
-    stk_field_cache *fields;    /* fields beside pictures that are on the GPU; NULL: none */
-    uint32_t *keep;             /* by output: stk_out_plan.keep; NULL: none */
-    stk_array_cache *arrays;    /* arrays that the GPU keeps (the device's); NULL: none */
-    stk_out_gather *gather;     /* by output; NULL: none */
-    stk_array_place *place;     /* [data set * n_out + output]; NULL: none */
-    stk_array_move *move;       /* what is copied to the GPU, each array once */
+    /* host cache of fields of samples whose pictures are on the GPU; NULL: none */
+    stk_field_cache *fields;
+    uint32_t *keep;          /* by output: stk_out_plan.keep; NULL: no cache */
+    stk_array_cache *arrays; /* arrays on the GPU (owned by the device); NULL: none */
+    stk_out_gather *gather;  /* by output: how rows are gathered on the GPU; NULL: none are */
+    stk_array_place *place;  /* [data set * n_out + output]; NULL: no array is on the GPU */
+    stk_array_move *move;    /* the copies to the GPU, one per array */
     uint32_t n_moves;
 } stk_plan_cache;
 
-typedef struct stk_plan_outputs { /* what batches need, also after the loader is closed */
+typedef struct stk_plan_outputs { /* what batches use, even after the loader is closed */
     stk_batch_plan *common;
 } stk_plan_outputs;
 
 typedef struct stk_plan_io {
-    uint32_t workers;        /* at the start */
-    int workers_free;        /* how many is left to the loader: fewer work while that is enough */
-    uint32_t threads, depth; /* that block; reads in flight */
+    uint32_t workers;        /* workers at the start */
+    int workers_free;        /* true if the loader chooses how many of them work */
+    uint32_t threads, depth; /* threads for reads that block; reads in flight */
     int inline_mode;         /* num_workers=0: the consumer is the worker */
-    int bound, node;         /* workers stay near this NUMA node (-1: not known); 0: anywhere */
-    uint32_t n_driven;       /* sources whose drive() needs a thread */
+    int bound, node;         /* bound: workers run on NUMA node `node` (-1: unknown); 0: anywhere */
+    uint32_t n_driven;       /* sources whose drive() runs in a thread of the engine */
     const stk_source *driven[STK_MAX_DRIVEN];
 } stk_plan_io;
 
 typedef struct stk_row_table stk_row_table; /* row/row.h */
 
-typedef struct stk_trace { /* ranges that profilers show; range NULL: none */
-    void (*range)(const void *cookie, const char *name); /* name NULL: it ends here */
+typedef struct stk_trace { /* names ranges for profilers; range NULL: no profiler */
+    void (*range)(const void *cookie, const char *name); /* name NULL: ends the range */
     const void *cookie;
 } stk_trace;
 
-/* How boxes or keypoints of an output fit their pictures, as they are filed; of the first ones. */
+/* How well the first boxes or keypoints of an output fit their pictures, before any op. */
 typedef struct stk_box_fit {
-    _Atomic uint32_t seen, outside; /* their middles are not in the picture */
-    _Atomic uint32_t shares;        /* all their numbers are within 0..1 */
+    /* how many were looked at, and how many have their middle outside the picture */
+    _Atomic uint32_t seen, outside;
+    _Atomic uint32_t shares; /* how many have only numbers in 0..1 */
     _Atomic int told;
 } stk_box_fit;
 
-typedef struct stk_plan_rows { /* made last, from all the others */
-    /* Of a batch, of one whose arrays are on the GPU, and of rows that are made again for the GPU:
-     * the same table where nothing differs. */
+typedef struct stk_plan_rows { /* how rows are made; planned last, from all other parts */
+    /* usual: for a batch.  resident: for a batch whose arrays are on the GPU.  repair: for rows
+     * that are made again because the GPU could not.  They may be the same table. */
     const stk_row_table *usual, *resident, *repair;
-    stk_row_table *table;          /* the memory of all of them ... */
-    const struct stk_row_ops **op; /* ... and of what they point to */
-    uint32_t *order; /* of outputs, where some follow others or share a decode; or NULL */
-    uint32_t *share; /* by output: the first of those that decode the same picture; or NULL */
-    /* By output: why its field is read whole.  NULL: where it has points, only what is seen is */
+    stk_row_table *table;    /* memory of these tables */
+    struct stk_row_ops *op;  /* memory of what they point to */
+    uint32_t *order; /* order of outputs, if some follow others or share a decode; else NULL */
+    /* by output: the first output with the same picture, if some share one; else NULL */
+    uint32_t *share;
+    /* by output: why its field is read whole; NULL: if it has seek points, only needed parts are
+     * read */
     const char **whole;
     const stk_kern *kern;
-    uint32_t *measured; /* lengths are stored here in place of rows; NULL: rows are made */
-    stk_learn **learn;  /* by data set; NULL: nothing to learn there, or nowhere */
-    stk_box_fit *fit;   /* by output: what workers found of those that follow a picture */
+    uint32_t *measured; /* if set, rows are only measured, and their lengths are stored here */
+    stk_learn **learn;  /* by data set: collects seek points; NULL: there are none to find */
+    stk_box_fit *fit;   /* by output: for boxes and keypoints that follow a picture */
     stk_trace trace;
 } stk_plan_rows;
 
@@ -180,7 +190,7 @@ typedef struct stk_plan {
     stk_plan_data data;
     stk_plan_gpu gpu;
     stk_plan_chains chains;
-    stk_schedule *schedule; /* a service: the consumer changes it while no slot is open */
+    stk_schedule *schedule; /* the consumer changes it while no slot is open */
     stk_plan_batching batching;
     stk_plan_memory memory;
     stk_plan_cache cache;
@@ -189,7 +199,7 @@ typedef struct stk_plan {
     stk_plan_rows rows;
 } stk_plan;
 
-/* fingerprint.c: what a state remembers of the data and of the samples that take part */
+/* fingerprint.c: the fingerprint of the data and the chosen samples that a state stores */
 int stk_plan_print(const stk_plan *p, const stk_schedule *s, stk_fingerprint *out, stk_error *err);
 
 #endif

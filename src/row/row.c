@@ -13,6 +13,11 @@ void stk_maker_fini(stk_maker *m)
         if (m->parser[i].codec && m->parser[i].codec->close)
             m->parser[i].codec->close(m->parser[i].ctx);
     stk_free(m->parser);
+    for (uint32_t i = 0; i < m->n_grids; i++)
+        stk_free(m->grids[i].at);
+    stk_free(m->grids);
+    stk_free(m->pictures.bytes);
+    stk_free(m->pictures.room);
     stk_decoders_fini(&m->decoders);
     stk_scratch_fini(&m->scratch);
     stk_row_docs_fini(&m->docs);
@@ -50,8 +55,8 @@ int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, cons
                    stk_error *err)
 {
     for (uint32_t i = 0; i < t->n_out; i++)
-        if (t->out[i]->finish)
-            STK_TRY(t->out[i]->finish(p, b, i, used, err));
+        if (t->out[i].goal->finish)
+            STK_TRY(t->out[i].goal->finish(p, b, i, used, err));
     return 0;
 }
 
@@ -93,7 +98,7 @@ int stk_row_make_again(stk_row *x, int rc, stk_error *err)
     assert(rc < 0 && x->output < x->table->n_out);
     for (unsigned i = 0; rc < 0 && i < AGAIN && (m->scratch.shortage || m->short_room); i++) {
         size_t room = m->scratch.shortage ? 0 : m->short_room;
-        int waited = m->wait_room(m, x->req->ticket, room, &why);
+        int waited = m->wait_room(m, x->req->row.ticket, room, &why);
 
         if (waited < 0 && room && waited == STK_ENOMEM)
             break; /* the error says already how much it was */
@@ -105,7 +110,7 @@ int stk_row_make_again(stk_row *x, int rc, stk_error *err)
         x->again = 1;
         m->short_room = 0;
         stk_scratch_reset(&m->scratch);
-        rc = x->table->out[x->output]->make(x, err);
+        rc = x->table->out[x->output].work->make(x, err);
     }
     x->again = 0;
     return rc;
@@ -115,8 +120,8 @@ int stk_row_make_again(stk_row *x, int rc, stk_error *err)
 
 static int missing_field(const stk_chain *c, stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->from[0],
-                    c->n_from > 1 ? " (nor any of the others in from())" : "");
+    return stk_fail(err, STK_ECORRUPT, "it has no field %s%s", c->field.name[0],
+                    c->field.n_names > 1 ? " (nor any of the others in from())" : "");
 }
 
 static int find_entry(stk_row *x, stk_error *err)
@@ -146,7 +151,7 @@ void stk_row_find_short(stk_row *x)
         stk_bytes record = { 0 };
 
         want->cached_bytes = (stk_bytes){ 0 };
-        if (!r->whole && r->data->can & STK_DATA_HINTS && want->number != UINT16_MAX &&
+        if (!r->row.whole && r->data->can & STK_DATA_HINTS && want->number != UINT16_MAX &&
             !x->plan->chains.open_root[i])
             record = r->data->ops->hint(r->data, &at, &r->hint_room[i]);
         if (record.len > 1 && record.data[0] == STK_SEEK_SHORT)
@@ -176,15 +181,15 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     rc = stk_request_locate(r, c->n_out, err);
     if (rc)
         return rc;
-    for (uint32_t i = 0; i < c->n_out; i++) { /* leaders of like() first */
+    for (uint32_t i = 0; x->table->has_know && i < c->n_out; i++) { /* leaders of like() first */
         x->output = x->table->order ? x->table->order[i] : i;
-        if (x->table->out[x->output]->know)
-            x->table->out[x->output]->know(x);
+        if (stk_row_ops_of(x)->from->know)
+            stk_row_ops_of(x)->from->know(x);
     }
     STK_TRY(stk_request_plan(r, err));
-    for (x->output = 0; x->output < c->n_out; x->output++)
-        if (x->table->out[x->output]->prepare)
-            x->table->out[x->output]->prepare(x);
+    for (x->output = 0; x->table->has_prepare && x->output < c->n_out; x->output++)
+        if (stk_row_ops_of(x)->from->prepare)
+            stk_row_ops_of(x)->from->prepare(x);
     return 0;
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h - one row, output by output: who prepares it, who makes it, who finishes its batch.
+/* row.h - how one row of a batch is made, output by output.  Called by the workers (pipe/worker.c).
  *
- * The plan has a table of rows (loader/plan_rows.c), and every slot points at one.  A table has one
- * set of functions per output, chosen by what the chain is, where its pixels are made and whether
- * rows are packed, so that nothing of that is asked while rows are made.
+ * The plan has a table of functions for rows (loader/plan_rows.c), and every slot points to one.
+ * For each output the table says three things: where the input comes from, what makes the row, and
+ * where the row goes.  Each is chosen once, for itself (loader/plan_kinds.c), so that no such
+ * question is asked for each row.  The steps of a row:
  *
- *     begin      what the sample is: its index entry, its window, its documents
- *     find       what of it need not be read
- *     know       before it is read: what its points say, what is drawn, which bytes hold that
- *     prepare    its reads are planned: where bytes go
- *     make       its bytes are there: into the row
- *     note       all outputs are made: the row's id
- *     finish     once per batch and output, by the worker that did the last row
+ *     begin      finds the sample: its index entry, its window, its documents
+ *     find       marks fields that are cached and need no read
+ *     know       draws, and looks at seek points, to find out which bytes are needed
+ *     prepare    plans the reads: which bytes go where
+ *     make       turns the bytes into the row
+ *     note       stores the row's id after all outputs are made
+ *     finish     runs once per batch and output, in the worker that made the last row
  *
- * Everything here is called by one worker at a time, with its own maker. */
+ * One worker at a time calls these functions, each worker with its own stk_maker. */
 #ifndef STOKER_ROW_H
 #define STOKER_ROW_H
 
@@ -29,138 +30,205 @@
 #include "row/plan.h"
 #include "row/row_docs.h"
 
-/* Where a worker's time went, in ticks.  Written by its worker only, read by any thread; its own
- * cache lines. */
+/* Where a worker's time went, in ticks.  Only its worker writes it; any thread may read it.  It has
+ * cache lines of its own. */
 typedef struct stk_counters {
     _Alignas(64) _Atomic uint64_t ticks[STK_STAGES];
     _Atomic uint64_t samples, bytes, cold, remote;
-    _Atomic uint64_t unread;          /* bytes of fields of which only parts were read */
-    _Atomic uint64_t read_wait, room; /* ticks: of idle, until reads came; for memory */
-    _Atomic uint64_t call[2];         /* ticks in functions of the program's: of value, of sample */
-    _Atomic uint64_t lane[STK_LANES]; /* pictures */
-    _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and from which tick on */
-    _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* how many took 2^k ticks */
+    _Atomic uint64_t unread; /* bytes that were skipped in fields read in part */
+    /* ticks of idle time spent waiting for reads, and for memory */
+    _Atomic uint64_t read_wait, room;
+    _Atomic uint64_t call[2]; /* ticks in functions of the program: on values, on pictures */
+    _Atomic uint64_t lane[STK_LANES]; /* pictures by the way they were decoded */
+    _Atomic uint64_t doing, since;    /* stage << 48 | ticket, and the tick at which it began */
+    _Alignas(64) _Atomic uint32_t times[STK_STAGES][STK_TIMES]; /* rows that took about 2^k ticks */
 } stk_counters;
 
-/* A picture that several outputs of a row read (plan.rows.share): the first of them decodes what
- * any of them sees, or leaves it to the GPU, the others come right after it. */
+/* A picture that several outputs of a row read (plan.rows.share).  The first of these outputs
+ * decodes what any of them needs, or leaves it to the GPU.  The others follow directly. */
 typedef struct stk_shared_picture {
     int ready;
-    uint32_t first; /* the output that decoded it */
-    int left;       /* the GPU decodes it: `record`; there are no pixels here */
+    uint32_t first; /* output that decoded it */
+    int left;       /* the GPU decodes it, by `record`; `pixels` is not set */
     stk_pic record;
     stk_pixels pixels; /* in scratch */
-    unsigned mark;     /* ... of which this much is theirs */
+    unsigned mark;     /* ... up to this mark */
 } stk_shared_picture;
 
-typedef struct stk_parser { /* what a codec keeps for a worker: stk_codec.open */
-    const stk_codec *codec; /* NULL: it was not opened */
+typedef struct stk_picture_list { /* the pictures of the current row: row_pictures.c */
+    uint32_t n, cap;
+    stk_bytes *bytes;
+    uint8_t *room; /* files that were read for it */
+    size_t used, room_cap;
+    size_t at; /* where the current one goes in its row */
+} stk_picture_list;
+
+typedef struct stk_grid_list { /* patches down and across of an output's pictures */
+    uint32_t n, cap;
+    uint32_t (*at)[2];
+    uint64_t row, patches; /* number of their sample + 1; patches of all of them */
+} stk_grid_list;
+
+typedef struct stk_measured { /* a row that is only measured */
+    uint64_t row;             /* number of its sample + 1 */
+    uint64_t longest;
+} stk_measured;
+
+typedef struct stk_parser { /* a codec's state for one worker (stk_codec.open) */
+    const stk_codec *codec; /* NULL: not opened */
     void *ctx;
 } stk_parser;
 
-typedef struct stk_maker { /* what a worker makes rows with */
+typedef struct stk_maker { /* what one worker needs to make rows */
     stk_counters count;
-    _Atomic(stk_spans *) spans; /* its laps are noted there; NULL: no one asked for a trace */
-    uint64_t last;              /* tick of the last lap */
-    uint64_t rows, bytes;       /* of the run in hand, counted at its end */
-    uint64_t row_from;          /* tick at which the row that is timed began; 0: it is not timed */
-    double fetch_share;         /* of the time of the row that was timed; 1 before that */
+    _Atomic(stk_spans *) spans; /* where a trace notes its stages; NULL: no trace */
+    uint64_t last;              /* tick at which the last stage ended */
+    uint64_t rows, bytes;       /* of the current run of rows; added to `count` at its end */
+    uint64_t row_from;          /* tick at which the timed row began; 0: this row is not timed */
+    double fetch_share; /* part of the timed row's ticks spent on fetching; 1 before any is timed */
     stk_row_arena cut;
     stk_scratch scratch;
-    uint64_t ticket;   /* immediate rows: the first of those in hand */
-    size_t short_room; /* bytes that the batch had no room for; 0: it had */
-    /* The pipe's: the scratch met a shortage, or the batch has no room for `room` bytes: wait,
-     * holding no scratch.  0: make the output again. */
+    uint64_t ticket;   /* immediate rows: the first ticket of the current run */
+    size_t short_room; /* bytes that the batch had no room for; 0: it had room */
+    /* Set by pipe/.  Scratch memory is short, or the batch has no room for `room` bytes: waits for
+     * memory while holding no scratch.  0: make the output again. */
     int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
-    stk_row_docs docs; /* of the row in hand, where it is packed again */
-    stk_bytes next;    /* rows of arrays: what is left to prefetch of the next row */
+    stk_row_docs docs; /* documents of the current row, with repack=true */
+    stk_bytes next;    /* rows of arrays: bytes of the next row still to prefetch */
     stk_shared_picture shared;
+    stk_picture_list pictures;
+    stk_grid_list *grids; /* by output; NULL: none was needed so far */
+    uint32_t n_grids;
+    stk_measured measured;
     stk_decoders decoders;
-    stk_parser *parser; /* of each output; NULL: none was needed so far */
+    stk_parser *parser; /* by output; NULL: none was needed so far */
     uint32_t n_parsers;
 } stk_maker;
 
 void stk_maker_fini(stk_maker *m);
-/* All the scratch that an immediate row needs, waiting for it; ends with stk_scratch_settle(). */
+/* Waits for the scratch memory that an immediate row needs.  End with stk_scratch_settle(). */
 int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err);
 
-typedef struct stk_row { /* one row while it is made; on the worker's stack */
+typedef struct stk_row { /* a row while it is made; on the worker's stack */
     stk_maker *m;
     const stk_plan *plan;
     const stk_schedule *schedule;
     const stk_row_table *table;
     stk_request *req; /* NULL: an immediate row */
     stk_batch *batch;
-    uint32_t row, output;         /* in the batch; the one being made */
-    uint32_t view;                /* of views(n): the one being placed */
-    int again;                    /* the output was begun before, and had no memory */
-    const stk_piece_place *piece; /* of a packed row; NULL: the sample is the row */
+    uint32_t row, output;         /* row in the batch; output being made */
+    uint32_t view;                /* with views(n): which of the n is being placed */
+    uint32_t picture;             /* with pictures(): whose random numbers are drawn */
+    int again;                    /* second try of an output that had no memory */
+    const stk_piece_place *piece; /* piece of a packed row; NULL: the sample is the row */
     uint64_t position;
-    uint64_t at; /* immediate rows: row of the array, or token of the stream */
+    uint64_t at; /* immediate rows: row of the array, or first token */
     stk_where where;
 } stk_row;
 
-typedef struct stk_row_ops { /* one output */
+typedef struct stk_row_from { /* where the bytes of an output come from */
     const char *name;
-    void (*know)(stk_row *x);                /* NULL: the field is read whole */
-    void (*prepare)(stk_row *x);             /* NULL: nothing to do */
-    int (*make)(stk_row *x, stk_error *err); /* adds no address to an error */
-    /* Rows x->row, x->row + 1, ... of values that follow each other, as make() makes each.  How
-     * many were made: from the first on that was not, rows are made by make(), which says why.
-     * Only of chains that stk_row_runs() says yes to. */
+    void (*know)(stk_row *x);    /* NULL: the field is read whole */
+    void (*prepare)(stk_row *x); /* NULL: nothing to do */
+} stk_row_from;
+
+/* Samples decoded pixels into the row, directly or through a tile. */
+typedef int (*stk_sample_fn)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
+
+typedef struct stk_row_work { /* what makes a row of these bytes */
+    const char *name;
+    int (*make)(stk_row *x, stk_error *err); /* errors carry no sample address */
+    /* Makes rows x->row, x->row + 1, ... of values that are stored next to each other, as make()
+     * would.  Returns how many were made; the caller makes the rest by make(), which reports why
+     * the next one failed.  Only for chains for which stk_row_runs() is true. */
     uint64_t (*make_run)(const stk_row *x, const stk_value_span *s);
-    /* used: of packed rows, how full each is. */
+    stk_sample_fn sample; /* for pictures */
+    /* Calls functions of the program before that; they replace *pixels and *d.  1: the row, or the
+     * view, is made.  NULL: there are none */
+    int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
+} stk_row_work;
+
+typedef struct stk_row_goal { /* where the row goes */
+    const char *name;
+    int (*bytes)(stk_row *x, stk_bytes in, stk_error *err); /* stores bytes as they are */
+    /* Gives room for a value of this shape: its codec writes to *dst, then filled() is called.
+     * 1: the value itself is not needed, and the row is done */
+    int (*room)(stk_row *x, const stk_spec *spec, size_t bytes, void **dst, stk_error *err);
+    int (*filled)(stk_row *x, const stk_spec *spec, const void *made, stk_error *err);
+    int (*put)(stk_row *x, const stk_value_row *row, stk_error *err); /* a value made by steps */
+    int (*counts)(const stk_row *x); /* 1: no values are needed, the row is done.  NULL: they are */
+    /* Says where sampled pixels go: those of x->view if `each` is set, else all views side by
+     * side */
+    int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
+    int each;
+    stk_sample_fn sample; /* replaces the work's; or NULL */
+    /* Leaves a picture whose header is read to the GPU.  1: done.  NULL: the CPU decodes */
+    int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
+                 const stk_decode_request *ask);
+    /* Lets the GPU use its decode of x->m->shared.  1: done.  NULL: it can't */
+    int (*join)(stk_row *x, const stk_draws *d);
+    /* used: how many tokens each packed row holds. */
     int (*finish)(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err); /* NULL: nothing to do */
+} stk_row_goal;
+
+typedef struct stk_row_ops { /* one output */
+    const stk_row_from *from;
+    const stk_row_work *work;
+    const stk_row_goal *goal;
+    int shared; /* another output decodes the same picture */
 } stk_row_ops;
 
-typedef enum stk_run_kind { /* how a worker runs through the rows of a claim */
+typedef enum stk_run_kind { /* how a worker makes the rows that it claimed together */
                             STK_RUN_REQUESTS,
-                            /* bytes may be in memory: without a request where they are */
+                            /* rows whose bytes are in memory are made without a request */
                             STK_RUN_PEEKS,
-                            STK_RUN_BLOCKS, /* bytes may be in blocks that are unpacked: likewise */
-                            /* the same, and samples that follow each other are made together, by
-                             * make_run() */
+                            STK_RUN_BLOCKS, /* the same for rows whose blocks are unpacked */
+                            /* the same, and neighbours are made together by make_run() */
                             STK_RUN_SPANS,
-                            STK_RUN_IMMEDIATE /* never waits, and needs no request */
+                            STK_RUN_IMMEDIATE /* arrays: no request, and never a wait */
 } stk_run_kind;
 
 struct stk_row_table {
     stk_run_kind run;
     uint32_t n_out;
-    int replaceable; /* on_error="skip" may put another sample here */
-    int gathered;    /* rows of some outputs are places on the GPU */
+    int replaceable; /* with on_error="skip": a bad sample may be replaced by another */
+    int gathered;    /* rows of some outputs are places in arrays on the GPU */
     int (*begin)(stk_row *x, stk_error *err);
     void (*note)(stk_row *x);
-    const stk_row_ops *const *out; /* of each output */
-    /* in which they are made: leaders of like() first; NULL: as they stand */
+    const stk_row_ops *out; /* of each output */
     const uint32_t *order;
-    void (*find)(stk_row *x);      /* requests: the fields are known.  NULL: all are read */
-    const stk_row_table *uncached; /* what a row is made with when what was found fails; or NULL */
+    /* with requests, after the fields are located.  NULL: all fields are read */
+    void (*find)(stk_row *x);
+    int has_know, has_prepare;     /* true if some output has such a function */
+    const stk_row_table *uncached; /* table for a second try when cached bytes fail */
     /* immediate rows */
-    void (*expect)(const stk_plan *p, const stk_where *where, uint32_t n); /* of a run; or NULL */
-    stk_bytes (*next)(const stk_row *x); /* bytes of a row that comes next; or NULL */
-    size_t row_bytes;                    /* that are read for a row */
+    /* prefetches for a run; or NULL */
+    void (*expect)(const stk_plan *p, const stk_where *where, uint32_t n);
+    stk_bytes (*next)(const stk_row *x); /* bytes of a later row; or NULL */
+    size_t row_bytes;                    /* bytes that are read for a row */
 };
 
-/* The table of a batch that is opened now. */
+/* The table for a batch that is opened now. */
 const stk_row_table *stk_row_table_now(const stk_plan *p);
 int stk_row_finish(const stk_row_table *t, const stk_plan *p, stk_batch *b, const uint32_t *used,
                    stk_error *err);
-/* 1: the GPU or memory had some of it, and was believed. */
+/* 1: some of its fields are in the GPU's cache.  A row that fails then is made again without it. */
 int stk_row_was_found(const stk_request *r);
 
-/* A table's find() where parts of fields are read: short fields that the index keeps. */
+/* A find(): takes the bytes of short fields from the records that the index stores. */
 void stk_row_find_short(stk_row *x);
 
-/* row.c: rows of samples */
-int stk_row_begin_sample(stk_row *x, stk_error *err); /* x->req has ticket and where */
+/* row.c */
+/* x->req->row.ticket and x->req->where are set */
+int stk_row_begin_sample(stk_row *x, stk_error *err);
 void stk_row_note_sample(stk_row *x);
-void stk_row_note_piece(stk_row *x); /* a packed row goes by its first sample */
+void stk_row_note_piece(stk_row *x); /* the id of a packed row is that of its first sample */
 
-/* What feeds the output: its field, decompressed and narrowed by the chain. */
+/* The bytes an output begins with: its field, decompressed and narrowed by the chain. */
 int stk_row_extract(stk_row *x, stk_bytes *in, stk_error *err);
-int stk_row_extract_more(stk_row *x, stk_bytes *in, stk_error *err); /* keeps what scratch has */
+/* does not reset the scratch memory */
+int stk_row_extract_more(stk_row *x, stk_bytes *in, stk_error *err);
 static inline int stk_row_input(stk_row *x, stk_bytes *in, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
@@ -180,24 +248,24 @@ static inline const stk_chain *stk_row_chain(const stk_row *x)
     return &x->plan->chains.chain[x->output];
 }
 
-/* Before a ragged row gets room: one may be here whose sample went bad later on. */
+/* Before a ragged row gets room: frees what a bad sample that came before left here. */
 static inline void stk_row_fresh(const stk_row *x)
 {
     if (stk_row_out_of(x)->own)
         stk_batch_unreserve(x->batch, x->output, x->row);
 }
 
-/* Rows that come as they are claimed share a piece of their batch; those that come late belong to
- * another batch each time, and a piece each would soon fill all of them. */
+/* Rows that are made when they are claimed share a piece of their batch.  A late row may belong to
+ * another batch than the row before; a piece for each would fill all batches soon. */
 static inline stk_row_arena *stk_row_cut(const stk_row *x)
 {
     return x->req->late ? NULL : &x->m->cut;
 }
 
-/* There was no memory for an output: wait for it, and make the output again. */
+/* An output failed for want of memory: waits for memory and makes it again. */
 int stk_row_make_again(stk_row *x, int rc, stk_error *err);
 
-/* All outputs of a row of a request. */
+/* Makes all outputs of a row that has a request. */
 static inline int stk_row_make(stk_row *x, stk_error *err)
 {
     const stk_row_table *t = x->table;
@@ -206,7 +274,7 @@ static inline int stk_row_make(stk_row *x, stk_error *err)
     x->m->short_room = 0;
     for (uint32_t i = 0; i < t->n_out; i++) {
         x->output = t->order ? t->order[i] : i;
-        rc = t->out[x->output]->make(x, err);
+        rc = t->out[x->output].work->make(x, err);
         if (rc < 0)
             rc = stk_row_make_again(x, rc, err);
         if (rc < 0)
@@ -216,115 +284,116 @@ static inline int stk_row_make(stk_row *x, stk_error *err)
     return rc;
 }
 
-/* Room for a ragged row; NULL: stk_row_no_room() says why. */
+/* Room for a ragged row.  NULL: there is none, and stk_row_no_room() says why. */
 void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut);
 int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
 
-/* ---- the kinds ---- */
+/* How x->output is made. */
+static inline const stk_row_ops *stk_row_ops_of(const stk_row *x)
+{
+    return &x->table->out[x->output];
+}
 
-extern const stk_row_ops stk_row_picture;    /* row_picture.c */
-extern const stk_row_ops stk_row_tile;       /* row_tile.c: its chain changes pixels */
-extern const stk_row_ops stk_row_video;      /* row_video.c: frames of a video */
-extern const stk_row_ops stk_row_shared;     /* of several outputs that read one picture */
-extern const stk_row_ops stk_row_gpu;        /* row_gpu.c: decoded by the GPU where it can */
-extern const stk_row_ops stk_row_gpu_cached; /* ... which keeps them */
-extern const stk_row_ops stk_row_gpu_pixels; /* decoded here, finished there */
-extern const stk_row_ops stk_row_gpu_repair; /* made here as it must be there */
-void stk_row_gpu_find(stk_row *x);           /* a table's find() */
-void stk_row_gpu_forget(stk_row *x);         /* ... that finds nothing */
-void stk_row_gpu_note(stk_row *x);
-extern const stk_row_ops stk_row_dense, stk_row_ragged, stk_row_bytes; /* row_value.c */
-extern const stk_row_ops stk_row_turned;       /* values that steps make others of */
-extern const stk_row_ops stk_row_bytes_direct; /* read straight into the row, where it can be */
-extern const stk_row_ops stk_row_sound;        /* row_sound.c: a recording, or a part of it */
-extern const stk_row_ops stk_row_length_bytes, stk_row_length_value; /* row_length.c */
-/* row_call.c: functions of the program's */
-extern const stk_row_ops stk_row_call, stk_row_call_picture;
-/* ... and rows are packed */
-extern const stk_row_ops stk_row_call_packed, stk_row_call_picture_packed;
-extern const stk_row_ops stk_row_gpu_call; /* ... and the row goes to a GPU */
-extern const stk_row_ops stk_row_packed;   /* row_packed.c */
+/* ---- the kinds: each output has one stk_row_from, one stk_row_work, one stk_row_goal ---- */
 
-/* row_array.c: the ops of output i, and the rest of its table; resident: arrays are on the GPU. */
-const stk_row_ops *stk_row_array_ops(const stk_plan *p, uint32_t i, int resident);
+extern const stk_row_from stk_from_field;     /* row_value.c: the whole field */
+extern const stk_row_from stk_from_direct;    /* read straight into the row, if possible */
+extern const stk_row_from stk_from_picture;   /* row_know.c: the part of a picture that is seen */
+extern const stk_row_from stk_from_cached;    /* all of it, for the GPU to cache */
+extern const stk_row_from stk_from_recording; /* row_sound.c: a part of a recording */
+extern const stk_row_from stk_from_clip;      /* row_video.c: frames of a video */
+extern const stk_row_from stk_from_pictures;  /* row_pictures.c: all pictures of a sample */
+extern const stk_row_from stk_from_array;     /* row_array.c */
+
+extern const stk_row_work stk_work_bytes;   /* row_value.c: bytes as they are */
+extern const stk_row_work stk_work_value;   /* a value whose shape the plan knows */
+extern const stk_row_work stk_work_shaped;  /* a value that says its shape itself */
+extern const stk_row_work stk_work_steps;   /* row_call.c: a value that steps change */
+extern const stk_row_work stk_work_called;  /* a picture, with functions of the program */
+extern const stk_row_work stk_work_picture; /* row_picture.c */
+extern const stk_row_work stk_work_tile;    /* row_tile.c: a picture whose pixels are changed */
+extern const stk_row_work stk_work_cached;  /* row_gpu.c: a picture that the GPU may have cached */
+extern const stk_row_work stk_work_clip;    /* row_video.c */
+extern const stk_row_work stk_work_pictures; /* row_pictures.c */
+/* row_gpu_video.c: a clip that a GPU decodes or finishes; as it must be there */
+extern const stk_row_work stk_work_gpu_clip, stk_work_gpu_clip_ready;
+/* row_array.c: a row, a window of tokens, a window with separators, Megatron's window, documents
+ * side by side; nothing, as the first output made it; a place in an array on the GPU */
+extern const stk_row_work stk_work_row, stk_work_window, stk_work_parted, stk_work_megatron,
+    stk_work_documents, stk_work_nothing, stk_work_place;
+
+extern const stk_row_goal stk_goal_row;       /* row_value.c: its place in the batch */
+extern const stk_row_goal stk_goal_pictures;  /* row_pictures.c: the same, with their grids */
+extern const stk_row_goal stk_goal_packed;    /* row_packed.c: beside others in one row */
+extern const stk_row_goal stk_goal_length;    /* row_length.c: nowhere; it is only measured */
+extern const stk_row_goal stk_goal_gpu;       /* row_gpu.c: a GPU, which decodes it if it can */
+extern const stk_row_goal stk_goal_gpu_ops;   /* a GPU, which does the pixel ops */
+extern const stk_row_goal stk_goal_gpu_color; /* a GPU, which does color and type */
+extern const stk_row_goal stk_goal_gpu_ready; /* a GPU, in its final form */
+
+void stk_row_gpu_find(stk_row *x);   /* a table's find() */
+void stk_row_gpu_forget(stk_row *x); /* the same, but nothing is cached */
+void stk_row_gpu_note(stk_row *x);   /* a table's note() */
+
 void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 /* ---- between the kinds ---- */
 
-typedef struct stk_picture_way { /* what becomes of a picture whose header is read */
-    /* 1: the GPU decodes it.  NULL: it does not */
-    int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
-                 const stk_decode_request *ask);
-    /* Where sampled pixels go: those of view x->view, where `each` is set; else of all, side by
-     * side */
-    int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
-    /* The pixels are there: sampled straight into the row, or with work on a tile between */
-    int (*sample)(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
-    /* Functions of the program's come before that: *pixels and *d are replaced.  1: the row, or the
-     * view, is made.  NULL: there are none */
-    int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
-    int each;
-    /* 1: the GPU makes it of what it decodes for x->m->shared.  NULL: it does not */
-    int (*join)(stk_row *x, const stk_draws *d);
-} stk_picture_way;
-
-/* row_patches.c: pictures as patches.  Shape of the row, for a picture of this view; an error where
- * it is not whole patches. */
+/* row_patches.c: pictures as patches.  The row's shape for a picture of this view; an error if it
+ * is not whole patches. */
 int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
-/* The picture that `job` wants as patches, as a job for all of it, in scratch memory: RGBX, or,
- * where something is done in the row, in the row's type. */
+/* Makes of `job`, which wants patches, a job for the whole picture in scratch memory: as RGBX, or
+ * in the row's type if pixels are changed in the row. */
 int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sample_job *whole,
                       stk_error *err);
 void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole);
 
-/* How often an output draws its picture: once where it has no views. */
+/* How many views an output draws; 1 without views(). */
 static inline uint32_t stk_row_views(const stk_row *x)
 {
     return stk_spec_draws(&stk_row_chain(x)->spec);
 }
 
 /* row_picture.c */
-int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err);
-/* The same where outputs share pictures: decoded by the first of them. */
-int stk_picture_make_shared(stk_row *x, const stk_picture_way *way, stk_error *err);
-/* 1: the first output of those that share x->output's picture has it ready. */
+int stk_picture_make(stk_row *x, stk_error *err); /* the make() of a stk_row_work */
+/* 1: the picture that x->output shares with others is decoded. */
 int stk_picture_is_there(const stk_row *x);
-/* `need` widened by what the outputs after x->output see of a picture that they share. */
+/* Widens `need` by what later outputs that share this picture will see. */
 void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need);
-/* The size and turn of x->output's picture, kept for those who follow it; a follower takes the turn
- * of its leader, and must have its size. */
+/* Stores size and turn of x->output's picture for outputs that follow it.  A follower gets its
+ * leader's turn; its size must be equal. */
 int stk_picture_note_size(const stk_row *x, const stk_image_info *info, unsigned *turn,
                           stk_image_info *upright, stk_error *err);
-/* The shape of a row that differs in size; STK_ELIMIT: more than max_pixels. */
+/* Stores the shape of a row whose size varies.  STK_ELIMIT: more than max_pixels. */
 int stk_picture_note_shape(const stk_row *x, const stk_view *v, stk_error *err);
-/* row_know.c: what the index keeps of it; and, where that and the chain allow it, which bytes of it
- * are needed. */
-void stk_picture_know(stk_row *x);
-void stk_picture_know_whole(stk_row *x); /* the same, all bytes are needed */
-/* 1: of a field with points, its ranges may be read. */
+/* row_know.c, the step know() of a picture of which all bytes are read: takes what the index
+ * stores about it. */
+void stk_picture_know_whole(stk_row *x);
+/* 1: ranges of a field with seek points may be read. */
 int stk_row_may_read_parts(const stk_row *x);
-/* 1: ranges that a decoder gave are inside a field of `len` bytes, and ascend. */
+/* 1: the ranges a decoder asked for ascend and are inside a field of `len` bytes. */
 int stk_row_ranges_fit(const stk_ranged *g, uint64_t len);
 int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *err);
-/* What is seen of a picture of that size, and how it is asked for. */
+/* Draws the view of a picture of that size, and fills in what to ask the decoder for. */
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err);
-/* The same of all its views: draws in scratch memory, and what any of them sees. */
+/* The same for all views: draws (in scratch memory), and the union of what they see. */
 int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_draws **d,
                            stk_decode_request *ask, stk_error *err);
-/* View `view` of x->output's picture of that size; of one that follows another: what that one drew,
- * without what only changes pixels. */
+/* Draws view `view` of x->output's picture.  An output that follows another gets what that one
+ * drew, without changes of pixels. */
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                        stk_error *err);
-/* The same up to the first function. */
+/* The same up to the first function of the program. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
-/* Numbers of x->output as its like() says: moved, and those that left the picture dropped. */
+/* Applies like() to numbers of x->output: moves points and boxes, drops those outside the
+ * picture. */
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
 
-/* The context of x->output's codec, made when it is first asked for. */
+/* The state of x->output's codec, opened at first use. */
 int stk_row_parser(stk_row *x, void **ctx, stk_error *err);
-/* The bytes become a row of the planned shape, or of that which shape() said. */
+/* Parses bytes into a row of the planned shape, or of the shape that shape() returned. */
 static inline int stk_row_parse(stk_row *x, stk_bytes in, void *dst, stk_error *err)
 {
     const stk_step *s = stk_row_chain(x)->parse;
@@ -334,55 +403,52 @@ static inline int stk_row_parse(stk_row *x, stk_bytes in, void *dst, stk_error *
         STK_TRY(stk_row_parser(x, &work.ctx, err));
     return s->codec->parse(s->state, &work, in, dst, err);
 }
-/* 1: truncate() is for the entries that like() leaves, not for those that are filed. */
+/* True when truncate() applies after like(), to the entries that stayed. */
 int stk_boxes_cut_late(const stk_chain *c);
-/* row_call.c: numbers of x->output, of a chain with functions, as they are before like(). */
+/* row_call.c: numbers of x->output before like(), for a chain with functions. */
 int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err);
-/* row_boxes.c: the boxes of an output, as the chain of the picture that they follow looks at
- * them. */
+/* row_boxes.c: the boxes of an output, for the chain of the picture that they belong to. */
 int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error *err);
-/* As `spec` has type, layout and color, into dst. */
+/* Writes the picture to dst with the type, layout and color of `spec`. */
 int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
                       void *dst, stk_error *err);
-/* row_deep.c: the same of a picture of 16 bits. */
+/* row_deep.c: the same for a picture of 16 bits. */
 int stk_deep_row(stk_row *x, const stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
                  void *dst, stk_error *err);
 int stk_picture_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
 int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err); /* into the batch */
 int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err);
-/* row_value.c: what a sample says of itself: its shape, and the bytes it has. */
+/* row_value.c: the shape and size in bytes that a sample's header gives. */
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err);
-/* The sample's numbers as its codec makes them, in scratch, which is reset before, or not. */
+/* The sample's numbers as its codec parses them, in scratch memory, which is not reset before. */
 int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err);
-int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err);
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err); /* into the batch */
-/* The numbers that a step draws for x->output's row. */
+/* The random numbers of a step for x->output's row. */
 void stk_value_rng(const stk_row *x, const stk_step *s, stk_rng *rng);
-/* row_sound.c: the part of a recording that the chain begins with, at the rate that it asks for. */
+/* row_sound.c: the part of a recording that the chain reads, at the rate it asks for. */
 int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err);
-/* What a step makes of them; a step for pictures, or a codec, has nothing to do. */
+/* Applies one step to the numbers.  Steps for pictures and codecs have no effect. */
 int stk_value_step(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err);
-int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err);
-int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err); /* a between() */
-/* Functions that stand before views are called once for all of them; d: of each view. */
+/* Functions before views() are called once for all views; d: the draws of each view. */
 int stk_call_before_views(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err);
-/* A finish(): rows that differ become one tensor, where that was asked for. */
-int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
-                  stk_error *err);
-/* STK_ECORRUPT: the row is longer than was said of its sample. */
+/* STK_ECORRUPT: the row is longer than the length known for its sample. */
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err);
 
-/* 1: rows of this chain are values as they are stored, which make_run() of stk_row_dense or
- * stk_row_ragged copies. */
+/* 1: rows of this chain are values as stored, which make_run() copies. */
 int stk_row_runs(const stk_chain *c);
 
-/* row_length.c: a row is only measured: so long is it. */
+/* row_length.c: rows are only measured; stores this one's length, with the patches of its
+ * pictures. */
 int stk_length_note(const stk_row *x, int64_t len);
-/* row_packed.c: a whole sample's numbers, of which x->piece is put in its place. */
-int stk_packed_put(const stk_row *x, const stk_value_row *row, stk_error *err);
-/* 1: the output asks for positions, documents or a mask, which need no values. */
+/* row_picture.c: the size of the picture in x->req->want[x->output].bytes after its geometry. */
+int stk_picture_size(stk_row *x, uint32_t size[2], stk_error *err);
+/* row_pictures.c: the row's tokens with those of its pictures. */
+int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err);
+/* row_packed.c: puts the part x->piece of a sample's numbers in its place. */
+int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err);
+/* 1: the output gives positions, documents or a mask, so values are not needed. */
 int stk_packed_count(const stk_row *x);
-/* All pieces are there: fill the rest of each row.  A finish(). */
+/* A finish(): fills the rest of each packed row. */
 int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
                       stk_error *err);
 
@@ -398,7 +464,7 @@ static inline void stk_count(_Atomic uint64_t *c, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* A stage of one row took so many ticks. */
+/* Counts a stage of one row that took `ticks`. */
 static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
 {
     uint32_t k = 63 - (uint32_t)__builtin_clzll(ticks | 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_array.c - rows out of arrays: gathered and turned into the output's type in one go, straight
  * into their place.  No request, no index, nothing to wait for but pages that were never read. */
+#include <assert.h>
 #include <string.h>
 
 #include "kern/past.h"
@@ -399,25 +400,31 @@ static int make_row(stk_row *x, stk_error *err)
     return take(&g, x->at, 1, err);
 }
 
+/* Tokens of x's window that its output has: from `skip` on, n of them.  The first output has all
+ * that the others share. */
+typedef struct tokens {
+    uint64_t skip, n;
+} tokens;
+
 static uint64_t shift_of(const stk_row *x)
 {
     return stk_row_chain(x)->tokens->shift;
 }
 
+static inline tokens tokens_of(const stk_row *x, gather *g)
+{
+    if (!g->plan->cut.share)
+        return (tokens){ shift_of(x), g->plan->cut.block };
+    g->dst -= x->plan->chains.out[x->output].skip;
+    return (tokens){ 0, g->plan->span };
+}
+
 static int make_window(stk_row *x, stk_error *err)
 {
     gather g = gather_of(x);
+    tokens t = tokens_of(x, &g);
 
-    return take(&g, x->at + shift_of(x), g.plan->cut.block, err);
-}
-
-/* The first output has all that the others share. */
-static int make_shared(stk_row *x, stk_error *err)
-{
-    gather g = gather_of(x);
-
-    g.dst -= x->plan->chains.out[x->output].skip;
-    return take(&g, x->at, g.plan->span, err);
+    return take(&g, x->at + t.skip, t.n, err);
 }
 
 static int make_nothing(stk_row *x, stk_error *err)
@@ -430,17 +437,9 @@ static int make_nothing(stk_row *x, stk_error *err)
 static int make_parted(stk_row *x, stk_error *err)
 {
     gather g = gather_of(x);
+    tokens t = tokens_of(x, &g);
 
-    return take_parted(&g, &g.plan->stream[x->where.dataset], x->at + shift_of(x),
-                       g.plan->cut.block, err);
-}
-
-static int make_parted_shared(stk_row *x, stk_error *err)
-{
-    gather g = gather_of(x);
-
-    g.dst -= x->plan->chains.out[x->output].skip;
-    return take_parted(&g, &g.plan->stream[x->where.dataset], x->at, g.plan->span, err);
+    return take_parted(&g, &g.plan->stream[x->where.dataset], x->at + t.skip, t.n, err);
 }
 
 /* `n` tokens of a sample, the first `skip` left out, in Megatron's order of documents. */
@@ -472,16 +471,9 @@ static int take_megatron(gather *g, const stk_row *x, uint64_t skip, uint64_t n,
 static int make_megatron(stk_row *x, stk_error *err)
 {
     gather g = gather_of(x);
+    tokens t = tokens_of(x, &g);
 
-    return take_megatron(&g, x, shift_of(x), g.plan->cut.block, err);
-}
-
-static int make_megatron_shared(stk_row *x, stk_error *err)
-{
-    gather g = gather_of(x);
-
-    g.dst -= x->plan->chains.out[x->output].skip;
-    return take_megatron(&g, x, 0, g.plan->span, err);
+    return take_megatron(&g, x, t.skip, t.n, err);
 }
 
 static inline int put_documents(gather *g, const stk_row *x, const stk_document *d, uint64_t n,
@@ -499,13 +491,8 @@ static int make_documents(stk_row *x, stk_error *err)
     const stk_packed *p = &g.plan->packed[x->where.dataset];
     uint64_t row = x->where.sample;
 
-    return put_documents(&g, x, p->doc + p->first[row], p->first[row + 1] - p->first[row], err);
-}
-
-static int make_repacked(stk_row *x, stk_error *err)
-{
-    gather g = gather_of(x);
-
+    if (!g.plan->cut.repack)
+        return put_documents(&g, x, p->doc + p->first[row], p->first[row + 1] - p->first[row], err);
     g.sets = x->m->docs.where;
     return put_documents(&g, x, x->m->docs.doc, x->m->docs.n, err);
 }
@@ -518,43 +505,20 @@ static int make_place(stk_row *x, stk_error *err)
     uint64_t at = x->at + (p->cut.block && !p->cut.share ? shift_of(x) : 0);
 
     (void)err;
+    assert(x->plan->cache.place[k].on_gpu); /* the table of resident arrays has it */
     ((uint64_t *)x->batch->out[x->output].buffer->data)[x->row] = x->plan->cache.place[k].at +
                                                                   at * p->out[k].array->row_bytes;
     return 0;
 }
 
-static const stk_row_ops array_row = { .name = "array", .make = make_row };
-static const stk_row_ops array_place = { .name = "array_place", .make = make_place };
-static const stk_row_ops nothing = { .name = "shared", .make = make_nothing };
-static const stk_row_ops window = { .name = "window", .make = make_window };
-static const stk_row_ops shared = { .name = "window_shared", .make = make_shared };
-static const stk_row_ops parted = { .name = "window_separated", .make = make_parted };
-static const stk_row_ops parted_shared = { .name = "window_separated_shared",
-                                           .make = make_parted_shared };
-static const stk_row_ops megatron = { .name = "window_megatron", .make = make_megatron };
-static const stk_row_ops megatron_shared = { .name = "window_megatron_shared",
-                                             .make = make_megatron_shared };
-static const stk_row_ops documents = { .name = "documents", .make = make_documents };
-static const stk_row_ops repacked = { .name = "documents_repacked", .make = make_repacked };
-
-const stk_row_ops *stk_row_array_ops(const stk_plan *plan, uint32_t i, int resident)
-{
-    const stk_array_plan *p = plan->chains.arrays;
-
-    if (p->cut.share && i)
-        return &nothing;
-    if (resident && plan->cache.gather[i].count)
-        return &array_place;
-    if (!p->cut.block)
-        return &array_row;
-    if (p->packed)
-        return p->cut.repack ? &repacked : &documents;
-    if (plan->chains.megatron)
-        return p->cut.share ? &megatron_shared : &megatron;
-    if (p->cut.parted)
-        return p->cut.share ? &parted_shared : &parted;
-    return p->cut.share ? &shared : &window;
-}
+const stk_row_from stk_from_array = { .name = "array" };
+const stk_row_work stk_work_row = { .name = "row", .make = make_row };
+const stk_row_work stk_work_window = { .name = "window", .make = make_window };
+const stk_row_work stk_work_parted = { .name = "parted", .make = make_parted };
+const stk_row_work stk_work_megatron = { .name = "megatron", .make = make_megatron };
+const stk_row_work stk_work_documents = { .name = "documents", .make = make_documents };
+const stk_row_work stk_work_nothing = { .name = "nothing", .make = make_nothing };
+const stk_row_work stk_work_place = { .name = "place", .make = make_place };
 
 void stk_row_array_table(stk_row_table *t, const stk_plan *plan, int resident)
 {

@@ -4,6 +4,7 @@
  * The picture's draws are made again: they depend on its chain, its address, its size and, with
  * iou_crop, its boxes alone.  Places go through EXIF's turn, then through each view and warp as the
  * pixels did (chain/boxes.h). */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -209,9 +210,9 @@ static int check_row(const stk_like *l, const stk_value_row *row, stk_error *err
 
 static follower follower_of(const stk_row *x, const stk_chain *c)
 {
-    const stk_wanted *lead = &x->req->want[c->leader_output];
+    const stk_wanted *lead = &x->req->want[c->like.leader_output];
 
-    return (follower){ .like = c->like,
+    return (follower){ .like = c->like.how,
                        .turn = lead->turn,
                        .w = lead->turn > 4 ? lead->height : lead->width,
                        .h = lead->turn > 4 ? lead->width : lead->height };
@@ -221,25 +222,26 @@ static follower follower_of(const stk_row *x, const stk_chain *c)
 static int follow(stk_row *x, stk_value_row *row, uint8_t **keep, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
-    const stk_wanted *lead = &x->req->want[c->leader_output];
+    const stk_wanted *lead = &x->req->want[c->like.leader_output];
     follower f = follower_of(x, c);
 
-    STK_TRY(check_row(c->like, row, err));
+    assert(c->like.leader && c->like.leader_output < x->table->n_out);
+    STK_TRY(check_row(c->like.how, row, err));
     f.d = stk_scratch_get(&x->m->scratch, sizeof *f.d);
-    *keep = c->like->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
-    if (!f.d || (!c->like->points && !*keep))
+    *keep = c->like.how->points ? NULL : stk_scratch_get(&x->m->scratch, (size_t)row->shape[0] + 1);
+    if (!f.d || (!c->like.how->points && !*keep))
         return stk_fail_nomem(err, sizeof *f.d);
-    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, c->like->view,
+    STK_TRY(stk_picture_follow(x, &(stk_image_info){ lead->width, lead->height }, c->like.how->view,
                                f.d, err));
-    return c->like->points ? all_points(&f, row, &x->m->scratch, err)
-                           : all_boxes(&f, row, *keep, err);
+    return c->like.how->points ? all_points(&f, row, &x->m->scratch, err)
+                               : all_boxes(&f, row, *keep, err);
 }
 
 /* Boxes of x->output before they are moved; another output asks for them. */
 static int filed_boxes(stk_row *x, stk_value_row *row, stk_error *err)
 {
-    return stk_row_chain(x)->called_first ? stk_call_first(x, row, err)
-                                          : stk_value_parse_more(x, row, err);
+    return stk_row_chain(x)->like.after_call ? stk_call_first(x, row, err)
+                                             : stk_value_parse(x, row, err);
 }
 
 /* ---- for draws that look at boxes ---- */
@@ -282,9 +284,9 @@ int stk_boxes_read(const stk_row *x, uint32_t output, stk_boxes **out, stk_error
 
 int stk_boxes_cut_late(const stk_chain *c)
 {
-    if (!c->like || !c->spec.max_len || (c->like->points && !c->keeps))
+    if (!c->like.how || !c->spec.max_len || (c->like.how->points && !c->like.keeps))
         return 0;
-    for (uint32_t i = 0; i < c->like_at; i++)
+    for (uint32_t i = 0; i < c->like.at; i++)
         if (c->step[i].op && !strcmp(c->step[i].op->name, "truncate"))
             return 0;
     return 1;
@@ -311,7 +313,7 @@ static int entries_of_boxes(stk_row *x, const stk_value_row *row, uint8_t **keep
     stk_value_row boxes;
     int rc;
 
-    x->output = stk_row_chain(x)->leader_output;
+    x->output = stk_row_chain(x)->like.leader_output;
     rc = filed_boxes(x, &boxes, err);
     if (rc == 0)
         rc = follow(x, &boxes, keep, err);
@@ -363,8 +365,8 @@ static void note_fit(const stk_row *x, const stk_value_row *row)
     const stk_chain *c = stk_row_chain(x);
     stk_box_fit *fit = &x->plan->rows.fit[x->output];
     const follower f = follower_of(x, c);
-    size_t each = c->like->points ? (size_t)row->shape[row->ndim - 1] : 4, n = 1;
-    double w = c->like->normalized ? 1 : f.w, h = c->like->normalized ? 1 : f.h;
+    size_t each = c->like.how->points ? (size_t)row->shape[row->ndim - 1] : 4, n = 1;
+    double w = c->like.how->normalized ? 1 : f.w, h = c->like.how->normalized ? 1 : f.h;
     uint32_t seen = atomic_load_explicit(&fit->seen, memory_order_relaxed), outside = 0, shares = 0;
 
     if (x->again || seen >= FIT_MOST || atomic_load_explicit(&fit->told, memory_order_relaxed))
@@ -376,9 +378,9 @@ static void note_fit(const stk_row *x, const stk_value_row *row)
         double v[4] = { get(row, i * each), get(row, i * each + 1) };
         stk_box b = { v[0], v[1], v[0], v[1], 1 };
 
-        if (!c->like->points) {
+        if (!c->like.how->points) {
             v[2] = get(row, i * each + 2), v[3] = get(row, i * each + 3);
-            b = box_of(c->like, v);
+            b = box_of(c->like.how, v);
         }
         outside += !(b.x0 + b.x1 >= 0 && b.y0 + b.y1 >= 0 && b.x0 + b.x1 <= 2 * w &&
                      b.y0 + b.y1 <= 2 * h);
@@ -388,17 +390,17 @@ static void note_fit(const stk_row *x, const stk_value_row *row)
     atomic_fetch_add_explicit(&fit->shares, shares, memory_order_relaxed);
     seen = atomic_fetch_add_explicit(&fit->seen, (uint32_t)n, memory_order_relaxed) + (uint32_t)n;
     if (seen >= FIT_LEAST)
-        say_misfit(x, c->like, fit, seen);
+        say_misfit(x, c->like.how, fit, seen);
 }
 
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err)
 {
     uint8_t *keep = NULL;
 
-    if (!stk_row_chain(x)->keeps && check_row(stk_row_chain(x)->like, row, NULL) == 0)
+    if (!stk_row_chain(x)->like.keeps && check_row(stk_row_chain(x)->like.how, row, NULL) == 0)
         note_fit(x, row);
-    STK_TRY(stk_row_chain(x)->keeps ? entries_of_boxes(x, row, &keep, err)
-                                    : follow(x, row, &keep, err));
+    STK_TRY(stk_row_chain(x)->like.keeps ? entries_of_boxes(x, row, &keep, err)
+                                         : follow(x, row, &keep, err));
     if (!keep)
         return 0;
     keep_most(stk_row_chain(x), keep, row->shape[0]);

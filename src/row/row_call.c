@@ -5,6 +5,7 @@
  * picture of 8 bits; what the function gives is a picture of its own, of any size, for which the
  * steps after it draw.  Bytes and numbers go through their steps one by one.  A worker waits in the
  * function; others go on. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -33,10 +34,13 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
                              .sample = stk_schedule_id(x->schedule, &x->where) };
 
     uint64_t from = STK_COUNTERS ? stk_ticks() : 0;
-    int rc = p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err);
+    int rc;
+
+    assert(p->caller.call); /* the plan refuses such chains without one */
+    rc = p->caller.call(p->caller.cookie, &at, row, &x->m->scratch, err);
 
     if (STK_COUNTERS)
-        stk_count(&x->m->count.call[stk_row_chain(x)->called == STK_KIND_IMAGE],
+        stk_count(&x->m->count.call[stk_row_chain(x)->calls.first == STK_KIND_IMAGE],
                   stk_ticks() - from);
     if (rc < 0)
         return rc;
@@ -44,20 +48,6 @@ static int call_one(const stk_row *x, const stk_call_step *s, stk_value_row *row
 }
 
 /* ---- numbers and bytes ---- */
-
-/* truncate() */
-static void cut(const stk_spec *spec, stk_value_row *row)
-{
-    size_t each = stk_dtype_size(row->dtype);
-
-    if (!spec->max_len || !row->ndim || row->shape[0] <= spec->max_len)
-        return;
-    for (uint32_t i = 1; i < row->ndim; i++)
-        each *= (size_t)row->shape[i];
-    if (spec->keep_last)
-        row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec->max_len);
-    row->shape[0] = spec->max_len;
-}
 
 /* The steps from number `first` up to `end`. */
 static int run_some(stk_row *x, uint32_t first, uint32_t end, stk_value_row *row, stk_error *err)
@@ -81,16 +71,7 @@ static int run_steps(stk_row *x, uint32_t first, stk_value_row *row, stk_error *
     const stk_chain *c = stk_row_chain(x);
 
     STK_TRY(run_some(x, first, c->n_steps, row, err));
-    if (x->plan->rows.measured)
-        return stk_length_note(x, row->ndim ? row->shape[0] : 1);
-    if (c->pack)
-        return stk_packed_put(x, row, err);
-    if (c->spec.kind == STK_KIND_BYTES)
-        STK_TRY(stk_value_check(x, row->shape[0], err));
-    if (c->spec.kind == STK_KIND_BYTES)
-        return stk_bytes_put(x, (stk_bytes){ row->data, (size_t)row->shape[0] }, err);
-    cut(&c->spec, row);
-    return stk_value_put(x, row, err);
+    return stk_row_ops_of(x)->goal->put(x, row, err);
 }
 
 /* What the first step works on. */
@@ -100,8 +81,8 @@ static int begin(stk_row *x, stk_value_row *row, stk_error *err)
     const stk_chain *c = stk_row_chain(x);
     stk_bytes in = want->bytes;
 
-    if (c->called == STK_KIND_VALUE)
-        return stk_value_parse_more(x, row, err);
+    if (!c->calls.n || c->calls.first == STK_KIND_VALUE)
+        return stk_value_parse(x, row, err);
     if (want->unpack || c->extracts)
         STK_TRY(stk_row_extract_more(x, &in, err));
     *row = (stk_value_row){
@@ -112,28 +93,24 @@ static int begin(stk_row *x, stk_value_row *row, stk_error *err)
 
 int stk_call_first(stk_row *x, stk_value_row *row, stk_error *err)
 {
+    assert(stk_row_chain(x)->like.how && stk_row_chain(x)->like.at < stk_row_chain(x)->n_steps);
     STK_TRY(begin(x, row, err));
-    return run_some(x, 0, stk_row_chain(x)->like_at, row, err);
+    return run_some(x, 0, stk_row_chain(x)->like.at, row, err);
 }
 
-static int make(stk_row *x, stk_error *err)
+static int make_steps(stk_row *x, stk_error *err)
 {
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
     stk_value_row row;
 
+    if (to->counts && stk_row_chain(x)->calls.n && to->counts(x))
+        return 0;
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(begin(x, &row, err));
     return run_steps(x, 0, &row, err);
 }
 
-static int make_packed(stk_row *x, stk_error *err)
-{
-    return stk_packed_count(x) ? 0 : make(x, err);
-}
-
-const stk_row_ops stk_row_call_packed = { .name = "call_packed",
-                                          .make = make_packed,
-                                          .finish = stk_packed_finish };
-const stk_row_ops stk_row_call = { .name = "call", .make = make, .finish = stk_value_pad };
+const stk_row_work stk_work_steps = { .name = "steps", .make = make_steps };
 
 /* ---- pictures ---- */
 
@@ -174,7 +151,7 @@ static int check_picture(const stk_row *x, const stk_call_step *s, const stk_vie
         return stk_fail(err, STK_ECORRUPT,
                         "call(%.80s) gave no picture: u8 of height x width x %d, sides up to %u",
                         s->function, s->made.picture.mode ? 1 : 3, UINT16_MAX);
-    if (stk_row_chain(x)->followed &&
+    if (stk_row_chain(x)->like.followed &&
         (row->shape[0] != given->vis_h || row->shape[1] != given->vis_w))
         return stk_fail(err, STK_ECORRUPT,
                         "call(%.80s) gave %" PRId64 "x%" PRId64 " for %ux%u, and other outputs are "
@@ -210,11 +187,11 @@ static int from_array(stk_row *x, const stk_value_row *row, stk_mode mode, stk_p
 /* like() is the next to draw: 1.  Another function comes before it: 0. */
 static int like_is_next(const stk_chain *c, uint32_t first)
 {
-    if (!c->like || first > c->like_at)
+    if (!c->like.how || first > c->like.at)
         return 0;
-    while (first < c->like_at && !is_call(&c->step[first]))
+    while (first < c->like.at && !is_call(&c->step[first]))
         first++;
-    return first == c->like_at;
+    return first == c->like.at;
 }
 
 static int follow_rest(const stk_row *x, const stk_value_row *row, stk_draws *d, stk_error *err)
@@ -277,7 +254,7 @@ static int call_picture(stk_row *x, const stk_call_step *s, stk_draws *d, stk_pi
     return from_array(x, row, s->made.picture.mode, px, err);
 }
 
-int stk_call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
+static int call_pictures(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     stk_value_row row;
@@ -317,23 +294,14 @@ int stk_call_before_views(stk_row *x, stk_draws *d, stk_pixels *px, stk_error *e
     return rc;
 }
 
-static int make_picture(stk_row *x, stk_error *err)
+static int make_called(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way here = { NULL, stk_picture_place, stk_tile_sample,
-                                          stk_call_pictures };
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
 
-    return stk_picture_make(x, &here, err);
+    return to->counts && to->counts(x) ? 0 : stk_picture_make(x, err);
 }
 
-static int make_picture_packed(stk_row *x, stk_error *err)
-{
-    return stk_packed_count(x) ? 0 : make_picture(x, err);
-}
-
-const stk_row_ops stk_row_call_picture_packed = { .name = "call_picture_packed",
-                                                  .know = stk_picture_know,
-                                                  .make = make_picture_packed,
-                                                  .finish = stk_packed_finish };
-const stk_row_ops stk_row_call_picture = {
-    .name = "call_picture", .know = stk_picture_know, .make = make_picture, .finish = stk_value_pad
-};
+const stk_row_work stk_work_called = { .name = "called",
+                                       .make = make_called,
+                                       .sample = stk_tile_sample,
+                                       .between = call_pictures };

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "gpu/pic_program.h"
-#include "row/row.h"
+#include "row/row_clip.h"
 
 /* What was noted of a row's first record. */
 static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
@@ -14,7 +14,7 @@ static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
 
 /* What it takes to make the picture, or a view of it: while the record is written, not when all of
  * them are sent.  lead: the output that decodes it. */
-static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
+void stk_row_gpu_record(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
 {
     stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
 
@@ -26,6 +26,11 @@ static void note(const stk_row *x, uint32_t view, uint32_t lead, const void *rec
     s->gpu_cached = notes(x->batch, lead, x->row)->gpu_cached;
 }
 
+void stk_row_gpu_note_clip(const stk_row *x, struct stk_gpu_clip *clip)
+{
+    notes(x->batch, x->output, x->row)->clip = clip;
+}
+
 static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t output)
 {
     return (stk_cache_key){ stk_schedule_id(x->schedule, where),
@@ -33,7 +38,7 @@ static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t ou
 }
 
 /* Room for a record; one may be here whose sample went bad later on. */
-static void *record_place(stk_row *x, size_t size)
+void *stk_row_gpu_place(stk_row *x, size_t size)
 {
     stk_row_fresh(x);
     return stk_batch_reserve(x->batch, x->output, x->row, size, NULL);
@@ -142,18 +147,18 @@ static int write_records(stk_row *x, const stk_draws *d, one_view *v, uint32_t l
         stk_pic_program_add(&v[i].program, &v[i].g.rec);
         size += v[i].g.rec.size;
     }
-    to = record_place(x, size);
+    to = stk_row_gpu_place(x, size);
     for (uint32_t i = 0; to && i < n; i++) {
         stk_pic_jpeg_write(to, &v[i].g);
         stk_pic_program_write(&v[i].program, to);
-        note(x, i, lead, to);
+        stk_row_gpu_record(x, i, lead, to);
         to += v[i].g.rec.size;
     }
     return to ? 0 : STK_ENOMEM;
 }
 
 /* What was drawn as a program.  A tile over max_pixels is the CPU's to refuse. */
-static int make_program(const stk_row *x, const stk_draws *d, stk_pic_program *out, stk_error *err)
+int stk_row_gpu_program(const stk_row *x, const stk_draws *d, stk_pic_program *out, stk_error *err)
 {
     uint64_t most = x->plan->policy.max_pixels;
 
@@ -172,7 +177,7 @@ static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_r
     stk_scratch *scratch = &x->m->scratch;
     int rc;
 
-    if (make_program(x, d, &v->program, NULL) < 0)
+    if (stk_row_gpu_program(x, d, &v->program, NULL) < 0)
         return STK_ENOTSUP;
     rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
     if (rc == STK_ESTALE && what.all) {
@@ -192,7 +197,7 @@ static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_r
 /* A view of what `lead` decodes. */
 static int gather_shared(const stk_row *x, const stk_draws *d, const stk_pic *lead, one_view *v)
 {
-    STK_TRY(make_program(x, d, &v->program, NULL));
+    STK_TRY(stk_row_gpu_program(x, d, &v->program, NULL));
     return stk_pic_shared_size(&v->g, lead, d->view, NULL);
 }
 
@@ -231,7 +236,7 @@ static int leave(stk_row *x, const stk_picture_source *from, const stk_draws *d,
     return 1;
 }
 
-/* A way's join(). */
+/* A goal's join(). */
 static int join(stk_row *x, const stk_draws *d)
 {
     const stk_shared_picture *s = &x->m->shared;
@@ -252,14 +257,14 @@ static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error 
     const stk_view *v = job->view;
     size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
     size_t size = stk_pic_plain_size(len);
-    uint8_t *to = x->view ? stk_row_out_of(x)->data : record_place(x, size * stk_row_views(x));
+    uint8_t *to = x->view ? stk_row_out_of(x)->data : stk_row_gpu_place(x, size * stk_row_views(x));
 
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     STK_TRY(note_shape(x, v, err));
     to += size * x->view;
     job->dst = stk_pic_plain_write(to, kind, v->vis_w, v->vis_h, len);
-    note(x, x->view, 0, to);
+    stk_row_gpu_record(x, x->view, 0, to);
     return 0;
 }
 
@@ -299,7 +304,7 @@ static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *p
     stk_pic *to;
 
     stk_pic_program_add(program, &head);
-    to = record_place(x, head.size);
+    to = stk_row_gpu_place(x, head.size);
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     STK_TRY(note_shape(x, &d->view[d->n_passes - 1], err));
@@ -307,7 +312,7 @@ static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *p
     stk_pic_program_add(program, to);
     stk_pic_program_write(program, to);
     STK_TRY(stk_sample_run(x->plan->rows.kern, &first, &x->m->scratch, err));
-    note(x, 0, 0, to);
+    stk_row_gpu_record(x, 0, 0, to);
     return 0;
 }
 
@@ -317,10 +322,10 @@ static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *
     const stk_chain *c = stk_row_chain(x);
 
     return (d->n_passes > 1 || d->n_actions) && !c->spec.n_leads && stk_pic_program_can(c) &&
-           make_program(x, d, program, NULL) == 0;
+           stk_row_gpu_program(x, d, program, NULL) == 0;
 }
 
-/* A way's sample(), which places its record itself. */
+/* A goal's sample(), which places its record itself. */
 static int sample_there(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
     stk_sample_job here = *job;
@@ -353,7 +358,7 @@ static int write_cached(stk_row *x, const stk_draws *d, const stk_decode_request
 
     if (!v)
         return stk_fail_nomem(err, n * sizeof *v);
-    STK_TRY(make_program(x, d, &v->program, err));
+    STK_TRY(stk_row_gpu_program(x, d, &v->program, err));
     STK_TRY(stk_pic_jpeg_ask(&v->g, job, &what, &x->m->scratch, NULL));
     if (!v->g.rec.need[2] && ask->need.w)
         return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
@@ -391,62 +396,25 @@ static int make_from_cache(stk_row *x, stk_error *err)
     return 0;
 }
 
-static int make_by(stk_row *x, const stk_picture_way *way, stk_error *err)
-{
-    return x->plan->rows.share ? stk_picture_make_shared(x, way, err)
-                               : stk_picture_make(x, way, err);
-}
-
-static int make_gpu(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way way = { leave, place_later, sample_there, .each = 1,
-                                         .join = join };
-
-    return make_by(x, &way, err);
-}
-
 static int make_cached(stk_row *x, stk_error *err)
 {
     int gpu_cached = x->req->want[x->output].gpu_cached != 0;
 
-    return gpu_cached && !(x->plan->rows.share && stk_picture_is_there(x)) ? make_from_cache(x, err)
-                                                                           : make_gpu(x, err);
+    return gpu_cached && !(stk_row_ops_of(x)->shared && stk_picture_is_there(x))
+               ? make_from_cache(x, err)
+               : stk_picture_make(x, err);
 }
 
-static int make_pixels(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way way = { NULL, place_later, sample_there, .each = 1 };
+const stk_row_work stk_work_cached = { .name = "cached", .make = make_cached };
 
-    return make_by(x, &way, err);
-}
-
-static int make_repair(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way way = { NULL, place_ready, stk_picture_sample, .each = 1 };
-
-    return make_by(x, &way, err);
-}
-
-/* Functions of the program's come between. */
-static int make_call(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way way = { NULL, place_pixels, stk_tile_sample, stk_call_pictures };
-
-    return stk_picture_make(x, &way, err);
-}
-
-const stk_row_ops stk_row_gpu_call = { .name = "picture_gpu_call",
-                                       .know = stk_picture_know,
-                                       .make = make_call };
-const stk_row_ops stk_row_gpu = { .name = "picture_gpu",
-                                  .know = stk_picture_know,
-                                  .make = make_gpu };
-const stk_row_ops stk_row_gpu_cached = { .name = "picture_gpu_cached",
-                                         .know = stk_picture_know_whole,
-                                         .make = make_cached };
-const stk_row_ops stk_row_gpu_pixels = { .name = "picture_gpu_pixels",
-                                         .know = stk_picture_know,
-                                         .make = make_pixels };
-const stk_row_ops stk_row_gpu_repair = { .name = "picture_gpu_repair",
-                                         .know = stk_picture_know,
-                                         .make = make_repair };
+const stk_row_goal stk_goal_gpu = { .name = "gpu",
+                                    .place = place_later,
+                                    .each = 1,
+                                    .sample = sample_there,
+                                    .leave = leave,
+                                    .join = join };
+const stk_row_goal stk_goal_gpu_ops = {
+    .name = "gpu_ops", .place = place_later, .each = 1, .sample = sample_there
+};
+const stk_row_goal stk_goal_gpu_ready = { .name = "gpu_ready", .place = place_ready, .each = 1 };
+const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color", .place = place_pixels };

@@ -37,7 +37,7 @@ int stk_row_may_read_parts(const stk_row *x)
     const stk_request *r = x->req;
     const stk_wanted *want = &r->want[x->output];
 
-    return !x->plan->rows.whole[x->output] && !r->whole && want->hint.data && !want->learn &&
+    return !x->plan->rows.whole[x->output] && !r->row.whole && want->hint.data && !want->learn &&
            !want->unpack && !want->own && stk_request_has_range(r, x->output);
 }
 
@@ -49,7 +49,7 @@ static int may_read_parts(const stk_row *x)
     const stk_chain *c = stk_row_chain(x);
 
     return stk_row_may_read_parts(x) && r->want[x->output].file->source->can & STK_SOURCE_REMOTE &&
-           (!c->leader || r->want[c->leader_output].width);
+           (!c->like.leader || r->want[c->like.leader_output].width);
 }
 
 /* Its size and turn, by its points.  0: they do not say. */
@@ -97,13 +97,15 @@ int stk_row_ranges_fit(const stk_ranged *g, uint64_t len)
 {
     uint64_t at = 0;
 
+    if (g->n > STK_MEDIA_RANGES)
+        return 0;
     for (uint32_t i = 0; i < g->n; i++) {
         if (g->range[i].offset < at || g->range[i].offset > len ||
             g->range[i].len > len - g->range[i].offset || !g->range[i].len)
             return 0;
         at = g->range[i].offset + g->range[i].len;
     }
-    return g->n <= STK_MEDIA_RANGES;
+    return 1;
 }
 
 static void know_ranges(stk_row *x)
@@ -125,7 +127,7 @@ static void know_ranges(stk_row *x)
 }
 
 /* Of a picture that outputs share, all have what the first of them reads. */
-void stk_picture_know(stk_row *x)
+static void know_parts(stk_row *x)
 {
     stk_request *r = x->req;
     uint32_t first = x->plan->rows.share ? x->plan->rows.share[x->output] : x->output;
@@ -138,3 +140,6 @@ void stk_picture_know(stk_row *x)
     else if (r->want[first].number == r->want[x->output].number)
         r->ranged[x->output] = r->ranged[first];
 }
+
+const stk_row_from stk_from_picture = { .name = "picture", .know = know_parts };
+const stk_row_from stk_from_cached = { .name = "cached", .know = stk_picture_know_whole };

@@ -4,6 +4,8 @@
  *
  * It costs about as much as decoding a crop without it, and pixels don't depend on it. */
 #include "index/seeklearn.h"
+
+#include <assert.h>
 #include "row/row.h"
 
 static stk_learn_place place_of(const stk_request *r, uint32_t output)
@@ -32,6 +34,7 @@ void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx)
     const stk_media_reader whole = stk_media_here(&in);
     int rc;
 
+    assert(l && decoder->points); /* `learn` is set only then */
     stk_scratch_reset(&x->m->scratch); /* the picture is sampled, its bytes are the request's */
     rc = decoder->points(ctx, &whole, &x->m->scratch, &points, NULL);
     if (rc == 0 || rc == STK_ECORRUPT)

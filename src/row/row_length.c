@@ -4,39 +4,50 @@
 
 #include "row/row.h"
 
+/* The longest of its values, and all its patches: of a sample, not of what stands in for it.  It is
+ * less while outputs of the row are still to be measured. */
 int stk_length_note(const stk_row *x, int64_t len)
 {
-    uint32_t *at = &x->plan->rows.measured[stk_schedule_id(x->schedule, &x->where)];
-    uint32_t n = len < (int64_t)UINT32_MAX ? (uint32_t)len : UINT32_MAX;
+    uint64_t id = stk_schedule_id(x->schedule, &x->where), sum = 0;
+    stk_measured *m = &x->m->measured;
     stk_row_out *out = stk_row_out_of(x);
 
     assert(x->plan->rows.measured && len >= 0);
-    if (!x->req->attempt && n > *at)
-        *at = n;
+    if (m->row != id + 1)
+        *m = (stk_measured){ .row = id + 1 };
+    m->longest = (uint64_t)len > m->longest ? (uint64_t)len : m->longest;
+    for (uint32_t i = 0; i < x->m->n_grids; i++)
+        sum += x->m->grids[i].row == id + 1 ? x->m->grids[i].patches : 0;
+    sum += m->longest;
+    if (!x->req->row.attempt)
+        x->plan->rows.measured[id] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
     out->ndim = 1;
     out->shape[0] = 0;
     out->len = 0;
     return 0;
 }
 
-static int make_bytes(stk_row *x, stk_error *err)
+static int note_bytes(stk_row *x, stk_bytes in, stk_error *err)
 {
-    stk_bytes in;
-
-    STK_TRY(stk_row_input(x, &in, err));
+    (void)err;
     return stk_length_note(x, (int64_t)in.len);
 }
 
-static int make_value(stk_row *x, stk_error *err)
+static int note_shape(stk_row *x, const stk_spec *spec, size_t bytes, void **dst, stk_error *err)
 {
-    stk_spec spec;
-    stk_bytes in;
-    size_t bytes;
-
-    STK_TRY(stk_row_input(x, &in, err));
-    STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
-    return stk_length_note(x, spec.ndim ? spec.shape[0] : 1);
+    (void)bytes;
+    (void)dst;
+    (void)err;
+    stk_length_note(x, spec->ndim ? spec->shape[0] : 1);
+    return 1;
 }
 
-const stk_row_ops stk_row_length_bytes = { .name = "length_bytes", .make = make_bytes };
-const stk_row_ops stk_row_length_value = { .name = "length_value", .make = make_value };
+static int note_value(stk_row *x, const stk_value_row *row, stk_error *err)
+{
+    (void)err;
+    return stk_length_note(x, row->ndim ? row->shape[0] : 1);
+}
+
+const stk_row_goal stk_goal_length = {
+    .name = "length", .bytes = note_bytes, .room = note_shape, .put = note_value
+};

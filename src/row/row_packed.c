@@ -124,42 +124,38 @@ static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error 
     return 0;
 }
 
-static int make(stk_row *x, stk_error *err)
+/* A room(): beside its place, as it may be longer than what is put there. */
+static int room(stk_row *x, const stk_spec *raw, size_t bytes, void **dst, stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
     const piece p = piece_of(x);
-    uint8_t *whole;
-    stk_spec raw;
-    stk_bytes in;
-    size_t bytes;
     uint64_t skip;
 
-    stk_scratch_reset(&x->m->scratch);
-    STK_TRY(stk_row_input(x, &in, err));
-    STK_TRY(stk_value_shape(x, in, &raw, &bytes, err));
-    STK_TRY(check(&p, &raw, &skip, err));
-    if (c->pack->give != STK_GIVE_TOKENS) {
+    STK_TRY(check(&p, raw, &skip, err));
+    if (p.chain->pack->give != STK_GIVE_TOKENS) {
         put_numbers(&p);
-        return 0;
+        return 1;
     }
-    whole = stk_scratch_get(&x->m->scratch, bytes ? bytes : 1);
-    if (!whole)
-        return stk_fail_nomem(err, bytes);
-    STK_TRY(stk_row_parse(x, in, whole, err));
-    return put_values(&p, &raw, whole + skip * stk_dtype_size(raw.dtype), err);
+    *dst = stk_scratch_get(&x->m->scratch, bytes ? bytes : 1);
+    return *dst ? 0 : stk_fail_nomem(err, bytes);
 }
 
-int stk_packed_put(const stk_row *x, const stk_value_row *row, stk_error *err)
+static int filled(stk_row *x, const stk_spec *raw, const void *made, stk_error *err)
 {
     const piece p = piece_of(x);
-    stk_spec raw = p.chain->raw;
     uint64_t skip;
+
+    STK_TRY(check(&p, raw, &skip, err));
+    return put_values(&p, raw, (const uint8_t *)made + skip * stk_dtype_size(raw->dtype), err);
+}
+
+int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err)
+{
+    stk_spec raw = stk_row_chain(x)->raw;
 
     raw.dtype = row->dtype;
     raw.ndim = row->ndim;
     memcpy(raw.shape, row->shape, sizeof raw.shape);
-    STK_TRY(check(&p, &raw, &skip, err));
-    return put_values(&p, &raw, (const uint8_t *)row->data + skip * stk_dtype_size(raw.dtype), err);
+    return filled(x, &raw, row->data, err);
 }
 
 int stk_packed_count(const stk_row *x)
@@ -194,4 +190,9 @@ int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const
     return 0;
 }
 
-const stk_row_ops stk_row_packed = { .name = "packed", .make = make, .finish = stk_packed_finish };
+const stk_row_goal stk_goal_packed = { .name = "packed",
+                                       .room = room,
+                                       .filled = filled,
+                                       .put = stk_packed_put,
+                                       .counts = stk_packed_count,
+                                       .finish = stk_packed_finish };

@@ -5,6 +5,7 @@
  * store pixels then write each row of each patch to its place, with color and type: the same bits
  * as a picture that is not cut.  Where an op works on the finished row (random_erasing after
  * normalize), the row is made first, in its type, and then moved. */
+#include <assert.h>
 #include <string.h>
 
 #include "row/row.h"
@@ -114,6 +115,8 @@ void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_samp
     uint8_t *dst = job->dst;
     size_t step;
 
+    assert(job->view->vis_w == wide * p->side && wide % p->block == 0);
+    assert(job->view->vis_h == high * p->side && high % p->block == 0);
     k.size = stk_dtype_size(job->dtype);
     k.frame = (size_t)p->side * p->side;
     k.color.dtype = job->dtype;

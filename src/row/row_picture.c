@@ -56,8 +56,8 @@ int stk_picture_check(const stk_row *x, const stk_image_info *info, stk_error *e
  * its leader's, which means the same in a picture of the same mode. */
 static void follow_fill(const stk_chain *c, uint8_t fill[3])
 {
-    if (c->like->fill_given || c->spec.picture.mode != c->leader->spec.picture.mode)
-        memcpy(fill, c->like->fill, 3);
+    if (c->like.how->fill_given || c->spec.picture.mode != c->like.leader->spec.picture.mode)
+        memcpy(fill, c->like.how->fill, 3);
 }
 
 static void follow_warp(const stk_chain *c, const stk_action *drawn, stk_action *out)
@@ -68,10 +68,11 @@ static void follow_warp(const stk_chain *c, const stk_action *drawn, stk_action 
     follow_fill(c, fill);
     *out = *drawn;
     out->v.u[9] = fill[0] | (uint32_t)fill[1] << 8 | (uint32_t)fill[2] << 16;
-    if (c->like->filter_given && (c->like->filter == STK_NEAREST || drawn->code == STK_ACT_WARP ||
-                                  (c->like->filter & ~STK_FILTER_SHARP) != STK_BICUBIC))
-        out->v.u[8] = c->like->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
-    else if (c->like->filter_given)
+    if (c->like.how->filter_given &&
+        (c->like.how->filter == STK_NEAREST || drawn->code == STK_ACT_WARP ||
+         (c->like.how->filter & ~STK_FILTER_SHARP) != STK_BICUBIC))
+        out->v.u[8] = c->like.how->filter == STK_NEAREST ? STK_NEAREST : STK_BILINEAR;
+    else if (c->like.how->filter_given)
         out->v.u[8] = STK_BICUBIC;
 }
 
@@ -79,7 +80,7 @@ static void follow_warp(const stk_chain *c, const stk_action *drawn, stk_action 
  * like() does not say otherwise. */
 static void follow(const stk_chain *c, stk_draws *d)
 {
-    const stk_like *l = c->like;
+    const stk_like *l = c->like.how;
     uint32_t n = 0;
 
     for (uint32_t k = 0, i = 0; k < d->n_passes; k++) {
@@ -103,25 +104,25 @@ static void follow(const stk_chain *c, stk_draws *d)
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                        stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
-    const stk_draw_observer *watch = x->again || c->leader ? NULL : &x->plan->policy.watch;
+    const stk_chain *c = stk_row_chain(x), *drawn = c->like.leader ? c->like.leader : c;
+    const stk_draw_observer *watch = x->again || c->like.leader ? NULL : &x->plan->policy.watch;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = c->leader ? c->leader_output : x->output,
+                             .output = c->like.leader ? c->like.leader_output : x->output,
                              .view = view };
     const uint32_t size[2] = { info->width, info->height };
 
     d->boxes = NULL;
-    if (drawn->boxes)
-        STK_TRY(stk_boxes_read(x, drawn->boxes_output, &d->boxes, err));
-    if (c->leader)
+    if (drawn->boxes.name)
+        STK_TRY(stk_boxes_read(x, drawn->boxes.output, &d->boxes, err));
+    if (c->like.leader)
         stk_chain_draw_through(drawn, &at, size, d);
     else
         stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
-    if (c->leader)
+    if (c->like.leader)
         follow(c, d);
     return 0;
 }
@@ -132,7 +133,7 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
     const stk_chain *c = stk_row_chain(x);
     const stk_address at = { .position = x->position, .output = x->output };
 
-    if (!c->called_first)
+    if (!c->like.after_call)
         return stk_picture_follow(x, info, view, d, err);
     d->boxes = NULL;
     /* all of it, for the function */
@@ -192,7 +193,7 @@ static stk_decode_request ask_of(const stk_row *x)
 int stk_picture_look(const stk_row *x, const stk_image_info *info, stk_draws *d,
                      stk_decode_request *ask, stk_error *err)
 {
-    STK_TRY(stk_picture_draw(x, info, 0, d, err));
+    STK_TRY(stk_picture_draw(x, info, x->picture, d, err));
     *ask = ask_of(x);
     stk_sample_need(d->view, &ask->need);
     return 0;
@@ -246,7 +247,7 @@ static int put_one(const stk_spec *spec, const uint8_t *rgb, size_t n, stk_scrat
 
 /* Actions in the row are done in the row, which has its units: not in the bytes that it is made
  * of. */
-static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *spec, stk_draws *d,
+static int sample_one(stk_row *x, stk_sample_fn sample, const stk_spec *spec, stk_draws *d,
                       const stk_sample_job *job, stk_error *err)
 {
     size_t n = (size_t)job->view->vis_w * job->view->vis_h;
@@ -262,7 +263,7 @@ static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *sp
     for (int c = 0; c < 3; c++)
         rgb.mul[c] = 1, rgb.add[c] = 0;
     d->n_actions = stk_draws_in_row(d);
-    rc = way->sample(x, d, &rgb, err);
+    rc = sample(x, d, &rgb, err);
     if (rc == 0)
         rc = put_one(spec, rgb.dst, n, &x->m->scratch, job->dst, err);
     for (uint32_t i = d->n_actions; rc == 0 && i < all; i++)
@@ -272,27 +273,33 @@ static int sample_one(stk_row *x, const stk_picture_way *way, const stk_spec *sp
 }
 
 /* The picture whole, then cut. */
-static int sample_patches(stk_row *x, const stk_picture_way *way, stk_draws *d,
+static int sample_patches(stk_row *x, stk_sample_fn sample, stk_draws *d,
                           const stk_sample_job *job, stk_error *err)
 {
     stk_sample_job whole;
 
     STK_TRY(stk_patches_begin(x, stk_draws_in_row(d) < d->n_actions, job, &whole, err));
-    STK_TRY(way->sample(x, d, &whole, err));
+    STK_TRY(sample(x, d, &whole, err));
     stk_patches_cut(x, job, &whole);
     return 0;
 }
 
-static int sample_as(stk_row *x, const stk_picture_way *way, stk_draws *d,
-                     const stk_sample_job *job, stk_error *err)
+/* How pixels come into the row. */
+static stk_sample_fn sampler_of(const stk_row_ops *o)
+{
+    return o->goal->sample ? o->goal->sample : o->work->sample;
+}
+
+static int sample_as(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
     const stk_spec *spec = &stk_row_chain(x)->spec;
+    stk_sample_fn sample = sampler_of(stk_row_ops_of(x));
 
     if (spec->picture.mode == STK_MODE_GRAY16)
         return stk_deep_row(x, d, job->pixels, spec, job->dst, err);
     if (spec->picture.patch.side)
-        return sample_patches(x, way, d, job, err);
-    return spec->picture.mode ? sample_one(x, way, spec, d, job, err) : way->sample(x, d, job, err);
+        return sample_patches(x, sample, d, job, err);
+    return spec->picture.mode ? sample_one(x, sample, spec, d, job, err) : sample(x, d, job, err);
 }
 
 static void color_of(stk_sample_job *job, const stk_spec *spec)
@@ -306,28 +313,27 @@ static void color_of(stk_sample_job *job, const stk_spec *spec)
 int stk_picture_array(stk_row *x, stk_draws *d, const stk_pixels *pixels, const stk_spec *spec,
                       void *dst, stk_error *err)
 {
-    static const stk_picture_way tiled = { .sample = stk_tile_sample };
     stk_sample_job job = { .pixels = pixels, .view = stk_draws_last(d), .dst = dst };
 
     if (spec->picture.mode == STK_MODE_GRAY16)
         return stk_deep_row(x, d, pixels, spec, dst, err);
     color_of(&job, spec);
-    return spec->picture.mode ? sample_one(x, &tiled, spec, d, &job, err)
+    return spec->picture.mode ? sample_one(x, stk_tile_sample, spec, d, &job, err)
                               : stk_tile_sample(x, d, &job, err);
 }
 
-static int sample(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_pixels *pixels,
-                  stk_error *err)
+static int sample(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err)
 {
+    const stk_row_ops *o = stk_row_ops_of(x);
     stk_sample_job job = { .pixels = pixels };
-    int rc = way->between ? way->between(x, d, pixels, err) : 0;
+    int rc = o->work->between ? o->work->between(x, d, pixels, err) : 0;
 
     if (rc)
         return rc < 0 ? rc : 0;
     job.view = stk_draws_last(d);
     color_of(&job, &stk_row_chain(x)->spec);
-    STK_TRY(way->place(x, &job, err));
-    return sample_as(x, way, d, &job, err);
+    STK_TRY(o->goal->place(x, &job, err));
+    return sample_as(x, d, &job, err);
 }
 
 static int decode_as(const stk_row *x, const picture *p, const stk_decode_request *ask,
@@ -378,24 +384,24 @@ void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *ne
 }
 
 /* View x->view of an output that has several; the job goes on from the view before it. */
-static int sample_view(stk_row *x, const stk_picture_way *way, stk_draws *d, stk_sample_job *job,
-                       stk_error *err)
+static int sample_view(stk_row *x, stk_draws *d, stk_sample_job *job, stk_error *err)
 {
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
     const stk_chain *c = stk_row_chain(x);
 
     job->view = stk_draws_last(d);
-    if (x->view && !way->each) {
+    if (x->view && !to->each) {
         job->dst = (uint8_t *)job->dst + c->row_bytes / stk_row_views(x);
     } else {
         color_of(job, &c->spec);
-        STK_TRY(way->place(x, job, err));
+        STK_TRY(to->place(x, job, err));
     }
-    return sample_as(x, way, d, job, err);
+    return sample_as(x, d, job, err);
 }
 
-static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
-                      const stk_pixels *pixels, stk_error *err)
+static int sample_all(stk_row *x, stk_draws *d, const stk_pixels *pixels, stk_error *err)
 {
+    const stk_row_work *by = stk_row_ops_of(x)->work;
     unsigned mark = stk_scratch_mark(&x->m->scratch);
     stk_pixels px;
     stk_sample_job job = { .pixels = &px };
@@ -404,9 +410,9 @@ static int sample_all(stk_row *x, const stk_picture_way *way, stk_draws *d,
     for (x->view = 0; x->view < stk_row_views(x) && rc >= 0; x->view++) {
         stk_scratch_rewind(&x->m->scratch, mark);
         px = *pixels;
-        rc = way->between ? way->between(x, &d[x->view], &px, err) : 0;
+        rc = by->between ? by->between(x, &d[x->view], &px, err) : 0;
         if (rc == 0)
-            rc = sample_view(x, way, &d[x->view], &job, err);
+            rc = sample_view(x, &d[x->view], &job, err);
     }
     x->view = 0;
     return rc < 0 ? rc : 0;
@@ -429,16 +435,16 @@ int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_dra
 }
 
 /* 1: the GPU decodes it; seek points are found where the CPU does. */
-static int leave(stk_row *x, const stk_picture_way *way, const picture *p, const stk_draws *d,
-                 const stk_decode_request *ask)
+static int leave(stk_row *x, const picture *p, const stk_draws *d, const stk_decode_request *ask)
 {
-    return way->leave && p->turn == 1 && p->from.decoder->can & STK_DECODER_GPU &&
-           !x->req->want[x->output].learn && way->leave(x, &p->from, d, ask);
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
+
+    return to->leave && p->turn == 1 && p->from.decoder->can & STK_DECODER_GPU &&
+           !x->req->want[x->output].learn && to->leave(x, &p->from, d, ask);
 }
 
 /* The views of one output; first: others read the picture after it. */
-static int make_views(stk_row *x, const stk_picture_way *way, const picture *p, stk_pixels *pixels,
-                      int first, stk_error *err)
+static int make_views(stk_row *x, const picture *p, stk_pixels *pixels, int first, stk_error *err)
 {
     stk_decode_request ask;
     stk_maker *m = x->m;
@@ -448,7 +454,7 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p, 
     STK_TRY(stk_picture_look_views(x, &p->upright, &d, &ask, err));
     if (first)
         stk_picture_look_ahead(x, &p->upright, &ask.need);
-    if (leave(x, way, p, d, &ask)) {
+    if (leave(x, p, d, &ask)) {
         stk_stage_time_row(m, STK_STAGE_DECODE);
         return 0;
     }
@@ -456,13 +462,13 @@ static int make_views(stk_row *x, const stk_picture_way *way, const picture *p, 
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_RESAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
-    if (rc == 0 && way->between)
+    if (rc == 0 && stk_row_ops_of(x)->work->between)
         rc = stk_call_before_views(x, d, pixels, err);
     if (rc == 0 && first)
         m->shared = (stk_shared_picture){
             .ready = 1, .first = x->output, .pixels = *pixels, .mark = stk_scratch_mark(&m->scratch)
         };
-    return rc == 0 ? sample_all(x, way, d, pixels, err) : rc;
+    return rc == 0 ? sample_all(x, d, pixels, err) : rc;
 }
 
 /* ---- one ---- */
@@ -473,17 +479,17 @@ int stk_picture_note_size(const stk_row *x, const stk_image_info *info, unsigned
 {
     const stk_chain *c = stk_row_chain(x);
     stk_wanted *want = &x->req->want[x->output];
-    const stk_wanted *lead = c->leader ? &x->req->want[c->leader_output] : want;
+    const stk_wanted *lead = c->like.leader ? &x->req->want[c->like.leader_output] : want;
 
-    if (c->leader)
+    if (c->like.leader)
         *turn = lead->turn;
     *upright = stk_turn_size(*turn, *info);
-    if (c->leader && (upright->width != lead->width || upright->height != lead->height))
+    if (c->like.leader && (upright->width != lead->width || upright->height != lead->height))
         return stk_fail(
             err, STK_ECORRUPT,
             "output %s is like(%s), but is %ux%u where that is %ux%u: store both at one "
             "size",
-            x->plan->chains.out[x->output].name, x->plan->chains.out[c->leader_output].name,
+            x->plan->chains.out[x->output].name, x->plan->chains.out[c->like.leader_output].name,
             upright->width, upright->height, lead->width, lead->height);
     want->width = upright->width;
     want->height = upright->height;
@@ -540,7 +546,7 @@ static int open_picture(stk_row *x, stk_bytes *in, picture *p, stk_image_info *u
     return stk_picture_note_size(x, &p->info, &p->turn, upright, err);
 }
 
-static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk_error *err)
+static int make_all_views(stk_row *x, int first, stk_error *err)
 {
     picture p = { .turn = 1 };
     stk_pixels pixels = { 0 };
@@ -548,7 +554,7 @@ static int make_all_views(stk_row *x, const stk_picture_way *way, int first, stk
     int rc;
 
     STK_TRY(open_picture(x, &in, &p, &p.upright, err));
-    rc = make_views(x, way, &p, &pixels, first, err);
+    rc = make_views(x, &p, &pixels, first, err);
     stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.from.decoder, p.from.ctx);
@@ -575,16 +581,17 @@ static void take_band(void *cookie, const stk_pixels *band)
 
 /* A large picture that is sampled once, as it is: its pixels need never be in memory all at
  * once. */
-static int in_bands(const stk_row *x, const stk_picture_way *way, const picture *p,
-                    const stk_draws *d)
+static int in_bands(const stk_row *x, const picture *p, const stk_draws *d)
 {
-    return (uint64_t)p->ask.need.w * p->ask.need.h >= LARGE && way->sample == stk_picture_sample &&
-           !way->between && !stk_row_chain(x)->spec.picture.mode && p->turn == 1 &&
-           d->n_passes == 1 && !d->n_actions && !d->view->border;
+    const stk_row_ops *o = stk_row_ops_of(x);
+
+    return (uint64_t)p->ask.need.w * p->ask.need.h >= LARGE && !o->work->between &&
+           sampler_of(o) == stk_picture_sample && !stk_row_chain(x)->spec.picture.mode &&
+           p->turn == 1 && d->n_passes == 1 && !d->n_actions && !d->view->border;
 }
 
-static int make_in_bands(stk_row *x, const stk_picture_way *way, picture *p, const stk_draws *d,
-                         stk_pixels *pixels, stk_error *err)
+static int make_in_bands(stk_row *x, picture *p, const stk_draws *d, stk_pixels *pixels,
+                         stk_error *err)
 {
     stk_maker *m = x->m;
     stk_sample_job job = { .view = d->view }, whole;
@@ -593,7 +600,7 @@ static int make_in_bands(stk_row *x, const stk_picture_way *way, picture *p, con
     int rc;
 
     color_of(&job, &stk_row_chain(x)->spec);
-    STK_TRY(way->place(x, &job, err));
+    STK_TRY(stk_row_ops_of(x)->goal->place(x, &job, err));
     if (cut)
         STK_TRY(stk_patches_begin(x, 0, &job, &whole, err));
     STK_TRY(stk_sample_open(&b.sampler, x->plan->rows.kern, cut ? &whole : &job, &m->scratch, err));
@@ -611,8 +618,8 @@ static int make_in_bands(stk_row *x, const stk_picture_way *way, picture *p, con
     return rc;
 }
 
-static int make_at_once(stk_row *x, const stk_picture_way *way, const picture *p, stk_draws *d,
-                        stk_pixels *pixels, stk_error *err)
+static int make_at_once(stk_row *x, const picture *p, stk_draws *d, stk_pixels *pixels,
+                        stk_error *err)
 {
     stk_maker *m = x->m;
     int rc = decode_as(x, p, &p->ask, pixels, err);
@@ -621,12 +628,12 @@ static int make_at_once(stk_row *x, const stk_picture_way *way, const picture *p
     stk_does_next(m, STK_STAGE_RESAMPLE);
     stk_count(&m->count.lane[pixels->lane], 1);
     if (rc == 0)
-        rc = sample(x, way, d, pixels, err);
+        rc = sample(x, d, pixels, err);
     stk_stage_time_row(m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
-int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
+static int make_own(stk_row *x, stk_error *err)
 {
     picture p = { .turn = 1 };
     stk_image_info upright;
@@ -636,19 +643,38 @@ int stk_picture_make(stk_row *x, const stk_picture_way *way, stk_error *err)
     int rc;
 
     if (stk_spec_lead(&stk_row_chain(x)->spec, STK_LEAD_VIEWS))
-        return make_all_views(x, way, 0, err);
+        return make_all_views(x, 0, err);
     STK_TRY(open_picture(x, &in, &p, &upright, err));
     STK_TRY(stk_picture_look(x, &upright, &d, &p.ask, err));
-    if (leave(x, way, &p, &d, &p.ask)) {
+    if (leave(x, &p, &d, &p.ask)) {
         stk_stage_time_row(x->m, STK_STAGE_DECODE);
         return 0;
     }
-    if (in_bands(x, way, &p, &d))
-        rc = make_in_bands(x, way, &p, &d, &pixels, err);
+    if (in_bands(x, &p, &d))
+        rc = make_in_bands(x, &p, &d, &pixels, err);
     else
-        rc = make_at_once(x, way, &p, &d, &pixels, err);
+        rc = make_at_once(x, &p, &d, &pixels, err);
     if (rc == 0 && can_learn(x, in, &p, &pixels))
         stk_learn_from(x, p.from.decoder, p.from.ctx);
+    return rc;
+}
+
+int stk_picture_size(stk_row *x, uint32_t size[2], stk_error *err)
+{
+    picture p = { .turn = 1 };
+    stk_image_info upright;
+    stk_draws d;
+    stk_bytes in;
+    int again = x->again, rc;
+
+    STK_TRY(open_picture(x, &in, &p, &upright, err));
+    x->again = 1; /* it is drawn once more when it is made, and reported then */
+    rc = stk_picture_draw(x, &upright, x->picture, &d, err);
+    x->again = again;
+    if (rc == 0) {
+        size[0] = stk_draws_last(&d)->vis_w;
+        size[1] = stk_draws_last(&d)->vis_h;
+    }
     return rc;
 }
 
@@ -697,13 +723,6 @@ int stk_picture_place(stk_row *x, stk_sample_job *job, stk_error *err)
     return 0;
 }
 
-static int make(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way here = { NULL, stk_picture_place, stk_picture_sample };
-
-    return stk_picture_make(x, &here, err);
-}
-
 /* ---- several outputs of one picture ---- */
 
 /* The first output of them decoded this sample's picture, and nothing was made between. */
@@ -717,8 +736,9 @@ int stk_picture_is_there(const stk_row *x)
            mine->number == x->req->want[first].number && mine->unpack == x->req->want[first].unpack;
 }
 
-static int make_from_shared(stk_row *x, const stk_picture_way *way, stk_error *err)
+static int make_from_shared(stk_row *x, stk_error *err)
 {
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
     const stk_shared_picture *s = &x->m->shared;
     const stk_wanted *first = &x->req->want[s->first];
     stk_wanted *want = &x->req->want[x->output];
@@ -738,33 +758,26 @@ static int make_from_shared(stk_row *x, const stk_picture_way *way, stk_error *e
     STK_TRY(room_for_draws(x, &d, err));
     STK_TRY(look_all(x, &upright, d, &unused, err));
     if (s->left)
-        rc = way->join && way->join(x, d) ? 0 : make_all_views(x, way, 0, err);
+        rc = to->join && to->join(x, d) ? 0 : make_all_views(x, 0, err);
     else
-        rc = sample_all(x, way, d, &s->pixels, err);
+        rc = sample_all(x, d, &s->pixels, err);
     stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
-int stk_picture_make_shared(stk_row *x, const stk_picture_way *way, stk_error *err)
-{
-    if (stk_picture_is_there(x))
-        return make_from_shared(x, way, err);
-    x->m->shared.ready = 0;
-    return make_all_views(x, way, x->plan->rows.share[x->output] == x->output, err);
-}
-
 static int make_shared(stk_row *x, stk_error *err)
 {
-    static const stk_picture_way plain = { NULL, stk_picture_place, stk_picture_sample },
-                                 tiled = { NULL, stk_picture_place, stk_tile_sample };
-
-    return stk_picture_make_shared(x, stk_row_chain(x)->tiled ? &tiled : &plain, err);
+    if (stk_picture_is_there(x))
+        return make_from_shared(x, err);
+    x->m->shared.ready = 0;
+    return make_all_views(x, x->plan->rows.share[x->output] == x->output, err);
 }
 
-const stk_row_ops stk_row_shared = {
-    .name = "shared", .know = stk_picture_know, .make = make_shared, .finish = stk_value_pad
-};
+int stk_picture_make(stk_row *x, stk_error *err)
+{
+    return stk_row_ops_of(x)->shared ? make_shared(x, err) : make_own(x, err);
+}
 
-const stk_row_ops stk_row_picture = {
-    .name = "picture", .know = stk_picture_know, .make = make, .finish = stk_value_pad
-};
+const stk_row_work stk_work_picture = { .name = "picture",
+                                        .make = stk_picture_make,
+                                        .sample = stk_picture_sample };

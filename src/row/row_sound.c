@@ -66,6 +66,28 @@ static void find_inputs(span *s)
         s->in_from = s->in_to;
 }
 
+/* Batches are made by durations: a recording that is longer would not fit.  Durations of tables are
+ * often rounded. */
+#define ROUNDED 0.05
+static int check_seconds(const stk_row *x, const stk_media_info *i, stk_error *err)
+{
+    const stk_schedule *s = x->schedule;
+    double seconds = (double)i->units / i->rate;
+    uint64_t sample = stk_schedule_id(s, &x->where);
+    uint32_t said, counts;
+
+    if (!s->seconds)
+        return 0;
+    said = s->seconds[sample];
+    counts = stk_schedule_seconds(s, stk_chain_seconds(stk_row_chain(x), seconds, sample));
+    if (counts <= said + ROUNDED * STK_SECOND)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "the recording has %.3f seconds and counts %.3f, more than the %.3f that its "
+                    "batch was made for: give the lengths that the data has",
+                    seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
+}
+
 /* What is drawn of a recording of which s->info is known. */
 static int draw(stk_row *x, span *s, stk_error *err)
 {
@@ -83,14 +105,17 @@ static int draw(stk_row *x, span *s, stk_error *err)
     s->from = 0;
     s->to = s->resample ? stk_rate_change_length(s->resample, s->info.units) : s->info.units;
     for (const stk_step *p = c->sound + 1; p < c->step + c->n_steps && p->early; p++) {
+        const stk_part_in in = { s->rate, s->to - s->from,
+                                 stk_schedule_id(x->schedule, &x->where) };
         stk_part_of part;
         stk_rng rng;
 
         stk_value_rng(x, p, &rng);
-        STK_TRY(stk_part_span(p->state, &rng, s->rate, s->to - s->from, &part, err));
+        STK_TRY(stk_part_span(p->state, &rng, &in, &part, err));
         s->to = s->from + part.to;
         s->from += part.from;
     }
+    STK_TRY(check_seconds(x, &s->info, err));
     STK_TRY(draw_channel(x, s, err));
     if (s->to - s->from > MOST_VALUES / s->channels)
         return stk_fail(err, STK_ELIMIT,
@@ -190,7 +215,7 @@ static int find_whole(stk_row *x, source *from, stk_media_info *info, stk_error 
                                  "bytes %02x %02x)"
                                : "the recording is empty",
                         in.len, in.len ? in.data[0] : 0, in.len > 1 ? in.data[1] : 0);
-    if (x->table->out[x->output]->know == know)
+    if (stk_row_ops_of(x)->from == &stk_from_recording)
         from->points.head = x->req->want[x->output].hint;
     from->all = (stk_media_part){ 0, in };
     from->part = &from->all;
@@ -204,7 +229,7 @@ static int find_source(stk_row *x, source *from, stk_media_info *info, stk_error
     const stk_ranged *g = &x->req->ranged[x->output];
 
     *from = (source){ 0 };
-    if (!g->n || x->table->out[x->output]->know != know)
+    if (!g->n || stk_row_ops_of(x)->from != &stk_from_recording)
         return find_whole(x, from, info, err);
     from->points.head = x->req->want[x->output].hint;
     from->part = g->part;
@@ -246,7 +271,7 @@ int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err)
     source from;
     span s;
     uint64_t n, len;
-    float *in, *out;
+    float *in, *out, *work;
 
     STK_TRY(find_source(x, &from, &s.info, err));
     STK_TRY(draw(x, &s, err));
@@ -257,10 +282,11 @@ int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err)
     out = in;
     if (s.resample) {
         STK_TRY(room(x, n * s.channels, &out, err));
+        STK_TRY(room(x, stk_rate_change_work(s.resample), &work, err));
         for (uint32_t c = 0; c < s.channels; c++)
             stk_rate_change_run(s.resample,
-                                &(stk_resample_in){ in + c * len, (int64_t)s.in_from, len }, s.from,
-                                n, out + c * n);
+                                &(stk_resample_in){ in + c * len, (int64_t)s.in_from, len, work },
+                                s.from, n, out + c * n);
     }
     *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .data = out, .rate = s.rate };
     if (!state_of(x)->mono && state_of(x)->channel == STK_CHANNEL_ALL) {
@@ -271,11 +297,4 @@ int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err)
     return 0;
 }
 
-static int make(stk_row *x, stk_error *err)
-{
-    return stk_row_turned.make(x, err);
-}
-
-const stk_row_ops stk_row_sound = {
-    .name = "sound", .know = know, .make = make, .finish = stk_value_pad
-};
+const stk_row_from stk_from_recording = { .name = "recording", .know = know };

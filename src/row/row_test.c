@@ -48,9 +48,14 @@ static int finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
     return output == 2 ? stk_fail(err, STK_ECORRUPT, "output 2") : 0;
 }
 
-static const stk_row_ops op = { .name = "op", .make = make, .finish = finish };
-static const stk_row_ops endless = { .name = "endless", .make = make };
-static const stk_row_ops *const outs[4] = { &op, &endless, &op, &op };
+static const stk_row_work work = { .name = "work", .make = make };
+static const stk_row_goal ends = { .name = "ends", .finish = finish }, endless = { "endless" };
+static const stk_row_ops outs[4] = {
+    { .work = &work, .goal = &ends },
+    { .work = &work, .goal = &endless },
+    { .work = &work, .goal = &ends },
+    { .work = &work, .goal = &ends },
+};
 
 static int setup(void **state)
 {
@@ -59,7 +64,7 @@ static int setup(void **state)
     memset(&request, 0, sizeof request);
     memset(answers, 0, sizeof answers);
     maker.wait_room = wait_room;
-    request.ticket = 9;
+    request.row.ticket = 9;
     table = (stk_row_table){ .n_out = 4, .out = outs };
     row = (stk_row){ .m = &maker, .table = &table, .req = &request };
     n_made = waits = 0;
@@ -185,7 +190,7 @@ static void lengths_are_noted(void **state)
     stk_length_note(&row, (int64_t)1 << 40);
     assert_int_equal(measured[34], UINT32_MAX);
     row.where = (stk_where){ .sample = 3 };
-    request.attempt = 1;
+    request.row.attempt = 1;
     stk_length_note(&row, 8);
     assert_int_equal(measured[3], 0);
     stk_schedule_close(&s);
@@ -209,9 +214,15 @@ static void documents_of_packed_rows(void **state)
         s->lengths[i] = 1 + i % 9;
         *at = (stk_document){ .at = i * 100, .len = s->lengths[i] };
     }
-    s->binning = (stk_binning){ .kind = STK_BIN_PACK, .order = &s->order, .length = s->lengths,
-                                .start = s->start, .seed = 7, .shuffle = 1, .window = 64,
-                                .block = 16, .fit = STK_FIT_BEST };
+    s->binning = (stk_binning){ .kind = STK_BIN_PACK,
+                                .order = &s->order,
+                                .length = s->lengths,
+                                .start = s->start,
+                                .seed = 7,
+                                .shuffle = 1,
+                                .window = 64,
+                                .block = 16,
+                                .fit = STK_FIT_BEST };
     assert_int_equal(stk_schedule_bin(s, STK_TICKET_BIN, &err), 0);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         uint32_t seen[N] = { 0 };

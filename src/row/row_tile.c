@@ -15,13 +15,6 @@ int stk_tile_sample(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_err
     return stk_segments_run(stk_row_chain(x), x->plan->rows.kern, d, job, &x->m->scratch, err);
 }
 
-static int make(stk_row *x, stk_error *err)
-{
-    static const stk_picture_way here = { NULL, stk_picture_place, stk_tile_sample };
-
-    return stk_picture_make(x, &here, err);
-}
-
-const stk_row_ops stk_row_tile = {
-    .name = "tile", .know = stk_picture_know, .make = make, .finish = stk_value_pad
-};
+const stk_row_work stk_work_tile = { .name = "tile",
+                                     .make = stk_picture_make,
+                                     .sample = stk_tile_sample };

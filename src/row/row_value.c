@@ -6,17 +6,6 @@
 
 #include "row/row.h"
 
-int stk_value_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
-                  stk_error *err)
-{
-    const stk_batch_plan *c = p->outputs.common;
-
-    (void)used;
-    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
-               ? stk_batch_pad(b, output, err)
-               : 0;
-}
-
 int stk_value_check(const stk_row *x, int64_t len, stk_error *err)
 {
     uint32_t said;
@@ -72,27 +61,11 @@ static int put_bytes(stk_row *x, stk_bytes in, void *dst, stk_error *err)
     return 0;
 }
 
-int stk_bytes_put(stk_row *x, stk_bytes in, stk_error *err)
-{
-    return put_bytes(x, in, new_room(x, in.len), err);
-}
-
-static int make_bytes(stk_row *x, stk_error *err)
-{
-    stk_bytes in;
-
-    STK_TRY(stk_row_input(x, &in, err));
-    STK_TRY(stk_value_check(x, (int64_t)in.len, err));
-    return put_bytes(x, in, new_room(x, in.len), err);
-}
-
 /* The room that was read into, unless a codec made more of the bytes; or new room. */
-static int make_direct(stk_row *x, stk_error *err)
+static int row_bytes(stk_row *x, stk_bytes in, stk_error *err)
 {
     stk_row_out *out = stk_row_out_of(x);
-    stk_bytes in;
 
-    STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(stk_value_check(x, (int64_t)in.len, err));
     if (!x->req->want[x->output].direct || in.len > out->len)
         return put_bytes(x, in, new_room(x, in.len), err);
@@ -100,10 +73,17 @@ static int make_direct(stk_row *x, stk_error *err)
     return put_bytes(x, in, out->data, err);
 }
 
-const stk_row_ops stk_row_bytes = { .name = "bytes", .make = make_bytes, .finish = stk_value_pad };
-const stk_row_ops stk_row_bytes_direct = {
-    .name = "bytes_direct", .prepare = prepare_direct, .make = make_direct, .finish = stk_value_pad
-};
+static int make_bytes(stk_row *x, stk_error *err)
+{
+    stk_bytes in;
+
+    STK_TRY(stk_row_input(x, &in, err));
+    return stk_row_ops_of(x)->goal->bytes(x, in, err);
+}
+
+const stk_row_from stk_from_field = { .name = "field" };
+const stk_row_from stk_from_direct = { .name = "direct", .prepare = prepare_direct };
+const stk_row_work stk_work_bytes = { .name = "bytes", .make = make_bytes };
 
 /* ---- values ---- */
 
@@ -118,8 +98,9 @@ static int make_dense(stk_row *x, stk_error *err)
 
 int stk_row_runs(const stk_chain *c)
 {
-    return c->stored && c->parse && c->parse->state == c->stored && !c->spec.max_len &&
-           !c->n_turns && !c->n_calls && !c->extracts && !c->pack && !c->like && !c->spec.n_leads;
+    return c->field.stored && c->parse && c->parse->state == c->field.stored && !c->spec.max_len &&
+           !c->n_turns && !c->calls.n && !c->extracts && !c->pack && !c->like.how &&
+           !c->spec.n_leads;
 }
 
 /* Rows of so many values: how many of the span are so long, from the first on. */
@@ -135,7 +116,7 @@ static uint64_t even_rows(const stk_value_span *s, uint64_t values)
 /* All at once; where a value does not fit, row by row up to that one. */
 static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
 {
-    const stk_stored *st = stk_row_chain(x)->stored;
+    const stk_stored *st = stk_row_chain(x)->field.stored;
     size_t size = stk_dtype_size(st->type.dtype), each = st->count * size,
            made = stk_row_chain(x)->row_bytes;
     uint8_t *dst = stk_batch_place(x->batch, x->output, x->row);
@@ -156,9 +137,9 @@ static uint64_t make_dense_run(const stk_row *x, const stk_value_span *s)
     return i;
 }
 
-const stk_row_ops stk_row_dense = { .name = "value",
-                                    .make = make_dense,
-                                    .make_run = make_dense_run };
+const stk_row_work stk_work_value = { .name = "value",
+                                      .make = make_dense,
+                                      .make_run = make_dense_run };
 
 int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size, stk_error *err)
 {
@@ -166,7 +147,7 @@ int stk_value_shape(const stk_row *x, stk_bytes in, stk_spec *spec, size_t *size
     size_t bytes;
 
     *spec = c->pack ? c->raw : c->n_turns ? c->parsed : c->spec;
-    if (c->n_calls)
+    if (c->calls.n)
         *spec = c->parsed; /* truncate() is for what the functions give */
     else if (c->n_turns && !stk_boxes_cut_late(c)) {
         spec->max_len = c->spec.max_len;
@@ -196,51 +177,65 @@ static int value_place(stk_row *x, const stk_spec *spec, size_t bytes, void **ds
     return *dst ? 0 : stk_row_no_room(x, bytes, err);
 }
 
-/* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
-static int make_cut(stk_row *x, stk_bytes in, stk_spec *spec, size_t bytes, stk_error *err)
+/* truncate() makes it shorter. */
+static int is_cut(const stk_spec *spec)
 {
-    size_t each = bytes / (size_t)spec->shape[0], cut = each * (size_t)spec->max_len;
-    uint8_t *whole = stk_scratch_get(&x->m->scratch, bytes);
+    return spec->max_len && spec->ndim && spec->shape[0] > spec->max_len;
+}
+
+/* A row that truncate() makes shorter is made whole beside its place: codecs know nothing of it. */
+static int row_room(stk_row *x, const stk_spec *spec, size_t bytes, void **dst, stk_error *err)
+{
+    int cut = is_cut(spec);
+
+    if (spec->ndim)
+        STK_TRY(stk_value_check(x, cut ? spec->max_len : spec->shape[0], err));
+    if (!cut)
+        return value_place(x, spec, bytes, dst, err);
+    *dst = stk_scratch_get(&x->m->scratch, bytes);
+    return *dst ? 0 : stk_fail_nomem(err, bytes);
+}
+
+static int row_filled(stk_row *x, const stk_spec *spec, const void *made, stk_error *err)
+{
+    stk_spec shorter = *spec;
+    size_t cut = stk_dtype_size(spec->dtype) * (size_t)spec->max_len, skip = 0;
     void *dst;
 
-    if (!whole)
-        return stk_fail_nomem(err, bytes);
-    STK_TRY(stk_row_parse(x, in, whole, err));
-    spec->shape[0] = spec->max_len;
-    STK_TRY(value_place(x, spec, cut, &dst, err));
-    memcpy(dst, spec->keep_last ? whole + (bytes - cut) : whole, cut);
+    if (!is_cut(spec))
+        return 0;
+    for (uint32_t i = 1; i < spec->ndim; i++)
+        cut *= (size_t)spec->shape[i];
+    if (spec->keep_last)
+        skip = cut / (size_t)spec->max_len * (size_t)(spec->shape[0] - spec->max_len);
+    shorter.shape[0] = spec->max_len;
+    STK_TRY(value_place(x, &shorter, cut, &dst, err));
+    memcpy(dst, (const uint8_t *)made + skip, cut);
     return 0;
 }
 
-static int make_ragged(stk_row *x, stk_error *err)
+static int make_shaped(stk_row *x, stk_error *err)
 {
+    const stk_row_goal *to = stk_row_ops_of(x)->goal;
     void *dst = NULL;
     stk_spec spec;
     stk_bytes in;
     size_t bytes;
-    int cut;
+    int rc;
 
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_row_input(x, &in, err));
     STK_TRY(stk_value_shape(x, in, &spec, &bytes, err));
-    cut = spec.max_len && spec.ndim && spec.shape[0] > spec.max_len;
-    if (spec.ndim)
-        STK_TRY(stk_value_check(x, cut ? spec.max_len : spec.shape[0], err));
-    if (cut)
-        return make_cut(x, in, &spec, bytes, err);
-    STK_TRY(value_place(x, &spec, bytes, &dst, err));
-    return stk_row_parse(x, in, dst, err);
+    rc = to->room(x, &spec, bytes, &dst, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    STK_TRY(stk_row_parse(x, in, dst, err));
+    return to->filled(x, &spec, dst, err);
 }
 
 /* ---- values that steps turn into others ---- */
 
 int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err)
-{
-    stk_scratch_reset(&x->m->scratch);
-    return stk_value_parse_more(x, row, err);
-}
-
-int stk_value_parse_more(stk_row *x, stk_value_row *row, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     stk_spec spec = c->parsed;
@@ -314,32 +309,17 @@ int stk_value_step(stk_row *x, const stk_step *s, stk_value_row *row, stk_error 
         return 0;
     if (s->op->can & STK_OP_LIKE)
         return stk_boxes_like(x, row, err);
+    if (s->op->can & STK_OP_COUNTS)
+        return stk_row_image_tokens(x, s, row, err);
     stk_value_rng(x, s, &rng);
     return s->op->value(s->state, row, &rng, &x->m->scratch, err);
 }
-
-static int make_turned(stk_row *x, stk_error *err)
-{
-    const stk_chain *c = stk_row_chain(x);
-    stk_value_row row;
-
-    STK_TRY(stk_value_parse(x, &row, err));
-    for (uint32_t i = 0; i < c->n_steps; i++)
-        STK_TRY(stk_value_step(x, &c->step[i], &row, err));
-    if (x->plan->rows.measured) /* a recording: its length is known when it is made */
-        return stk_length_note(x, row.ndim ? row.shape[0] : 1);
-    return stk_value_put(x, &row, err);
-}
-
-const stk_row_ops stk_row_turned = { .name = "value_turned",
-                                     .make = make_turned,
-                                     .finish = stk_value_pad };
 
 /* Up to the first row whose length is not a multiple of its parts, that has no room, or has a value
  * that does not fit. */
 static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
 {
-    const stk_stored *st = stk_row_chain(x)->stored;
+    const stk_stored *st = stk_row_chain(x)->field.stored;
     size_t size = stk_dtype_size(st->type.dtype), made = stk_dtype_size(st->to);
     const uint8_t *from = s->data;
     stk_row one = *x;
@@ -366,7 +346,54 @@ static uint64_t make_ragged_run(const stk_row *x, const stk_value_span *s)
     return s->n;
 }
 
-const stk_row_ops stk_row_ragged = { .name = "value_ragged",
-                                     .make = make_ragged,
-                                     .make_run = make_ragged_run,
-                                     .finish = stk_value_pad };
+const stk_row_work stk_work_shaped = { .name = "shaped",
+                                       .make = make_shaped,
+                                       .make_run = make_ragged_run };
+
+/* ---- its place in the batch ---- */
+
+/* truncate(), where functions gave the row: they are not told of it. */
+static void cut_row(const stk_spec *spec, stk_value_row *row)
+{
+    size_t each = stk_dtype_size(row->dtype);
+
+    if (!spec->max_len || !row->ndim || row->shape[0] <= spec->max_len)
+        return;
+    for (uint32_t i = 1; i < row->ndim; i++)
+        each *= (size_t)row->shape[i];
+    if (spec->keep_last)
+        row->data = (uint8_t *)row->data + each * (size_t)(row->shape[0] - spec->max_len);
+    row->shape[0] = spec->max_len;
+}
+
+static int row_put(stk_row *x, const stk_value_row *row, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    stk_value_row own = *row;
+
+    if (c->spec.kind == STK_KIND_BYTES)
+        return row_bytes(x, (stk_bytes){ row->data, (size_t)row->shape[0] }, err);
+    if (c->calls.n)
+        cut_row(&c->spec, &own);
+    return stk_value_put(x, &own, err);
+}
+
+/* Rows that differ become one tensor, where that was asked for. */
+static int row_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                   stk_error *err)
+{
+    const stk_batch_plan *c = p->outputs.common;
+
+    (void)used;
+    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
+               ? stk_batch_pad(b, output, err)
+               : 0;
+}
+
+const stk_row_goal stk_goal_row = { .name = "row",
+                                    .bytes = row_bytes,
+                                    .room = row_room,
+                                    .filled = row_filled,
+                                    .put = row_put,
+                                    .place = stk_picture_place,
+                                    .finish = row_pad };

@@ -14,64 +14,52 @@
 #include "kern/sample.h"
 #include "kern/turn.h"
 #include "kern/yuv.h"
-#include "row/row.h"
-#include "video/clip_codec.h"
-#include "video/video.h"
+#include "row/row_clip.h"
+#include "video/points_cache.h"
 
-typedef struct clip { /* one row while it is made */
-    stk_row *x;
-    const stk_clip_how *how;
-    const stk_decoder *decoder;
-    void *ctx;
-    stk_media_points points;
-    stk_video_head h;
-    stk_image_info filed, upright;
-    unsigned turn;
-    uint64_t *frame;  /* of the clip, in its order */
-    uint64_t *wanted; /* the same, ascending, each once */
-    uint32_t n_wanted;
-    stk_draws *d; /* of each view */
-    stk_rect need;
-    uint8_t *dst;
-    uint8_t *one; /* a frame whose channels are put apart; or NULL */
-    uint64_t ticks;
-} clip;
+typedef stk_row_clip clip;
 
 /* ---- which frames ---- */
 
 /* A follower shows what its leader shows. */
 static void rng_of(const stk_row *x, stk_rng *rng)
 {
-    const stk_chain *c = stk_row_chain(x), *drawn = c->leader ? c->leader : c;
+    const stk_chain *c = stk_row_chain(x), *drawn = c->like.leader ? c->like.leader : c;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .path = stk_path(drawn->clip->number),
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = c->leader ? c->leader_output : x->output };
+                             .output = c->like.leader ? c->like.leader_output : x->output };
 
     stk_rng_at(rng, &at);
 }
 
-/* The number that another output has for this sample, before its own row is made. */
-static int time_of(const stk_row *x, uint32_t output, double *out, stk_error *err)
+/* The numbers that another output has for this sample, before its own row is made. */
+static int times_of(const stk_row *x, const stk_clip_how *how, double **out, stk_error *err)
 {
     stk_row other = *x;
+    const uint32_t output = how->at_output;
     const stk_chain *c = &x->plan->chains.chain[output];
+    size_t size = how->n_at * sizeof(double);
     stk_bytes in = x->req->want[output].bytes;
-    uint64_t value[2] = { 0 };
+    void *value = stk_scratch_get(&x->m->scratch, c->row_bytes + sizeof(uint64_t));
     stk_convert_fn convert;
 
+    *out = stk_scratch_get(&x->m->scratch, size);
+    if (!value || !*out)
+        return stk_fail_nomem(err, size);
     other.output = output;
     if (x->req->want[output].unpack || c->extracts)
         STK_TRY(stk_row_extract_more(&other, &in, err));
     STK_TRY(stk_row_parse(&other, in, value, err));
     convert = stk_convert_find(stk_cpu_level(), c->spec.dtype, STK_F64);
     if (c->spec.dtype == STK_F64)
-        memcpy(out, value, sizeof *out);
-    else if (!convert || convert(out, value, 1))
+        memcpy(*out, value, size);
+    else if (!convert || convert(*out, value, how->n_at))
         return stk_fail(err, STK_ECORRUPT, "at=: its number is no time");
-    if (!(*out > -1e9 && *out < 1e9))
-        return stk_fail(err, STK_ECORRUPT, "at=: a time of %g seconds", *out);
+    for (uint32_t i = 0; i < how->n_at; i++)
+        if (!((*out)[i] > -1e9 && (*out)[i] < 1e9))
+            return stk_fail(err, STK_ECORRUPT, "at=: a time of %g seconds", (*out)[i]);
     return 0;
 }
 
@@ -97,7 +85,8 @@ static void sort_once(clip *c)
 static int pick(clip *c, stk_scratch *scratch, stk_error *err)
 {
     size_t size = 2 * (size_t)c->how->frames * sizeof *c->frame;
-    stk_clip_draw draw = { .at = 0 };
+    stk_clip_draw draw = { .at = NULL };
+    double *at = NULL;
 
     STK_TRY(stk_video_points_open(&c->h, &c->points, err));
     c->frame = stk_scratch_get(scratch, size);
@@ -106,7 +95,8 @@ static int pick(clip *c, stk_scratch *scratch, stk_error *err)
     c->wanted = c->frame + c->how->frames;
     rng_of(c->x, &draw.rng);
     if (c->how->at[0])
-        STK_TRY(time_of(c->x, c->how->at_output, &draw.at, err));
+        STK_TRY(times_of(c->x, c->how, &at, err));
+    draw.at = at;
     STK_TRY(stk_clip_pick(c->how, &c->h, &draw, scratch, c->frame, err));
     sort_once(c);
     return 0;
@@ -135,6 +125,11 @@ static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk
     io.dst = stk_scratch_get(r->scratch, len + 1);
     if (!io.dst)
         return stk_fail_nomem(err, len);
+    if (r->want->file->source->can & STK_SOURCE_REMOTE) {
+        rc = stk_file_read(r->want->file, io.offset, io.dst, len, err);
+        *out = (stk_bytes){ io.dst, len };
+        return rc;
+    }
     rc = r->want->file->source->read(r->want->file, &io);
     if (rc < 0 || io.got < len)
         return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
@@ -143,27 +138,16 @@ static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk
     return 0;
 }
 
-static int keep_hint(stk_row *x, stk_bytes points)
+static stk_points_room room_of(stk_row *x)
 {
     stk_seek_room *room = &x->req->hint_room[x->output];
 
-    if (room->cap < points.len) {
-        uint8_t *more = stk_alloc(points.len);
-
-        if (!more)
-            return STK_ENOMEM;
-        stk_free(room->data);
-        room->data = more;
-        room->cap = points.len;
-    }
-    memcpy(room->data, points.data, points.len);
-    x->req->want[x->output].hint = (stk_bytes){ room->data, points.len };
-    return 0;
+    return (stk_points_room){ &room->data, &room->cap };
 }
 
 #define HEAD 4096u
 
-/* Of a local file without points: its tables are read now, which is much less than all of it. */
+/* Of a file without points: its tables are read now, which is much less than all of it. */
 static int read_points(stk_row *x, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
@@ -179,7 +163,32 @@ static int read_points(stk_row *x, stk_error *err)
     if (rc || !stk_video_is(decoder))
         return STK_ECORRUPT;
     STK_TRY(decoder->points(ctx, &read, &x->m->scratch, &points, err));
-    return keep_hint(x, points);
+    want->hint = stk_points_copy(room_of(x), points);
+    return want->hint.data ? 0 : stk_fail_nomem(err, points.len);
+}
+
+/* 1: its points are known: those that the index has, or that were kept, or read now.  A file of a
+ * store is read for them if they can be kept. */
+static int know_points(stk_row *x)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_points_cache *cache = how_of(x)->points;
+    uint64_t key;
+
+    if (want->hint.data)
+        return 1;
+    key = x->plan->chains.open_root[x->output]
+              ? stk_points_key(want->file, want->place.name)
+              : 0;
+    if (key)
+        want->hint = stk_points_cache_get(cache, key, room_of(x));
+    if (want->hint.data)
+        return 1;
+    if ((!key && want->file->source->can & STK_SOURCE_REMOTE) || read_points(x, NULL) < 0)
+        return 0;
+    if (key)
+        stk_points_cache_put(cache, key, want->hint);
+    return 1;
 }
 
 static int may_read_parts(const stk_row *x)
@@ -187,8 +196,9 @@ static int may_read_parts(const stk_row *x)
     const stk_request *r = x->req;
     const stk_wanted *want = &r->want[x->output];
 
-    return !r->whole && !want->unpack && !stk_row_chain(x)->extracts && !want->cached_bytes.data &&
-           stk_request_has_range(r, x->output) && want->place.len > HEAD;
+    return !r->row.whole && !want->unpack && !stk_row_chain(x)->extracts &&
+           !want->cached_bytes.data && stk_request_has_range(r, x->output) &&
+           want->place.len > HEAD;
 }
 
 /* Of a clip whose time has to be read first, this much is read of a local file; its packets are
@@ -204,7 +214,7 @@ static int know_time(stk_row *x, uint32_t output)
     return at->bytes.data != NULL;
 }
 
-static void know(stk_row *x)
+void stk_row_clip_know(stk_row *x)
 {
     stk_wanted *want = &x->req->want[x->output];
     stk_ranged *g = &x->req->ranged[x->output];
@@ -213,8 +223,7 @@ static void know(stk_row *x)
 
     stk_picture_know_whole(x);
     stk_scratch_reset(&x->m->scratch);
-    if (!may_read_parts(x) ||
-        (!want->hint.data && (want->file->source->can & STK_SOURCE_REMOTE || read_points(x, NULL))))
+    if (!may_read_parts(x) || !know_points(x))
         return;
     c.points.head = want->hint;
     if (c.how->at[0] && !know_time(x, c.how->at_output)) {
@@ -237,27 +246,56 @@ static void know(stk_row *x)
 
 /* ---- frames ---- */
 
+#define BAND_BYTES 65536u
+
+typedef struct planes { /* a frame on its way to pixels */
+    stk_yuv yuv;
+    const stk_planes *p;
+    uint16_t *room;
+    uint32_t *dst;
+    stk_pixel_rows rows;
+} planes;
+
+static void make_rows(void *cookie, const stk_rect *need, stk_pixels *out)
+{
+    planes *f = cookie;
+
+    stk_yuv_rgbx(stk_cpu_level(), &f->yuv, f->p, need, f->room, f->dst);
+    *out = (stk_pixels){ .data = (uint8_t *)f->dst,
+                         .stride = (size_t)need->w * 4,
+                         .area = *need };
+}
+
+/* 1: the frame is seen once, and from the top down: pixels are made as they are needed. */
+static int in_rows(const clip *c)
+{
+    return c->turn == 1 && stk_row_views(c->x) == 1 && !c->d->view->border &&
+           stk_row_chain(c->x)->spec.picture.mode != STK_MODE_GRAY16;
+}
+
 /* The frame's pixels that are seen, upright. */
-static int pixels_of(clip *c, const stk_planes *p, stk_pixels *out, stk_error *err)
+static int pixels_of(clip *c, const stk_planes *p, planes *f, stk_pixels *out, stk_error *err)
 {
     const stk_rect need = stk_turn_rect(c->turn, c->filed, &c->need);
     stk_scratch *scratch = &c->x->m->scratch;
-    size_t stride = (size_t)need.w * 4;
-    stk_yuv yuv;
-    int32_t *room;
+    uint32_t most = BAND_BYTES / 4 / need.w;
 
     *out = (stk_pixels){ .data = (uint8_t *)(uintptr_t)p->data[0],
                          .stride = p->stride[0],
                          .area = p->area };
     if (p->kind != STK_PLANES_RGBX) {
-        STK_TRY(stk_yuv_init(&yuv, p, err));
-        room = stk_scratch_get(scratch, 2 * STK_YUV_ROOM(need.w) * sizeof *room);
-        *out = (stk_pixels){ .data = stk_scratch_get(scratch, stride * need.h),
-                             .stride = stride,
-                             .area = need };
-        if (!room || !out->data)
-            return stk_fail_nomem(err, stride * need.h);
-        stk_yuv_rgbx(stk_cpu_level(), &yuv, p, &need, room, (uint32_t *)(void *)out->data);
+        STK_TRY(stk_yuv_init(&f->yuv, p, err));
+        most = !in_rows(c) || most > need.h ? need.h : most + !most;
+        f->p = p;
+        f->room = stk_scratch_get(scratch, 2 * STK_YUV_ROOM(need.w) * sizeof *f->room);
+        f->dst = stk_scratch_get(scratch, (size_t)need.w * most * 4);
+        f->rows = (stk_pixel_rows){ f, most, make_rows };
+        if (!f->room || !f->dst)
+            return stk_fail_nomem(err, (size_t)need.w * most * 4);
+        if (in_rows(c))
+            *out = (stk_pixels){ .area = need, .rows = &f->rows };
+        else
+            make_rows(f, &need, out);
     }
     return c->turn == 1 ? 0 : stk_turn_pixels(c->turn, c->filed, &c->need, scratch, out, err);
 }
@@ -272,40 +310,59 @@ static void put_apart(const clip *c, uint8_t *row, uint32_t i, size_t bytes)
         memcpy(row + ((size_t)k * c->how->frames + i) * plane, c->one + k * plane, plane);
 }
 
+/* Bytes of one picture of the row. */
+static size_t picture_bytes(const stk_chain *chain)
+{
+    return chain->row_bytes / stk_spec_times(&chain->spec);
+}
+
 /* One frame of one view, into all its places in the clip. */
 static int place(clip *c, uint32_t view, uint64_t number, stk_pixels *px, stk_error *err)
 {
-    const stk_chain *chain = stk_row_chain(c->x);
-    size_t bytes = chain->row_bytes / stk_spec_times(&chain->spec), first = SIZE_MAX;
-    uint8_t *row = c->dst + (size_t)view * c->how->frames * bytes;
+    size_t bytes = c->bytes, first = SIZE_MAX;
+    uint8_t *row = c->dst + (size_t)view * c->how->frames * c->step;
 
     for (uint32_t i = 0; i < c->how->frames; i++) {
         if (c->frame[i] != number)
             continue;
         if (first == SIZE_MAX)
-            STK_TRY(stk_picture_array(c->x, &c->d[view], px, &chain->spec,
-                                      c->one ? c->one : row + i * bytes, err));
+            STK_TRY(stk_picture_array(c->x, &c->d[view], px, c->spec,
+                                      c->one ? c->one : row + i * c->step, err));
         if (c->one)
             put_apart(c, row, i, bytes);
         else if (first != SIZE_MAX)
-            memcpy(row + i * bytes, row + first * bytes, bytes);
+            memcpy(row + i * c->step, row + first * c->step, bytes);
         first = i;
     }
     return 0;
 }
 
-static int take(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p, stk_error *err)
+/* Which frame it is and when it is shown, in all its places in the clip. */
+void stk_row_clip_note(const clip *c, uint32_t wanted, int64_t time_us)
+{
+    const uint64_t number = c->wanted[wanted];
+    const double seconds = (double)time_us / 1e6;
+    stk_frame_at *at = c->x->batch->out[c->x->output].frames + (size_t)c->x->row * c->how->frames;
+
+    for (uint32_t i = 0; i < c->how->frames; i++)
+        if (c->frame[i] == number)
+            at[i] = (stk_frame_at){ (int64_t)number, seconds };
+}
+
+int stk_row_clip_frame(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
+                       stk_error *err)
 {
     clip *c = cookie;
     stk_scratch *scratch = &c->x->m->scratch;
     unsigned mark = stk_scratch_mark(scratch);
     uint64_t from = stk_ticks();
     stk_pixels px = { 0 };
+    planes f;
     int rc = 0;
 
-    (void)time_us;
+    stk_row_clip_note(c, i, time_us);
     if (c->need.w && c->need.h)
-        rc = pixels_of(c, p, &px, err);
+        rc = pixels_of(c, p, &f, &px, err);
     for (uint32_t v = 0; v < stk_row_views(c->x) && rc == 0; v++) {
         unsigned here = stk_scratch_mark(scratch);
 
@@ -397,43 +454,64 @@ static int look(clip *c, stk_error *err)
     return 0;
 }
 
-static int make(stk_row *x, stk_error *err)
+int stk_row_clip_open(clip *c, stk_row *x, stk_error *err)
 {
-    const stk_chain *chain = stk_row_chain(x);
     const stk_ranged *g = &x->req->ranged[x->output];
-    size_t bytes = chain->row_bytes / stk_spec_times(&chain->spec);
-    clip c = { .x = x, .how = how_of(x) };
-    const stk_media_sink sink = { .cookie = &c, .frame = take };
-    stk_media_part all, later[STK_MEDIA_RANGES];
-    stk_media_ask ask = { 0 };
-    stk_media_job job = { .points = &c.points,
-                          .ask = &ask,
-                          .part = g->n ? g->part : &all,
-                          .n_parts = g->n ? g->n : 1,
-                          .sink = &sink,
-                          .scratch = &x->m->scratch };
+
+    assert(stk_row_chain(x)->row_bytes); /* the plan lets no clip of unknown size in */
+    *c = (clip){ .x = x, .how = how_of(x), .spec = &stk_row_chain(x)->spec };
+    STK_TRY(open_clip(c, &c->part[0], err));
+    STK_TRY(pick(c, &x->m->scratch, err));
+    STK_TRY(look(c, err));
+    c->ask = (stk_media_ask){ .frame = c->wanted, .n_frames = c->n_wanted };
+    c->job = (stk_media_job){ .points = &c->points,
+                              .ask = &c->ask,
+                              .part = g->n ? g->part : c->part,
+                              .n_parts = g->n ? g->n : 1,
+                              .scratch = &x->m->scratch };
+    if (g->n == 1 && g->range[0].len == LATER) {
+        c->job.part = c->part;
+        STK_TRY(read_later(c, &c->ask, c->part, &c->job.n_parts, err));
+    }
+    return 0;
+}
+
+int stk_row_clip_decode(clip *c,
+                        int (*frame)(void *cookie, uint32_t i, int64_t time_us,
+                                     const stk_planes *p, stk_error *err),
+                        stk_error *err)
+{
+    const stk_media_sink sink = { .cookie = c, .frame = frame };
     int rc;
 
-    assert(chain->row_bytes); /* the plan lets no clip of unknown size in */
-    STK_TRY(open_clip(&c, &all, err));
-    STK_TRY(pick(&c, &x->m->scratch, err));
-    STK_TRY(look(&c, err));
-    if (chain->spec.picture.channels_first) {
-        c.one = stk_scratch_get(&x->m->scratch, bytes);
-        if (!c.one)
-            return stk_fail_nomem(err, bytes);
-    }
-    c.dst = stk_batch_place(x->batch, x->output, x->row);
-    ask.frame = c.wanted;
-    ask.n_frames = c.n_wanted;
-    if (g->n == 1 && g->range[0].len == LATER) {
-        job.part = later;
-        STK_TRY(read_later(&c, &ask, later, &job.n_parts, err));
-    }
-    rc = c.decoder->decode(c.ctx, &job, err);
-    stk_stage_time_row_less(x->m, STK_STAGE_DECODE, c.ticks);
-    stk_stage_time_row(x->m, STK_STAGE_RESAMPLE);
+    c->job.sink = &sink;
+    rc = c->decoder->decode(c->ctx, &c->job, err);
+    c->job.sink = NULL;
+    stk_stage_time_row_less(c->x->m, STK_STAGE_DECODE, c->ticks);
+    stk_stage_time_row(c->x->m, STK_STAGE_RESAMPLE);
     return rc;
 }
 
-const stk_row_ops stk_row_video = { .name = "video", .know = know, .make = make };
+int stk_row_clip_make(clip *c, stk_error *err)
+{
+    return stk_row_clip_decode(c, stk_row_clip_frame, err);
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    const stk_chain *chain = stk_row_chain(x);
+    clip c;
+
+    STK_TRY(stk_row_clip_open(&c, x, err));
+    c.bytes = c.step = picture_bytes(chain);
+    if (chain->spec.picture.channels_first) {
+        c.one = stk_scratch_get(&x->m->scratch, c.bytes);
+        if (!c.one)
+            return stk_fail_nomem(err, c.bytes);
+    }
+    c.dst = stk_batch_place(x->batch, x->output, x->row);
+    return stk_row_clip_make(&c, err);
+}
+
+const stk_row_from stk_from_clip = { .name = "clip", .know = stk_row_clip_know };
+const stk_row_work stk_work_clip = { .name = "clip", .make = make };

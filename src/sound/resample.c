@@ -2,8 +2,9 @@
 /* resample.c - filters of resamplers, and which of them an output has.
  *
  * Output k is at input k * M / L (L, M: the rates without common factors).  Its phase is k * M mod
- * L.  There is a filter for each phase; of ratios with more than MOST_PHASES of them, a filter is
- * mixed of two neighbours in a table of that many, which is 120 dB exact. */
+ * L.  Most ratios run in blocks (resample_fft.h).  Else there is a filter for each phase; of ratios
+ * with more than MOST_PHASES of them, a filter is mixed of two neighbours in a table of that many,
+ * which is 120 dB exact. */
 #include "sound/resample.h"
 
 #include <assert.h>
@@ -29,6 +30,7 @@ struct stk_rate_change {
     int32_t *first;    /* of each phase: its first input, relative to that at k * M / L */
     float *tap;
     stk_dot_fn dot;
+    stk_block_rate *block; /* NULL: the filters are used */
 };
 
 static double bessel(double x) /* I0 */
@@ -85,6 +87,19 @@ static shape shape_of(stk_resample_kind kind, uint64_t up, uint64_t down)
     return s;
 }
 
+static double tap_of(const void *s, double t)
+{
+    return shape_at(s, t);
+}
+
+/* By their spectra, which only HQ's filter ends before those of outputs do. */
+static int open_blocks(stk_rate_change *r, const shape *s, stk_error *err)
+{
+    const stk_block_filter f = { r->up, r->down, (uint32_t)ceil(s->half) + 1, tap_of, s };
+
+    return s->kind == STK_RESAMPLE_HQ ? stk_block_rate_open(&r->block, &f, err) : 0;
+}
+
 static void fill_phase(const stk_rate_change *r, const shape *s, uint32_t p)
 {
     /* where the output is after input k * M / L, rounded down */
@@ -95,6 +110,21 @@ static void fill_phase(const stk_rate_change *r, const shape *s, uint32_t p)
     r->first[p] = first;
     for (uint32_t i = 0; i < r->taps; i++)
         tap[i] = (float)shape_at(s, (double)first + i - at);
+}
+
+/* A filter for each phase. */
+static int fill_table(stk_rate_change *r, const shape *s, stk_error *err)
+{
+    r->dot = stk_dot_find(stk_cpu_level());
+    r->phases = r->up <= MOST_PHASES ? (uint32_t)r->up : MOST_PHASES;
+    r->taps = ((uint32_t)(2 * s->half) + 2 + STK_DOT - 1) / STK_DOT * STK_DOT;
+    r->first = stk_zalloc(r->phases + 1, sizeof *r->first);
+    r->tap = stk_zalloc((size_t)(r->phases + 1) * r->taps, sizeof *r->tap);
+    if (!r->first || !r->tap)
+        return stk_fail_nomem(err, (size_t)(r->phases + 1) * r->taps * sizeof *r->tap);
+    for (uint32_t p = 0; p <= r->phases; p++)
+        fill_phase(r, s, p);
+    return 0;
 }
 
 static uint64_t divisor(uint64_t a, uint64_t b)
@@ -114,6 +144,7 @@ int stk_rate_change_open(stk_rate_change **out, uint32_t from, uint32_t to, stk_
     uint64_t common = divisor(from, to);
     stk_rate_change *r;
     shape s;
+    int rc;
 
     *out = NULL;
     assert(from && to);
@@ -127,20 +158,13 @@ int stk_rate_change_open(stk_rate_change **out, uint32_t from, uint32_t to, stk_
     r->up = to / common;
     r->down = from / common;
     r->dot = stk_dot_find(stk_cpu_level());
-    r->phases = r->up <= MOST_PHASES ? (uint32_t)r->up : MOST_PHASES;
-    r->taps = ((uint32_t)(2 * s.half) + 2 + STK_DOT - 1) / STK_DOT * STK_DOT;
-    r->first = stk_zalloc(r->phases + 1, sizeof *r->first);
-    r->tap = stk_zalloc((size_t)(r->phases + 1) * r->taps, sizeof *r->tap);
-    if (!r->first || !r->tap) {
-        size_t size = (size_t)(r->phases + 1) * r->taps * sizeof *r->tap;
-
+    rc = open_blocks(r, &s, err);
+    if (rc == 0 && !r->block)
+        rc = fill_table(r, &s, err);
+    if (rc < 0)
         stk_rate_change_close(&r);
-        return stk_fail_nomem(err, size);
-    }
-    for (uint32_t p = 0; p <= r->phases; p++)
-        fill_phase(r, &s, p);
     *out = r;
-    return 0;
+    return rc;
 }
 
 void stk_rate_change_close(stk_rate_change **r)
@@ -148,6 +172,7 @@ void stk_rate_change_close(stk_rate_change **r)
     if (*r) {
         stk_free((*r)->first);
         stk_free((*r)->tap);
+        stk_block_rate_close(&(*r)->block);
     }
     stk_free(*r);
     *r = NULL;
@@ -158,6 +183,11 @@ uint64_t stk_rate_change_length(const stk_rate_change *r, uint64_t n)
     unsigned __int128 wide = (unsigned __int128)n * r->up + r->down - 1;
 
     return (uint64_t)(wide / r->down);
+}
+
+size_t stk_rate_change_work(const stk_rate_change *r)
+{
+    return r->block ? stk_block_rate_work(r->block) : 0;
 }
 
 /* Where output k is: the input before it, and its phase. */
@@ -174,6 +204,10 @@ void stk_rate_change_needs(const stk_rate_change *r, uint64_t from, uint64_t to,
 {
     uint64_t phase;
 
+    if (r->block) {
+        stk_block_rate_needs(r->block, from, to, in_from, in_to);
+        return;
+    }
     place_of(r, from, in_from, &phase);
     place_of(r, to - 1, in_to, &phase);
     *in_from += r->first[0];
@@ -207,6 +241,10 @@ void stk_rate_change_run(const stk_rate_change *r, const stk_resample_in *in, ui
     uint64_t phase;
     int64_t at;
 
+    if (r->block) {
+        stk_block_rate_run(r->block, in, from, n, out);
+        return;
+    }
     place_of(r, from, &at, &phase);
     for (uint64_t i = 0; i < n; i++) {
         if (r->phases == r->up) {

@@ -91,32 +91,12 @@ static int fill_bands(stk_spectral *s, stk_error *err)
 
 /* ---- tables ---- */
 
-static int fill_stages(stk_spectral *s, stk_error *err)
+static int fill_transform(stk_spectral *s, stk_error *err)
 {
-    static const uint8_t radices[] = { 5, 4, 3, 2 };
-    uint32_t left = s->half;
-    float *w;
-
-    for (size_t i = 0; i < sizeof radices; i++)
-        while (left % radices[i] == 0) {
-            s->radix[s->stages++] = radices[i];
-            left /= radices[i];
-        }
-    if (left != 1)
-        return stk_fail(err, STK_EINVAL,
-                        "a transform of %u samples: half of it must be a product "
-                        "of 2, 3 and 5",
-                        s->c.fft);
-    w = s->twiddle = stk_zalloc((size_t)s->half * 4 + 64, sizeof *w);
+    STK_TRY(stk_fft_open(&s->transform, s->half, err));
     s->turn = stk_zalloc((size_t)s->half + 4, sizeof *s->turn);
-    if (!w || !s->turn)
-        return stk_fail_nomem(err, (size_t)s->half * 16);
-    for (uint32_t k = 0, n = s->half; k < s->stages; n /= s->radix[k++])
-        for (uint32_t p = 0; p < n / s->radix[k]; p++)
-            for (uint32_t j = 1; j < s->radix[k]; j++) {
-                *w++ = (float)cos(2 * M_PI * p * j / n);
-                *w++ = (float)-sin(2 * M_PI * p * j / n);
-            }
+    if (!s->turn)
+        return stk_fail_nomem(err, ((size_t)s->half + 4) * sizeof *s->turn);
     for (uint32_t k = 0; k <= s->half / 2; k++) {
         s->turn[2 * k] = (float)cos(2 * M_PI * k / s->c.fft);
         s->turn[2 * k + 1] = (float)-sin(2 * M_PI * k / s->c.fft);
@@ -172,7 +152,7 @@ int stk_spectral_open(stk_spectral **out, const stk_spectral_config *c, stk_erro
     if (stk_cpu_level() >= STK_CPU_AVX2)
         s->run = stk_spectral_block_avx2;
 #endif
-    rc = fill_stages(s, err);
+    rc = fill_transform(s, err);
     if (rc == 0)
         rc = fill_window(s, err);
     if (rc == 0 && c->mels)
@@ -187,7 +167,7 @@ void stk_spectral_close(stk_spectral **s)
 {
     if (*s) {
         stk_free((*s)->window);
-        stk_free((*s)->twiddle);
+        stk_fft_fini(&(*s)->transform);
         stk_free((*s)->turn);
         stk_free((*s)->first);
         stk_free((*s)->len);

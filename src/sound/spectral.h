@@ -7,12 +7,12 @@
 #define STOKER_SOUND_SPECTRAL_H
 
 #include "base/cpu.h"
+#include "sound/fft.h"
 
 #include <stoker/plugin.h>
 
 #define STK_SPECTRAL_LANES 8
 #define STK_SPECTRAL_FFT 65536 /* of a transform, at most */
-#define STK_SPECTRAL_STAGES 20
 
 typedef enum stk_frame_rule { /* how many frames n samples have, and where they are */
                               STK_FRAMES_SNIP,   /* 1 + (n - win) / hop, from sample 0 on */
@@ -40,7 +40,7 @@ typedef enum stk_log_kind {
 
 typedef struct stk_spectral_config {
     double rate;
-    uint32_t win, hop, fft; /* fft: even, win at most, a product of 2, 3 and 5 */
+    uint32_t win, hop, fft; /* fft: even, win at most, half of it a product of primes up to 19 */
     stk_frame_rule frames;
     stk_edge edge;
     stk_window_kind window;
@@ -69,10 +69,9 @@ int stk_spectral_run(const stk_spectral *s, const float *x, uint64_t n, stk_scra
 
 struct stk_spectral {
     stk_spectral_config c;
-    uint32_t half, bins, stages;
-    uint8_t radix[STK_SPECTRAL_STAGES];
+    uint32_t half, bins;
+    stk_fft transform; /* of half complex values */
     float *window;         /* win */
-    float *twiddle;        /* of all stages, one after another: re, im */
     float *turn;           /* exp(-2 pi i k / fft), k <= half / 2 + 1: re, im */
     uint32_t *first, *len; /* of each band: its first value of the spectrum, how many */
     float *weight;         /* of all bands, one after another */

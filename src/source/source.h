@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.h - where bytes are: opening by URL, whole reads, and what a pattern of names means. */
+/* source.h - opens files by URL, reads them whole, and expands patterns of names.  Everything that
+ * opens a shard calls it. */
 #ifndef STOKER_SOURCE_H
 #define STOKER_SOURCE_H
 
@@ -9,83 +10,84 @@
 extern const stk_source stk_source_local;  /* paths and file:// */
 extern const stk_source stk_source_memory; /* mem://NAME: bytes given by stk_memory_put() */
 
-/* Requests want an open file; of this one nothing is ever read: the bytes are in memory. */
+/* An open file of which nothing is ever read, for requests whose bytes are in memory. */
 extern stk_file stk_no_file;
 
-/* A file of which nothing is known yet, as stk_open_info. */
+/* A stk_open_info for a file about which nothing is known yet. */
 #define STK_URL(u, settings)                                                                       \
     (&(stk_open_info){ .url = (u), .size = UINT64_MAX, .store = (settings) })
 
-/* source->open(), after which the file points to this very table. */
+/* Calls source->open() and makes the file point to `source`. */
 int stk_source_open(const stk_source *source, const stk_open_info *o, stk_file **out,
                     stk_error *err);
-/* Size and version of the file, waiting for the answer. */
+/* Size and version of the file; may wait for the answer. */
 int stk_file_stat(stk_file *f, stk_file_info *out, stk_error *err);
 
-/* A read that fails with STK_EIO is tried again after a pause, so often in all; this is the rule
- * for all reads, also those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
+/* A read that fails with STK_EIO is tried again after this pause.  The rule holds for all reads,
+ * also for those that wait elsewhere (fetch/uring.c, pipe/iothread.c). */
 #define STK_IO_TRIES 4
 long stk_io_pause_ns(uint32_t failed); /* after the failed-th failure, from 1 */
-/* A blocking read with retries.  *retried grows by their number. */
+/* A blocking read with retries.  Adds their number to *retried. */
 void stk_io_read(stk_io *io, uint64_t *retried);
 
-/* Why a read failed, for an error: the source's own words, an errno's, an HTTP status.  Returns
+/* Why a read failed, for an error: the source's own words, an errno, an HTTP status.  Returns
  * `text` or a constant. */
 #define STK_REASON_MAX 192
 const char *stk_io_reason(const stk_io *io, char *text, size_t size);
 
-/* STK_ESTALE: the file was written to after it was opened, so that what was read before and after
- * may not go together.  Asked after a read: writing tells the time first.  recent: to have looked
- * STK_LOOK_NS ago is enough, for reads of single rows. */
+/* STK_ESTALE: the file was written to after it was opened, so bytes read before and after may not
+ * belong together.  Call it after a read, because writing changes the time first.  recent: a check
+ * in the last STK_LOOK_NS is enough, for reads of single rows. */
 #define STK_LOOK_NS 2000000u
 int stk_file_unchanged(stk_file *f, int recent, stk_error *err);
 
-/* Exactly len bytes at offset, waiting and trying again as above; a short file is STK_ECORRUPT with
- * the offset.  STK_ESTALE: as stk_file_unchanged() has it. */
+/* Reads exactly len bytes at offset; waits and tries again as above.  STK_ECORRUPT, with the
+ * offset: the file is too short.  STK_ESTALE: as in stk_file_unchanged(). */
 int stk_file_read(stk_file *f, uint64_t offset, void *dst, size_t len, stk_error *err);
 void stk_file_close(stk_file **f); /* NULL-safe, nulls */
 
-/* The descriptor of a file, which keeps it; -1: its source has none. */
+/* The descriptor of a file, which still owns it; -1: its source has none. */
 int stk_file_fd(const stk_file *f);
-/* 0: the file has a descriptor, after it was brought here where that is needed.  STK_END: it has
- * none. */
+/* Gives the file a descriptor, by downloading it if needed.  0, or STK_END: it can't have one. */
 int stk_file_fill(stk_file *f, stk_error *err);
-/* A local file for pread and mmap alone, in two calls of the system: for many small ones.  *fd is
- * the caller's to close. */
+/* Opens a local file for pread and mmap only, by two system calls: for many small files.  The
+ * caller closes *fd. */
 int stk_local_open(const char *path, int *fd, uint64_t *size, stk_error *err);
 
-/* 1: the name is another file's than the one with this id (stk_file_info). */
+/* 1: the name belongs to another file than the one with this id (stk_file_info). */
 int stk_local_renamed(const char *url, uint64_t id);
 
-/* The local file of an open descriptor, which is its own from then on, or closed on failure. */
+/* Makes a local file of an open descriptor, which it owns from then on; a failure closes it. */
 int stk_local_take(int fd, stk_file **out, stk_error *err);
 
-/* A local file that must be below the folder path[0..root_len), wherever symlinks lead;
+/* Opens a local file that must be below the folder path[0..root_len), wherever symlinks lead;
  * root_len 0: below "/".  STK_ECORRUPT: it is not. */
 int stk_local_open_below(const char *path, size_t root_len, stk_file **out, stk_error *err);
 
-/* Give `data` (borrowed until dropped, i.e. put with NULL) the name mem://NAME, for tests,
- * fuzzers and benches. */
+/* Gives `data` the name mem://NAME, for tests, fuzzers and benches.  It is borrowed until NULL is
+ * put. */
 int stk_memory_put(const char *name, const void *data, size_t len, stk_error *err);
 
-/* A list of names.  init with zeros, end with fini. */
+/* A list of names.  Begins as zeros; end with fini. */
 typedef struct stk_names {
     char **name;
     size_t n, cap;
-    const stk_store *store; /* borrowed: how they are listed and opened; NULL: as usual */
-    const char *cache_dir;  /* borrowed: of the index; NULL: by the environment */
-    int left_out;           /* stk_urls_expand(): a folder has pictures beside its shards */
-    /* that another tool's index promises of the first n_samples names; UINT64_MAX: nothing */
+    /* borrowed: settings to list and open them with; NULL: the usual ones */
+    const stk_store *store;
+    const char *cache_dir; /* borrowed: folder of the index cache; NULL: by the environment */
+    int left_out; /* stk_urls_expand() left out pictures that are beside shards in a folder */
+    /* samples that another tool's index promises for each of the first n_samples names; UINT64_MAX:
+     * none */
     uint64_t *samples;
     size_t n_samples, cap_samples;
 } stk_names;
 int stk_names_add(stk_names *l, const char *name, size_t len, stk_error *err);
-/* Of the last name. */
+/* Sets the promise for the last name. */
 int stk_names_promise(stk_names *l, uint64_t samples, stk_error *err);
 void stk_names_fini(stk_names *l);
 
-/* below.c: is `name`, which came with data, a file's in `folder` or below?  With "" no name begins
- * with a slash. */
+/* below.c: 1 if `name`, which came with data, is a file in `folder` or below.  With "", no name
+ * begins with a slash. */
 int stk_name_below(stk_bytes folder, stk_bytes name);
 
 /* The folder of the index cache: cache_dir, or by the environment.  0: there is none. */

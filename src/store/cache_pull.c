@@ -573,6 +573,15 @@ static void puller_close(puller *p)
     stk_free(p);
 }
 
+static void end_disk(puller *p)
+{
+    stk_mutex_lock(&p->lock);
+    p->stop_disk = 1;
+    pthread_cond_signal(&p->disk_work);
+    stk_mutex_unlock(&p->lock);
+    pthread_join(p->disk_thread, NULL);
+}
+
 static int puller_open(puller **out, stk_error *err)
 {
     puller *p = STK_NEW(puller);
@@ -594,11 +603,7 @@ static int puller_open(puller **out, stk_error *err)
         return stk_fail(err, STK_ENOMEM, "no thread could be started for the cache");
     }
     if (stk_thread_start(&p->thread, puller_main, p, "stk-cache") < 0) {
-        stk_mutex_lock(&p->lock);
-        p->stop_disk = 1;
-        pthread_cond_signal(&p->disk_work);
-        stk_mutex_unlock(&p->lock);
-        pthread_join(p->disk_thread, NULL);
+        end_disk(p);
         puller_close(p);
         return stk_fail(err, STK_ENOMEM, "no thread could be started for the cache");
     }
@@ -635,11 +640,7 @@ void stk_puller_drop(void)
     pthread_cond_signal(&p->work);
     stk_mutex_unlock(&p->lock);
     pthread_join(p->thread, NULL);
-    stk_mutex_lock(&p->lock);
-    p->stop_disk = 1;
-    pthread_cond_signal(&p->disk_work);
-    stk_mutex_unlock(&p->lock);
-    pthread_join(p->disk_thread, NULL);
+    end_disk(p);
     puller_close(p);
 }
 

@@ -377,7 +377,7 @@ static void start_waiting(client *c, uint64_t now)
         slot *s;
 
         stk_client_heed(c, c->waiting, now);
-        if (c->running >= c->allowed || now < c->slow_until)
+        if (c->running >= c->pace.allowed || now < c->pace.slow_until)
             break;
         if (c->running && c->bytes + weight(c->waiting) > IN_FLIGHT)
             break;
@@ -541,8 +541,8 @@ static int timeout_ms(const client *c, uint64_t now)
         at = c->timer_ns;
     if (c->later && c->later->own.due_ns < at)
         at = c->later->own.due_ns;
-    if (c->waiting && c->slow_until > now && c->slow_until < at)
-        at = c->slow_until;
+    if (c->waiting && c->pace.slow_until > now && c->pace.slow_until < at)
+        at = c->pace.slow_until;
     if (c->hedge_look_ns && c->hedge_look_ns < at)
         at = c->hedge_look_ns;
     if (at == UINT64_MAX)
@@ -657,7 +657,7 @@ static int client_open(client **out, stk_error *err)
     c->epoll = c->event = -1;
     c->in_end = &c->in;
     c->waiting_end = &c->waiting;
-    c->allowed = SLOTS;
+    c->pace.allowed = SLOTS;
     c->random = stk_now_ns() ^ (uint64_t)getpid() << 32;
     stk_mutex_init(&c->lock);
     if (client_set_up(c) < 0) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http.h - the one HTTP client of the process.
+/* http.h - the one HTTP client of the process.  Sources, listings and uploads of all stores use it.
  *
- * A transfer is one request and its answer, tried again as long as that makes sense: see retry.c.
- * The client is the one thing in the library that the whole process shares and writes to.  It runs
- * while someone holds it, in a thread of its own, and a forked child makes its own at first use. */
+ * A transfer is one request and its answer; it is tried again as long as that makes sense
+ * (retry.c). The client is the only thing in the library that the whole process shares and changes.
+ * It runs in a thread of its own while someone holds it.  A forked child makes its own at first
+ * use. */
 #ifndef STOKER_STORE_HTTP_H
 #define STOKER_STORE_HTTP_H
 
@@ -22,25 +23,25 @@ typedef struct stk_dialect stk_dialect; /* dialect.h */
 
 typedef struct stk_target { /* an address; read-only once made */
     const stk_dialect *dialect;
-    char *origin;           /* "https://host:port", and what goes before each path; NULL: the
-                             * dialect knows */
+    /* "https://host:port", and what comes before each path; NULL: the dialect knows it */
+    char *origin;
     char *path;             /* encoded, begins with "/" */
-    char *query;            /* that the user gave with the address; NULL: none.  Secret. */
-    char *bucket;           /* "" where there is none */
-    char *token;            /* of its own; NULL: none.  Secret. */
-    stk_store *store;       /* held */
+    char *query;            /* given with the address; NULL: none.  Secret. */
+    char *bucket;           /* "": no bucket */
+    char *token;            /* token for this address; NULL: none.  Secret. */
+    stk_store *store;       /* holds a reference */
 } stk_target;
 
-typedef struct stk_answer { /* what headers said */
+typedef struct stk_answer { /* headers of the answer */
     char etag[160], region[64], location[2048], content_type[64], encoding[32];
-    uint64_t first, last, total; /* content-range; UINT64_MAX: not said */
-    uint64_t length;             /* content-length; UINT64_MAX: not said */
-    int64_t date, modified;      /* seconds since 1970; 0: not said */
-    int unclear;                 /* a range or length was said twice, and differs */
-    uint32_t retry_after;        /* seconds; 0: not said */
+    uint64_t first, last, total; /* content-range; UINT64_MAX: missing */
+    uint64_t length;             /* content-length; UINT64_MAX: missing */
+    int64_t date, modified;      /* seconds since 1970; 0: missing */
+    int unclear;                 /* a range or length came twice with different values */
+    uint32_t retry_after;        /* seconds; 0: missing */
     uint64_t linked_size;
     char linked_etag[160];
-    /* link, rel="next": the query that asks for the next page; "": there is none */
+    /* link, rel="next": the query of the next page; "": none */
     char next[1024];
 } stk_answer;
 
@@ -51,26 +52,27 @@ void stk_etag_short(const char *etag, char out[64]);
 /* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
 void stk_answer_version(const stk_answer *a, int linked, char out[64]);
 
-typedef struct stk_reached { /* who owes the transfer an answer, and places in what has come */
-    struct stk_asked_host *host; /* NULL: none, or too many to count */
-    size_t earlier;             /* what came with earlier answers: this one's may be dropped */
-    size_t due;              /* the end of this answer, as its headers have it */
-    size_t counted;          /* what moved the deadline */
-    uint32_t past_end;       /* how often the server said that nothing is there */
+typedef struct stk_reached {     /* how far a transfer has come */
+    struct stk_asked_host *host; /* host that owes an answer; NULL: none, or too many to count */
+    size_t earlier;    /* end of the bytes of earlier answers; newer ones may be dropped */
+    size_t due;        /* end of this answer by its headers */
+    size_t counted;    /* bytes that moved the deadline */
+    uint32_t past_end; /* how often the server said that the range is past the end */
 } stk_reached;
 #define STK_STAYS UINT32_MAX /* stk_course.redirects */
 
 typedef struct stk_transfer stk_transfer;
-typedef struct stk_course { /* what the client keeps of a transfer while it tries */
-    uint64_t due_ns;      /* the next try begins */
-    uint64_t deadline_ns; /* without progress it gives up then */
-    uint64_t body_at;     /* the place in the file of the next byte of this body */
-    uint64_t keys_turn;   /* which look-up of keys it was signed by */
-    uint32_t redirects;   /* that were followed; STK_STAYS: none is, the request has a secret */
-    stk_transfer *twin;   /* the second request for the same bytes; of that one the first */
+typedef struct stk_course { /* state of a transfer while the client tries it */
+    uint64_t due_ns;        /* when the next try begins */
+    uint64_t deadline_ns;   /* when it gives up without progress */
+    uint64_t body_at;       /* offset in the file of the next byte of the body */
+    uint64_t keys_turn;     /* number of the look-up whose keys signed it */
+    /* redirects followed so far; STK_STAYS: none may be, the request has a secret */
+    uint32_t redirects;
+    stk_transfer *twin; /* the other of two requests for the same bytes; NULL: there is one */
     int is_twin;
-    stk_text error; /* the body of an answer that is none */
-    char *moved;    /* a redirect leads here; NULL: nowhere */
+    stk_text error; /* body of an answer that is an error */
+    char *moved;    /* where a redirect leads; NULL: no redirect */
     uint32_t tries;
     int whole, looked, refreshed, skewed, bad_body, keys_rc;
 } stk_course;

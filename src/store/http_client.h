@@ -47,6 +47,17 @@ typedef struct stk_key_look {
     char why[STK_WHY_MAX];
 } stk_key_look;
 
+/* How many requests may run at once (pace.c), and what that is decided by. */
+typedef struct stk_client_pace_state {
+    uint32_t allowed;    /* requests at once */
+    uint64_t fine;       /* good answers since `allowed` last changed */
+    uint64_t slow_until; /* ns: no request begins before, since a server asked for a pause */
+    uint64_t fell_ns;    /* when `allowed` was last halved because answers were slow */
+    uint64_t waits;      /* answers since then */
+    uint64_t wait_us;    /* how long such answers took to begin, on average */
+    uint64_t calm_us;    /* how long an answer takes to begin while few requests run */
+} stk_client_pace_state;
+
 typedef struct stk_client {
     void *multi; /* a CURLM */
     int epoll, event;
@@ -61,10 +72,9 @@ typedef struct stk_client {
     stk_transfer *waiting, **waiting_end, *later;
     stk_key_look *looks;
     stk_http_slot *idle, *all[STK_SLOTS];
-    uint32_t n_slots, running, allowed;
-    uint64_t bytes, timer_ns, slow_until, random, fine;
-    uint64_t fell_ns;              /* when fewer were allowed last, since answers were slow */
-    uint64_t waits, wait_us, calm_us; /* answers since; how long they took to begin; if few run */
+    uint32_t n_slots, running;
+    uint64_t bytes, timer_ns, random;
+    stk_client_pace_state pace;
     stk_day_key day_key;
     stk_hedge hedge;
     uint64_t hedge_look_ns; /* not before; 0: nothing is asked for twice */

@@ -25,8 +25,8 @@ static stk_pace *pace_of(const stk_transfer *t)
 static void halve(stk_client *c, uint64_t now)
 {
     stk_hedge_slow(&c->hedge, now);
-    c->allowed = c->running / 2 > 0 ? c->running / 2 : 1;
-    c->fine = 0;
+    c->pace.allowed = c->running / 2 > 0 ? c->running / 2 : 1;
+    c->pace.fine = 0;
 }
 
 void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now)
@@ -38,8 +38,8 @@ void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now)
         return;
     if (stk_pace_news(p, now, &until))
         halve(c, now);
-    if (until > c->slow_until)
-        c->slow_until = until;
+    if (until > c->pace.slow_until)
+        c->pace.slow_until = until;
 }
 
 /* 1: answers have become slow. */
@@ -47,14 +47,14 @@ static int slowed(stk_client *c, const stk_timing *when)
 {
     uint64_t us = when->waited_us, late;
 
-    if (!us || when->started < c->fell_ns)
+    if (!us || when->started < c->pace.fell_ns)
         return 0;
-    c->wait_us = c->waits ? (c->wait_us * (LOOK_AT - 1) + us) / LOOK_AT : us;
-    c->waits++;
-    if (!c->calm_us || us < c->calm_us || c->running < FEW)
-        c->calm_us = us;
-    late = c->calm_us * LATE > LATE_US ? c->calm_us * LATE : LATE_US;
-    return c->waits >= LOOK_AT / 2 && c->wait_us > late && c->running >= FEW;
+    c->pace.wait_us = c->pace.waits ? (c->pace.wait_us * (LOOK_AT - 1) + us) / LOOK_AT : us;
+    c->pace.waits++;
+    if (!c->pace.calm_us || us < c->pace.calm_us || c->running < FEW)
+        c->pace.calm_us = us;
+    late = c->pace.calm_us * LATE > LATE_US ? c->pace.calm_us * LATE : LATE_US;
+    return c->pace.waits >= LOOK_AT / 2 && c->pace.wait_us > late && c->running >= FEW;
 }
 
 void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
@@ -64,18 +64,18 @@ void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *whe
 
     if (t->status == 503 || t->status == 429) {
         halve(c, now);
-        c->slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX
+        c->pace.slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX
                                : pause              ? pause
                                                     : 20000000u + random % 80000000u);
         if (pace_of(t))
-            stk_pace_tell(pace_of(t), c->slow_until);
+            stk_pace_tell(pace_of(t), c->pace.slow_until);
     } else if (slowed(c, when)) {
         halve(c, now);
-        c->allowed = c->allowed < FEW ? FEW : c->allowed;
-        c->fell_ns = now;
-        c->waits = 0;
-    } else if (c->allowed < STK_SLOTS && ++c->fine >= c->allowed) {
-        c->allowed++;
-        c->fine = 0;
+        c->pace.allowed = c->pace.allowed < FEW ? FEW : c->pace.allowed;
+        c->pace.fell_ns = now;
+        c->pace.waits = 0;
+    } else if (c->pace.allowed < STK_SLOTS && ++c->pace.fine >= c->pace.allowed) {
+        c->pace.allowed++;
+        c->pace.fine = 0;
     }
 }

@@ -109,7 +109,6 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
     const stk_arrow_leaf *l = number < STK_GATHER_FIRST ? stk_arrow_leaf_of(s, number) : NULL;
     int rc;
 
-    (void)named;
     out->absent = l && l->path[l->depth - 1]->type == STK_ARROW_NULL;
     if (out->absent)
         return 0;
@@ -129,6 +128,8 @@ static int data_locate(const stk_dataset *d, const stk_entry *e, const stk_field
             out->unpacked = len;
         return rc;
     }
+    if (named && rc == 0)
+        *out = (stk_place){ .whole = 1, .name = out->here };
     return out->absent ? 0 : rc;
 }
 

@@ -20,7 +20,7 @@ static void refuse(stk_arrow_field *f, const char *why)
     f->refused = why;
 }
 
-/* "+l", "+w:8", "+s", ... */
+/* "+l", "+vl", "+w:8", "+s", ... */
 static void read_nested(stk_arrow_field *f, const char *s)
 {
     if (!strcmp(s, "+s"))
@@ -29,12 +29,16 @@ static void read_nested(stk_arrow_field *f, const char *s)
         f->type = STK_ARROW_LIST;
         f->wide = s[1] == 'L';
         f->map = s[1] == 'm';
+    } else if (!strcmp(s, "+vl") || !strcmp(s, "+vL")) {
+        f->type = STK_ARROW_LIST;
+        f->wide = s[2] == 'L';
+        f->apart = 1;
     } else if (!strncmp(s, "+w:", 3)) {
         f->type = STK_ARROW_FIXED_LIST;
         for (const char *p = s + 3; *p >= '0' && *p <= '9' && f->width < 100000000; p++)
             f->width = f->width * 10 + (uint32_t)(*p - '0');
     } else
-        refuse(f, "unions, list views and run-end encoded columns are not read from Arrow");
+        refuse(f, "unions and run-end encoded columns are not read from Arrow");
 }
 
 /* "ts...", "tdD", ...: the stored integer. */
@@ -258,6 +262,43 @@ static int take_all(stk_arrow_memory *m, struct ArrowArrayStream *s, stk_error *
     }
 }
 
+/* List views that all have one length are lists of that length, as "+w:8" says of others. */
+static int settle_views(stk_arrow_memory *m, stk_arrow_leaf *l, stk_error *err)
+{
+    const stk_arrow_field *f = l->path[l->depth - 1];
+    int64_t each = -1;
+
+    for (uint64_t i = 0; i < m->n; i++) {
+        stk_arrow_column c;
+
+        STK_TRY(memory_column(&m->batch[i], l, l->depth, f, &c, err));
+        for (uint64_t k = 0; c.b && k < c.rows; k++) {
+            int64_t wide = 0;
+            int32_t narrow = 0;
+
+            if (f->wide)
+                memcpy(&wide, c.b + (c.offset + k) * 8, sizeof wide);
+            else
+                memcpy(&narrow, c.b + (c.offset + k) * 4, sizeof narrow);
+            wide = f->wide ? wide : narrow;
+            if (c.valid || wide < 0 || (each >= 0 && wide != each))
+                return 0;
+            each = wide;
+        }
+    }
+    l->fixed = each;
+    return 0;
+}
+
+static int settle_all_views(stk_arrow_memory *m, stk_error *err)
+{
+    for (uint32_t i = 0; i < m->schema.n_readable; i++)
+        if (m->schema.leaf[i].list && m->schema.leaf[i].path[m->schema.leaf[i].depth - 1]->apart &&
+            !m->schema.leaf[i].texts)
+            STK_TRY(settle_views(m, &m->schema.leaf[i], err));
+    return 0;
+}
+
 int stk_arrow_memory_open(stk_arrow_memory **out, struct ArrowArrayStream *stream, stk_error *err)
 {
     stk_arrow_memory *m = STK_NEW(stk_arrow_memory);
@@ -275,6 +316,8 @@ int stk_arrow_memory_open(stk_arrow_memory **out, struct ArrowArrayStream *strea
         m->batch[i].rows = (uint64_t)m->array[i].length;
         m->rows += m->batch[i].rows;
     }
+    if (rc == 0)
+        rc = settle_all_views(m, err);
     if (rc < 0)
         stk_arrow_memory_close(out);
     return rc;

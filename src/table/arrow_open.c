@@ -121,7 +121,7 @@ static stk_arrow *arrow_new(const stk_dataset_options *o)
 
     if (!a)
         return NULL;
-    stk_table_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY, o);
+    stk_table_init(&a->base, &stk_arrow_ops, STK_DATA_MEMORY | STK_DATA_NAMES_FILES, o);
     return a;
 }
 

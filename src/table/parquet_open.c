@@ -129,7 +129,7 @@ static int add_field(stk_parquet *p, const char *name, const stk_pq_leaf *leaf, 
 static int same_type(const stk_pq_leaf *a, const stk_pq_leaf *b)
 {
     return a->dtype == b->dtype && a->width == b->width && a->max_rep == b->max_rep &&
-           !a->refused == !b->refused;
+           !a->refused == !b->refused && a->blobs == b->blobs;
 }
 
 static int is_nothing(const stk_pq_leaf *l)
@@ -425,7 +425,9 @@ static int columns(stk_parquet *p, uint32_t readable, stk_error *err)
 
         *t = (stk_field_type){ .name = p->field[i].name,
                                .nullable = l->max_def > 0,
-                               .refused = l->refused };
+                               .refused = l->refused,
+                               .ndim = l->blobs != 0,
+                               .shape = { -1 } };
         if (l->refused)
             continue;
         t->dtype = l->dtype;

@@ -227,7 +227,7 @@ static int make(const stk_parquet *p, uint64_t shard, uint32_t chunk, stk_pq_tab
     const stk_pq_leaf *l = stk_pq_leaf_of(&p->shard[shard], chunk);
     uint32_t at = chunk % stk_pq_chunks(f);
     maker m = { .of = p, .chunk = &f->chunk[at], .table = t };
-    const char *why = l->refused ? l->refused : m.chunk->refused;
+    const char *why = l->refused && !l->blobs ? l->refused : m.chunk->refused;
     int rc;
 
     m.decode = (stk_pq_decode){ l, m.chunk->codec, NULL, BLOCK_MAX };

@@ -72,17 +72,19 @@ static int check_chain(const stk_chain *c, stk_error *err)
         if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
-    if (c->n_calls)
+    if (c->calls.n)
         return stk_fail(
             err, STK_ENOTSUP,
             "a transform has no functions: leave call() away, and call yours on what it "
             "gives");
+    if (c->spec.picture.several)
+        return stk_fail(err, STK_EINVAL, "a transform takes one picture: leave `pictures` away");
     if (c->spec.picture.mode)
         return stk_fail(err, STK_ENOTSUP,
                         "a transform gives RGB: image(mode=...) works in a loader; grayscale(p=1) "
                         "gives three equal "
                         "channels");
-    if (c->boxes)
+    if (c->boxes.name)
         return stk_fail(err, STK_EINVAL,
                         "iou_crop works in a loader, beside the output of boxes that it names");
     if (c->spec.kind != STK_KIND_IMAGE)

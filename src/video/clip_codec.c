@@ -7,6 +7,7 @@
 #include "base/expr.h"
 #include "codec/codec.h"
 #include "video/clip_codec.h"
+#include "video/points_cache.h"
 
 static int start_of(stk_clip_how *how, const stk_args *args, stk_error *err)
 {
@@ -52,14 +53,40 @@ static int pad_of(stk_clip_how *how, const stk_args *args, stk_error *err)
                     name ? name : "a number");
 }
 
+/* first=: the number of the first frame, which another output has. */
+static int first_named(stk_clip_how *how, const stk_args *args, stk_error *err)
+{
+    const char *name = stk_args_has(args, "first") ? stk_args_str(args, "first") : NULL;
+
+    if (!name)
+        return 0;
+    if (!*name || strlen(name) >= sizeof how->at)
+        return stk_fail(err, STK_EINVAL, "video: first=%.80s names no output", name);
+    if (stk_args_given(args, "start") || stk_args_has(args, "at") || stk_args_has(args, "fps"))
+        return stk_fail(err, STK_EINVAL,
+                        "video: first= says where the clip begins: leave start=, at= and fps= out");
+    memcpy(how->at, name, strlen(name) + 1);
+    how->at_number = 1;
+    how->start = STK_START_AT;
+    return 0;
+}
+
 /* at= and offsets=: frames around a time that another output has. */
 static int at_of(stk_clip_how *how, const stk_args *args, stk_error *err)
 {
     const char *name = stk_args_has(args, "at") ? stk_args_str(args, "at") : NULL;
     uint32_t n = stk_args_has(args, "offsets") ? stk_args_count(args, "offsets") : 0;
 
+    if (!name && stk_args_has(args, "tolerance"))
+        return stk_fail(err, STK_EINVAL, "video: tolerance= is of the times of at=: give both");
     if (!name)
         return n ? stk_fail(err, STK_EINVAL, "video: offsets= are counted from at=: give both") : 0;
+    if (stk_args_has(args, "tolerance")) {
+        how->tolerance = stk_args_f64(args, "tolerance");
+        if (!(how->tolerance > 0 && how->tolerance < 1e6))
+            return stk_fail(err, STK_EINVAL, "video: tolerance=%g is not a number of seconds",
+                            how->tolerance);
+    }
     if (!*name || strlen(name) >= sizeof how->at)
         return stk_fail(err, STK_EINVAL, "video: at=%.80s names no output", name);
     memcpy(how->at, name, strlen(name) + 1);
@@ -99,6 +126,12 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
     STK_TRY(start_of(how, args, err));
     STK_TRY(pad_of(how, args, err));
     STK_TRY(at_of(how, args, err));
+    STK_TRY(first_named(how, args, err));
+    how->keyframes = stk_args_bool(args, "keyframes");
+    if (how->keyframes && (how->at[0] || stk_args_has(args, "fps")))
+        return stk_fail(err, STK_EINVAL,
+                        "video: keyframes are counted, they are not found by time: leave %s out",
+                        how->at[0] ? "at=" : "fps=");
     if (stk_args_has(args, "fps")) {
         how->fps = stk_args_f64(args, "fps");
         if (!(how->fps >= 0.001 && how->fps <= 10000))
@@ -114,7 +147,12 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                         .n_leads = 1,
                         .lead = { { STK_LEAD_FRAMES, how->frames } },
                         .picture = { .layout = STK_CHW, .exif = 1, .mul = { 1, 1, 1 } } };
-    return 0;
+    return stk_points_cache_open(&how->points, err);
+}
+
+static void video_fini(void *state)
+{
+    stk_points_cache_close(&((stk_clip_how *)state)->points);
 }
 
 /* ---- which frames ---- */
@@ -174,6 +212,7 @@ static int nearest(const stk_clip_how *how, const stk_video_head *h, double seco
 {
     unsigned mark = stk_scratch_mark(scratch);
     double unit = (double)h->den / h->num, at = seconds * unit, len = (double)(h->end - h->first);
+    double best;
     int64_t exact, next;
     uint32_t show;
 
@@ -185,15 +224,24 @@ static int nearest(const stk_clip_how *how, const stk_video_head *h, double seco
         if (how->pad == STK_PAD_WRAP && len > 0)
             at -= floor((at - (double)h->first) / len) * len;
     }
+    best = at;
     STK_TRY(stk_video_show_at(h, (int64_t)floor(at), scratch, &show, &exact, err));
     *out = show;
+    best = fabs(at - (double)exact);
     if (show + 1 < h->shown) {
         stk_scratch_rewind(scratch, mark);
         STK_TRY(time_of(h, show + 1, scratch, &next, err));
-        if (fabs((double)next - at) < fabs(at - (double)exact))
+        if (fabs((double)next - at) < best) {
             *out = show + 1;
+            best = fabs((double)next - at);
+        }
     }
     stk_scratch_rewind(scratch, mark);
+    if (how->tolerance > 0 && best / unit > how->tolerance)
+        return stk_fail(err, STK_ECORRUPT,
+                        "track %u: no frame is shown within %g s of %.6f s: the nearest is frame "
+                        "%" PRIu64 ", %.6f s away",
+                        h->number, how->tolerance, seconds, *out, best / unit);
     return 0;
 }
 
@@ -208,7 +256,7 @@ static int begin_of(const stk_clip_how *how, const stk_video_head *h, stk_clip_d
 
     if (how->start == STK_START_AT) {
         if (how->at[0])
-            STK_TRY(nearest(how, h, draw->at, scratch, &first, err));
+            STK_TRY(nearest(how, h, *draw->at, scratch, &first, err));
         STK_TRY(put(how, h, first, &first, err));
         return time_of(h, first, scratch, from, err);
     }
@@ -248,17 +296,11 @@ static int pick_by_time(const stk_clip_how *how, const stk_video_head *h, stk_cl
     return 0;
 }
 
-int stk_clip_pick(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
-                  stk_scratch *scratch, uint64_t *frame, stk_error *err)
+static int pick_by_number(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
+                          stk_scratch *scratch, uint64_t *frame, stk_error *err)
 {
     uint64_t first, span = (uint64_t)(how->frames - 1) * how->stride + 1;
 
-    for (uint32_t i = 0; i < how->n_offsets; i++)
-        STK_TRY(nearest(how, h, draw->at + how->offset[i], scratch, &frame[i], err));
-    if (how->n_offsets)
-        return 0;
-    if (how->fps > 0)
-        return pick_by_time(how, h, draw, scratch, frame, err);
     if (how->start >= STK_START_UNIFORM) {
         if (how->pad == STK_PAD_ERROR && h->shown < how->frames)
             return too_short(h, how->frames, err);
@@ -266,11 +308,72 @@ int stk_clip_pick(const stk_clip_how *how, const stk_video_head *h, stk_clip_dra
         return 0;
     }
     first = first_of(how, h->shown, span, &draw->rng);
-    if (how->at[0])
-        STK_TRY(nearest(how, h, draw->at, scratch, &first, err));
+    if (how->at_number && (*draw->at < 0 || *draw->at != floor(*draw->at)))
+        return stk_fail(err, STK_ECORRUPT, "video: first=%g is not the number of a frame",
+                        *draw->at);
+    if (how->at_number)
+        first = (uint64_t)*draw->at;
+    else if (how->at[0])
+        STK_TRY(nearest(how, h, *draw->at, scratch, &first, err));
     for (uint32_t i = 0; i < how->frames; i++)
         STK_TRY(put(how, h, first + (uint64_t)i * how->stride, &frame[i], err));
     return 0;
+}
+
+/* Show numbers of the keyframes, in scratch memory. */
+static int list_keyframes(const stk_video_head *h, stk_scratch *scratch, uint32_t **out,
+                          uint32_t *n, stk_error *err)
+{
+    uint32_t *list = stk_scratch_get(scratch, ((size_t)h->keys + 1) * sizeof *list);
+    unsigned mark = stk_scratch_mark(scratch);
+
+    *n = 0;
+    *out = list;
+    if (!list)
+        return stk_fail_nomem(err, h->keys * sizeof *list);
+    for (uint32_t u = 0; u < h->units; u++) {
+        stk_video_unit unit;
+
+        stk_scratch_rewind(scratch, mark);
+        STK_TRY(stk_video_unit_read(h, u, scratch, &unit, err));
+        for (uint32_t s = 0; s < unit.shown && *n < h->keys; s++)
+            if (unit.frame[unit.shows[s]].flags & STK_FRAME_KEY)
+                list[(*n)++] = unit.show + s;
+    }
+    stk_scratch_rewind(scratch, mark);
+    return *n ? 0
+              : stk_fail(err, STK_ECORRUPT, "track %u: no keyframe is shown", h->number);
+}
+
+/* The same as by number, as if there were no other frames. */
+static int pick_keyframes(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
+                          stk_scratch *scratch, uint64_t *frame, stk_error *err)
+{
+    unsigned mark = stk_scratch_mark(scratch);
+    stk_video_head counted = *h;
+    uint32_t *list;
+
+    STK_TRY(list_keyframes(h, scratch, &list, &counted.shown, err));
+    STK_TRY(pick_by_number(how, &counted, draw, scratch, frame, err));
+    for (uint32_t i = 0; i < how->frames; i++)
+        frame[i] = list[frame[i]];
+    stk_scratch_rewind(scratch, mark);
+    return 0;
+}
+
+int stk_clip_pick(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
+                  stk_scratch *scratch, uint64_t *frame, stk_error *err)
+{
+    uint32_t n = how->n_offsets ? how->n_offsets : how->n_at > 1 ? how->n_at : 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        STK_TRY(nearest(how, h, how->n_offsets ? *draw->at + how->offset[i] : draw->at[i], scratch,
+                        &frame[i], err));
+    if (n)
+        return 0;
+    if (how->fps > 0)
+        return pick_by_time(how, h, draw, scratch, frame, err);
+    return (how->keyframes ? pick_keyframes : pick_by_number)(how, h, draw, scratch, frame, err);
 }
 
 static const stk_arg video_args[] = {
@@ -279,8 +382,14 @@ static const stk_arg video_args[] = {
     { "start", STK_ARG_ANY, "random",
       "random, center, a frame's number; or uniform: all over the video" },
     { "fps", STK_ARG_FLOAT, "", "in place of stride: frames per second, by their times" },
-    { "at", STK_ARG_NAME, "", "in place of start: the output that has the time, in seconds" },
+    { "at", STK_ARG_NAME, "",
+      "in place of start: the output that has the time, in seconds; or one for each frame" },
+    { "first", STK_ARG_NAME, "",
+      "in place of start: the output that has the first frame's number" },
     { "offsets", STK_ARG_FLOATS, "", "with at: frames so many seconds from it, nearest by time" },
+    { "tolerance", STK_ARG_FLOAT, "",
+      "with at: seconds that a frame may be from its time, else the sample is bad" },
+    { "keyframes", STK_ARG_BOOL, "false", "no other frames are counted" },
     { "pad", STK_ARG_NAME, "last", "of a video that is too short: last, wrap, or error" },
     { 0 },
 };
@@ -293,5 +402,6 @@ const stk_codec stk_codec_video = {
     .args = video_args,
     .state_size = sizeof(stk_clip_how),
     .plan = video_plan,
+    .fini = video_fini,
     .can = STK_CODEC_VIDEO
 };

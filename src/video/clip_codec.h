@@ -25,14 +25,19 @@ typedef struct stk_clip_how { /* the state of the codec video */
     double fps; /* 0: by stride */
     stk_clip_pad pad;
     char at[64];        /* the output that has the time; "": none */
+    int at_number;      /* ... not a time but the number of the first frame */
     uint32_t at_output; /* ... its number, found when all outputs are planned */
+    uint32_t n_at;      /* ... and how many it has: 1, or one for each frame */
+    double tolerance;   /* with at: seconds that a frame may be from its time; 0: any */
+    int keyframes;      /* no other frames are counted */
+    struct stk_points_cache *points; /* of files that rows name */
     uint32_t n_offsets; /* frames at these distances from it, in seconds; 0: by stride or fps */
     double offset[STK_CLIP_OFFSETS];
 } stk_clip_how;
 
 typedef struct stk_clip_draw { /* what a clip depends on beside its video */
     stk_rng rng;
-    double at; /* seconds, of how->at */
+    const double *at; /* seconds, of how->at: how->n_at of them */
 } stk_clip_draw;
 
 /* Show numbers of the clip's frames, in its order; frame: how->frames numbers. */

@@ -3,10 +3,12 @@
  * not there.
  *
  * A packet's number goes through the library as its time, which decoders copy to the frame and
- * never change.  Errors are not covered up: a damaged packet is an error, and a frame that the
- * library itself marks as damaged has no planes.  H.264 frames that are given while it drains after
- * a start in the middle are marked as damaged by mistake unless output_corrupt is set; that the
- * start is a real one is seen to by video.c.  The library prints nothing. */
+ * never change.  A damaged packet is an error, and a frame that the library itself marks as damaged
+ * has no planes.  Error concealment stays on, as only then it looks whether all slices came; what
+ * it concealed is marked.  (Without it, each H.264 frame of several slices is marked by mistake.)
+ * H.264 frames that are given while it drains after a start in the middle are marked as damaged by
+ * mistake unless output_corrupt is set; that the start is a real one is seen to by video.c.  The
+ * library prints nothing. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +85,6 @@ static int begin(stream *s, const AVCodec *codec, const stk_vdec_setup *how, stk
     STK_TRY(give_setup(s, how->setup, err));
     if (s->l->av_opt_set_int(s->ctx, "threads", 1, 0) < 0 ||
         s->l->av_opt_set_int(s->ctx, "max_pixels", most, 0) < 0 ||
-        s->l->av_opt_set_int(s->ctx, "ec", 0, 0) < 0 ||
         s->l->av_opt_set(s->ctx, "err_detect", "explode", 0) < 0 ||
         s->l->av_opt_set(s->ctx, "flags", "+unaligned+output_corrupt", 0) < 0)
         return stk_fail(err, STK_ENOTSUP, "libavcodec has not the options that are needed");

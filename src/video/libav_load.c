@@ -212,7 +212,7 @@ int stk_libav_open(void **out, stk_error *err)
         rc = stk_fail(err, STK_ENOTSUP,
                       "no libavcodec of a version that is known was found: " REMEDY);
     if (rc == 0 && !(l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
-        rc = stk_fail(err, STK_ENOTSUP, "%s can't be opened: " REMEDY, path);
+        rc = stk_fail(err, STK_ENOTSUP, "%s can't be opened (%s): " REMEDY, path, dlerror());
     if (rc == 0)
         rc = bind(l, path, err);
     if (rc == 0)

@@ -393,10 +393,10 @@ static int take_cluster(scan *s, const element *of, uint64_t *at, stk_error *err
 
         if (rc < 0)
             return rc;
+        if (rc && of->end == UNKNOWN && is_top(e.id))
+            return 0;
         if (!rc || (e.id != ID_SIMPLE && e.id != ID_GROUP && e.end > s->read->size))
             break;
-        if (of->end == UNKNOWN && is_top(e.id))
-            return 0;
         if (e.end == UNKNOWN || e.end > end)
             return torn(s, e.at, err);
         if (e.id == ID_GROUP && e.end > s->read->size)

@@ -33,27 +33,34 @@ static int hevc_is_spare(const uint8_t *nal, size_t len, uint32_t layers)
     return type < 16 && !(type & 1) && layers && layer >= layers;
 }
 
-/* NAL units, each after its length. */
+/* Takes a NAL unit, which is stored after its length, from the front of *in.  0: it is damaged. */
+static int take_nal(stk_bytes *in, uint32_t wide, stk_bytes *nal)
+{
+    size_t len = 0;
+
+    for (uint32_t i = 0; i < wide; i++)
+        len = len << 8 | in->data[i];
+    in->data += wide;
+    in->len -= wide;
+    if (!len || len > in->len)
+        return 0;
+    *nal = (stk_bytes){ in->data, len };
+    in->data += len;
+    in->len -= len;
+    return 1;
+}
+
 static int all_are(stk_bytes in, uint32_t wide, uint32_t layers, nal_fn fn)
 {
+    stk_bytes nal;
     int some = 0;
 
     while (in.len > wide) {
-        size_t len = 0;
-        int spare;
+        int spare = take_nal(&in, wide, &nal) ? fn(nal.data, nal.len, layers) : 0;
 
-        for (uint32_t i = 0; i < wide; i++)
-            len = len << 8 | in.data[i];
-        in.data += wide;
-        in.len -= wide;
-        if (!len || len > in.len)
-            return 0;
-        spare = fn(in.data, len, layers);
         if (!spare)
             return 0;
         some |= spare > 0;
-        in.data += len;
-        in.len -= len;
     }
     return some && !in.len;
 }
@@ -97,33 +104,28 @@ static int has_recovery(const uint8_t *p, size_t len)
 static int h264_is_start(stk_bytes in, uint32_t wide)
 {
     int recovery = 0, slices = 0;
+    stk_bytes nal;
 
     while (in.len > wide) {
-        size_t len = 0, at = 8;
+        size_t at = 8;
         uint32_t type;
 
-        for (uint32_t i = 0; i < wide; i++)
-            len = len << 8 | in.data[i];
-        in.data += wide;
-        in.len -= wide;
-        if (!len || len > in.len)
+        if (!take_nal(&in, wide, &nal))
             return 0;
-        type = in.data[0] & 31;
+        type = nal.data[0] & 31;
         if (type == 5)
             return 1;
         if (type == 6)
-            recovery |= has_recovery(in.data, len);
+            recovery |= has_recovery(nal.data, nal.len);
         if (type >= 1 && type <= 4) {
-            golomb(in.data, len, &at);
-            type = golomb(in.data, len, &at) % 5;
+            golomb(nal.data, nal.len, &at);
+            type = golomb(nal.data, nal.len, &at) % 5;
             if (type != 2 && type != 4)
                 return 0; /* not I, nor SI */
             slices++;
         }
-        in.data += len;
-        in.len -= len;
     }
-    return recovery && slices;
+    return recovery && slices ? STK_START_OPEN : 0;
 }
 
 static int hevc_irap(const uint8_t *nal, size_t len, uint32_t layers)
@@ -182,8 +184,9 @@ int stk_packet_is_start(stk_video_codec codec, stk_bytes setup, stk_bytes packet
 {
     switch (codec) {
     case STK_VIDEO_H264:
-        return setup.len <= 6 || setup.data[0] != 1 ||
-               h264_is_start(packet, (setup.data[4] & 3u) + 1);
+        return setup.len <= 6 || setup.data[0] != 1
+                   ? 1
+                   : h264_is_start(packet, (setup.data[4] & 3u) + 1);
     case STK_VIDEO_HEVC:
         return setup.len <= 22 || all_are(packet, (setup.data[21] & 3u) + 1, 0, hevc_irap);
     case STK_VIDEO_AV1: return av1_is_start(packet);

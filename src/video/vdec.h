@@ -19,8 +19,8 @@ typedef struct stk_vdec_setup {
 typedef struct stk_vdec_packet {
     stk_bytes bytes;
     uint32_t number;
-    /* 1: what it refers to may be missing.  It is decoded as well as that goes, so that the frames
-     * after it find it where they count it, and is not looked at. */
+    /* 1: what it refers to, or drops, may be missing.  It is decoded as well as that goes, so that
+     * the frames after it find it where they count it. */
     int loose;
 } stk_vdec_packet;
 
@@ -48,7 +48,9 @@ extern const stk_vdec_ops stk_vdec_mjpeg; /* mjpeg.c */
  * is not wanted.  0: something may. */
 int stk_packet_is_spare(stk_video_codec codec, stk_bytes setup, stk_bytes packet);
 /* 1: decoding can begin here, and every frame that is shown after this one is exact.  0: the
- * container calls it a keyframe, and the stream does not. */
+ * container calls it a keyframe, and the stream does not.  STK_START_OPEN: as 1, but frames after
+ * it may drop references that were made before it (H.264). */
+#define STK_START_OPEN 2
 int stk_packet_is_start(stk_video_codec codec, stk_bytes setup, stk_bytes packet);
 
 #endif

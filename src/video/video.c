@@ -248,6 +248,7 @@ typedef struct run {
     stk_error why;  /* the first packet that failed */
     int whole;      /* all bytes of the field are there */
     int no_start;   /* a keyframe is none */
+    int open;       /* the run begins at an open keyframe of H.264 */
 } run;
 
 static int packet_bytes(const run *r, const stk_clip_packet *k, stk_bytes *out, stk_error *err)
@@ -269,16 +270,17 @@ static int packet_bytes(const run *r, const stk_clip_packet *k, stk_bytes *out, 
                     r->h->number, k->decode, k->at, k->size, r->h->field);
 }
 
+/* STK_END: it is damaged. */
 static int give(run *r, const stk_clip_packet *k, stk_planes *p, stk_error *err)
 {
     int64_t time = 0;
 
-    if (k->want == STK_NOT_WANTED || r->given[k->want])
-        return 0;
-    if (!p->data[0]) {
-        stk_fail(&r->why, STK_ECORRUPT, "it could not be decoded in full");
-        return 0;
+    if (!p->data[0] && !k->leading && !k->run_up) { /* what refers to it would be wrong */
+        stk_fail(&r->why, STK_ECORRUPT, "it, or a frame before it, could not be decoded in full");
+        return STK_END;
     }
+    if (k->want == STK_NOT_WANTED || r->given[k->want] || !p->data[0])
+        return 0;
     if (p->area.w != r->h->width || p->area.h != r->h->height)
         return stk_fail(err, STK_ECORRUPT,
                         "track %u: frame %" PRIu64 " is %ux%u in a video of %ux%u", r->h->number,
@@ -302,9 +304,11 @@ static int take_frames(run *r, stk_error *err)
     uint32_t i;
     int rc;
 
-    while ((rc = r->v->ops->receive(r->v->stream, &i, &p, &r->why)) == 0)
-        if (i < r->clip->n)
-            STK_TRY(give(r, &r->clip->packet[i], &p, err));
+    while ((rc = r->v->ops->receive(r->v->stream, &i, &p, &r->why)) == 0) {
+        rc = i < r->clip->n ? give(r, &r->clip->packet[i], &p, err) : 0;
+        if (rc)
+            return rc;
+    }
     return rc == STK_END ? 0 : rc == STK_ENOMEM ? stk_fail_nomem(err, 0) : STK_END;
 }
 
@@ -312,7 +316,7 @@ static int send(run *r, uint32_t i, stk_error *err)
 {
     const stk_clip_packet *k = &r->clip->packet[i];
     stk_bytes in, setup;
-    int rc;
+    int loose, rc;
 
     STK_TRY(packet_bytes(r, k, &in, err));
     if (k->want == STK_NOT_WANTED || r->given[k->want]) {
@@ -320,8 +324,8 @@ static int send(run *r, uint32_t i, stk_error *err)
         if (!in.len || stk_packet_is_spare(r->h->codec, setup, in))
             return 0;
     }
-    rc = r->v->ops->send(r->v->stream, &(stk_vdec_packet){ in, i, k->leading || k->run_up },
-                         &r->why);
+    loose = k->leading || k->run_up || r->open;
+    rc = r->v->ops->send(r->v->stream, &(stk_vdec_packet){ in, i, loose }, &r->why);
     if (rc == 0)
         rc = take_frames(r, err);
     else if (rc == STK_ENOMEM)
@@ -335,10 +339,13 @@ static int send(run *r, uint32_t i, stk_error *err)
 static int is_start(run *r, const stk_clip_packet *k, stk_error *err)
 {
     stk_bytes in, setup;
+    int is;
 
     STK_TRY(packet_bytes(r, k, &in, err));
     STK_TRY(stk_video_points_setup(r->h, &setup, err));
-    if (stk_packet_is_start(r->h->codec, setup, in))
+    is = stk_packet_is_start(r->h->codec, setup, in);
+    r->open = is == STK_START_OPEN;
+    if (is)
         return 0;
     r->no_start = 1;
     stk_fail(&r->why, STK_ECORRUPT, "the keyframe at byte %" PRIu64 " is none", k->at);

@@ -87,7 +87,7 @@ def test_refusals(stoker, photos, tmp_path):
     done = stoker("pack", photos, "out", "--samples", "6", "--force")
     assert done.code == 0 and len(list((tmp_path / "out").glob("*.tar"))) == 2
     fails(stoker("pack", photos, photos / "train-%06d.tar", "--force"), 2,
-          f"this shard is read and would be written over: pack to another place or name [shard DIR/photos/"
+          "this shard is read and would be written over: pack to another place or name [shard DIR/photos/"
           + stoker("pack", photos, photos / "train-%06d.tar", "--force").err.rpartition("/")[2].rstrip())
     assert len(list(photos.glob("*.tar"))) == 2
 

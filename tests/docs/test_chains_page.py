@@ -4,6 +4,7 @@
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ CLI = os.environ.get("STOKER_CLI", str(BUILD / "cli" / "stoker"))
 sys.path[:0] = [str(ROOT / "tools"), str(BUILD.resolve() / "python")]
 
 import ops_doc  # noqa: E402
+import page_pictures  # noqa: E402
 
 if not os.path.exists(CLI):
     pytest.skip(f"{CLI} is not built", allow_module_level=True)
@@ -25,6 +27,13 @@ def test_the_page_is_current():
     run = subprocess.run([sys.executable, ROOT / "tools" / "ops_doc.py", "--check"], env=os.environ | {"STOKER_CLI": CLI},
                          capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+def test_every_op_of_pictures_is_shown():
+    """Those that need more than a picture, or give no picture, are the exceptions."""
+    others = {"like", "iou_crop", "normalize", "to", "patches", "call"}
+    ops = {name for name, chain in ops_doc.EXAMPLES.items() if "| image |" in chain} - others
+    assert ops == set(page_pictures.SHOWN) == {p.stem for p in (ROOT / "docs/img/ops").glob("*.jpg")}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +48,8 @@ def shard(tmp_path_factory):
             info = tarfile.TarInfo(f"0.{field}")
             info.size = 3
             tar.addfile(info, io.BytesIO(b"abc"))
+    (folder / "musan").mkdir()          # what noise() mixes in
+    shutil.copy(folder / "a.tar", folder / "musan" / "0.tar")
     return folder / "a.tar"
 
 
@@ -49,7 +60,7 @@ def test_the_example_can_be_opened(name, shard, monkeypatch):
     monkeypatch.chdir(shard.parent)
     data = {"open": shard.with_suffix(".jsonl"), "tokens": shard.with_suffix(".bin")}.get(name, shard)
     known = {"lengths": [9]} if name == "pack" else {}          # else they are read
-    beside = {"like": {"image": "from(jpg) | image"}, "iou_crop": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(x)"}}
+    beside = {"like": {"image": "from(jpg) | image"}, "image_tokens": {"pixel_values": ops_doc.EXAMPLES["pictures"]}, "iou_crop": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(x)"}}
     fields = {"x": ops_doc.EXAMPLES[name], **beside.get(name, {})}
     if name == "call":              # its function comes with a chain that is built
         def function(image):

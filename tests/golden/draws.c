@@ -207,7 +207,7 @@ static void fingerprint(const char *text, int rows)
         return;
     }
     must(rc, &err, text);
-    say_hash(rows ? "rows" : "chain", text, c.print, c.raw_print);
+    say_hash(rows ? "rows" : "chain", text, c.fingerprint.all, c.fingerprint.raw);
     stk_chain_fini(&c);
 }
 

@@ -144,3 +144,28 @@ def test_train(shards):
 def test_installed_command(tree):
     cli = next(p for p in tree[0].rglob("bin/stoker"))
     assert "stoker" in run(cli, "--version", env=tree[2])
+
+
+def test_exported_symbols_are_those_of_the_list():
+    """A symbol that goes away breaks programs; one that appears has to be meant (symbols.txt, one per line)."""
+    library = BUILD / "src/libstoker.so"
+    if not library.exists() or not shutil.which("nm"):
+        pytest.skip("needs libstoker.so and nm")
+    shown = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    listed = set((Path(__file__).parent / "symbols.txt").read_text().split())
+    assert shown - listed == set(), "not in tests/install/symbols.txt"
+    assert listed - shown == set(), "in tests/install/symbols.txt, and gone"
+
+
+def test_man_pages_and_completion_have_every_option(tree):
+    root = tree[0]
+    page = next(Path(root).rglob("man1/stoker-index.1")).read_text()
+    said = run(BUILD / "cli/stoker", "index", "--help")
+    options = re.findall(r"^  --([a-z-]+)", said, re.M)
+    assert len(options) > 5
+    for name in options:
+        assert r"\-\-" + name.replace("-", r"\-") in page
+    for file in ("stoker.bash", "_stoker", "stoker.fish"):
+        text = next(Path(root).rglob(file)).read_text()
+        assert all(name in text for name in options)
+    run("bash", "-nc", next(Path(root).rglob("stoker.bash")).read_text())

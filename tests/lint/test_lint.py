@@ -57,6 +57,7 @@ GOOD = {
     "cli/main.c": c("#include <stoker/base.h>", '#include "cli.h"', 'int main(void) { exit(0); }'),
     "cli/cli.h": GUARDED.format("int run(void);"),
     "python/stoker/_epochs.py": "# SPDX-License-Identifier: Apache-2.0\nclass Epoch:\n    pass\n",
+    "pyproject.toml": '[tool.ruff.lint]\nselect = ["F"]\n',
     "Makefile": "# SPDX-License-Identifier: Apache-2.0\nx:\n\ttrue\n",
 }
 
@@ -94,6 +95,7 @@ BAD = [
     ("public-headers", "python/a.c", c('#include "../src/base/err.h"')),
     ("python-names", "python/stoker/loader.py", "# SPDX-License-Identifier: Apache-2.0\nclass Epoch(int):\n    pass\n"),
     ("python-names", "python/stoker/seeing.py", "# SPDX-License-Identifier: Apache-2.0\n"),
+    ("ruff", "tools/a.py", "# SPDX-License-Identifier: Apache-2.0\nimport os\n"),
     ("spdx", "src/base/a.c", "int x;\n"),
     ("spdx", "tools/a.sh", "#!/bin/sh\ntrue\n"),
     ("threads", "src/pipe/a.c", c("int f(void) { return pthread_create(0); }")),
@@ -136,6 +138,8 @@ def test_rule_can_fail(tmp_path, rule, path, text):
         pytest.skip("no C++ compiler")
     if rule == "thread-safety" and not any(map(shutil.which, ("clang", *(f"clang-{v}" for v in range(14, 21))))):
         pytest.skip("no clang")
+    if rule == "ruff" and not Path(sys.executable).with_name("ruff").exists() and not shutil.which("ruff"):
+        pytest.skip("no ruff")
     assert rules_broken(make(tmp_path, {**GOOD, path: text})) == {rule}
 
 

@@ -2,7 +2,8 @@
 /* seam_ragged_test.c - outputs whose rows differ: bytes and text, pictures at their own size as
  * a list or one by one.
  *
- * Pictures have a format of their own, read by a decoder that this test plugs in. */
+ * Pictures have a format of their own, read by a decoder that this test plugs in; so are an op on
+ * pixels and one on their neighbours (docs/adding.md). */
 #include <stdatomic.h>
 
 #include "make_tar.h"
@@ -100,6 +101,61 @@ static const stk_decoder ppm_decoder = { .abi = STK_PLUGIN_ABI,
                                          .header = ppm_header,
                                          .decode = ppm_decode,
                                          .close = ppm_close };
+/* A pixel op: every value becomes 255 minus it. */
+static int own_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state;
+    (void)args;
+    return spec->kind == STK_KIND_IMAGE ? 0 : stk_fail(err, STK_EINVAL, "it works on pictures");
+}
+
+static uint32_t own_act(const void *state, stk_rng *rng, const stk_view *canvas, stk_action *out)
+{
+    (void)state;
+    (void)rng;
+    (void)canvas;
+    *out = (stk_action){ .code = STK_ACT_OWN };
+    return 1;
+}
+
+static void negative_tile(const void *state, const stk_action *a, stk_tile *t)
+{
+    (void)state;
+    (void)a;
+    for (size_t i = 0; i < (size_t)t->width * t->height; i++)
+        t->data[i] ^= 0xffffff;
+}
+
+/* A neighbourhood op: a pixel becomes the larger of itself and the one to its right, by channel. */
+static void smear_tile(const void *state, const stk_action *a, stk_tile *t)
+{
+    (void)state;
+    (void)a;
+    for (size_t i = 0; i < (size_t)t->width * t->height; i++) {
+        uint32_t px = t->data[i], right = (i + 1) % t->width ? t->data[i + 1] : px, out = 0;
+
+        for (int c = 0; c < 24; c += 8)
+            out |= ((px >> c & 255) > (right >> c & 255) ? px >> c & 255 : right >> c & 255) << c;
+        t->data[i] = out;
+    }
+}
+
+static const stk_op negative = { .abi = STK_PLUGIN_ABI,
+                                 .size = sizeof(stk_op),
+                                 .name = "negative",
+                                 .help = "255 minus every value",
+                                 .plan = own_plan,
+                                 .act = own_act,
+                                 .tile = negative_tile,
+                                 .can = STK_OP_POINT };
+static const stk_op smear = { .abi = STK_PLUGIN_ABI,
+                              .size = sizeof(stk_op),
+                              .name = "smear",
+                              .help = "the larger of a pixel and its right neighbour",
+                              .plan = own_plan,
+                              .act = own_act,
+                              .tile = smear_tile,
+                              .can = STK_OP_NEAR };
 static stk_dataset *ds, *text;
 
 static int setup(void **state)
@@ -125,6 +181,8 @@ static int setup(void **state)
     ds = seam_open("", "pics.tar", NULL);
     seam_shards("a", 2, 100, 0);
     text = seam_open("", "a-{0..1}.tar", NULL);
+    seam_ok(stk_plugin_add(STK_PLUGIN_OP, &negative, &err), &err);
+    seam_ok(stk_plugin_add(STK_PLUGIN_OP, &smear, &err), &err);
     return stk_plugin_add(STK_PLUGIN_DECODER, &ppm_decoder, &err);
 }
 
@@ -203,6 +261,47 @@ static void pictures_one_by_one(void **state)
     (void)state;
     run(1, STK_NONE, STK_COLLATE_STACK);
     run(1, 4, STK_COLLATE_STACK);
+}
+
+/* What the two ops make of pixel x, y, channel c of picture k. */
+static uint8_t smeared(uint64_t k, uint32_t x, uint32_t y, uint32_t c)
+{
+    uint8_t here = (uint8_t)(255 - pixel(k, x, y, c));
+    uint8_t right = x + 1 < width(k) ? (uint8_t)(255 - pixel(k, x + 1, y, c)) : here;
+
+    return here > right ? here : right;
+}
+
+static void pixel_and_neighbourhood_ops_of_ones_own(void **state)
+{
+    static const stk_output out[] = {
+        { "image", "from(ppm) | image | negative | smear | to(u8, layout=hwc)" }
+    };
+    stk_loader_options o = {
+        .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 7, .num_workers = 2,
+        .collate = STK_COLLATE_LIST, .shuffle = STK_SHUFFLE_EXACT
+    };
+    stk_loader *l = seam_loader(&ds, 1, &o);
+    stk_batch *b = NULL;
+    uint64_t rows = 0;
+    stk_error err;
+    stk_tensor t;
+
+    (void)state;
+    while (stk_loader_next(l, &b, 60000, &err) == 0) {
+        for (uint32_t i = 0; i < stk_batch_rows(b); i++, rows++) {
+            uint64_t k = stk_batch_ids(b)[i];
+
+            assert_int_equal(stk_batch_row(b, 0, i, &t), 0);
+            for (uint32_t y = 0; y < height(k); y++)
+                for (uint32_t x = 0; x < width(k) * 3; x++)
+                    assert_int_equal(((uint8_t *)t.data)[y * t.strides[0] + x],
+                                     smeared(k, x / 3, y, x % 3));
+        }
+        stk_batch_release(&b);
+    }
+    assert_int_equal(rows, N);
+    stk_loader_close(&l);
 }
 
 /* A sum over every byte of an epoch's batches, from `step` on. */
@@ -474,6 +573,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pictures_as_a_list),
         cmocka_unit_test(pictures_one_by_one),
+        cmocka_unit_test(pixel_and_neighbourhood_ops_of_ones_own),
         cmocka_unit_test(the_same_pixels),
         cmocka_unit_test(pictures_that_make_no_tensor),
         cmocka_unit_test(values_that_say_their_shape),

@@ -243,7 +243,7 @@ WRONG = {"sound(rate=16000) | fbank(80) | gain(3)": "features after it", "sound 
          "sound(rate=8000) | log_mel(80)": "16000 samples per second", "sound(rate=16000, mono=false) | fbank(80)": "one channel",
          "sound(rate=16000) | truncate(5)": "part(0, seconds)", "sound(rate=5)": "not in 100", "sound(channel=left)": "channel is random",
          "sound | speed(3, 2)": "factors are in", "sound(rate=16000) | spec_augment": "works on features", "bytes | part(1)": "put `sound` before it",
-         "sound(rate=16000) | spectrogram(fft=34)": "product of 2, 3 and 5", "sound(filter=best)": "hq or torchaudio"}
+         "sound(rate=16000) | spectrogram(fft=46)": "product of primes up to 19", "sound(filter=best)": "hq or torchaudio"}
 
 
 @pytest.mark.parametrize("chain", WRONG)

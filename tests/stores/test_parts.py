@@ -68,6 +68,8 @@ CHAINS = {
     "views": {"image": "from(jpg) | image | views(3) | random_resized_crop(48, scale=(0.05, 0.3)) | to(u8)"},
     "shared": {"large": CROP, "small": "from(jpg) | image | random_resized_crop(32, scale=(0.05, 0.2)) | to(u8)"},
     "as filed": {"image": "from(jpg) | image(exif=false) | random_resized_crop(96) | to(u8)"},
+    "followed": {"image": CROP, "mask": "from(mask.png) | image(mode=index) | like(image)"},
+    "gray": {"image": "from(jpg) | image(mode=gray) | random_resized_crop(64) | to(u8)"},
     "ragged": {"image": "from(jpg) | image | random_crop(60, pad_if_needed=true) | to(u8)"},
 }
 

@@ -4,7 +4,6 @@ import collections
 import hashlib
 import itertools
 import json
-import itertools
 import os
 import pathlib
 import shutil
@@ -417,7 +416,7 @@ def test_reads_that_take_too_long_are_asked_for_twice(web, monkeypatch):
             thread.join()
         extra = len(proxy.requests) - start - 2 * n - reads[0]
         assert len(held) == 2 <= extra <= len(proxy.requests) // 50 + 1, extra
-        del ds
+        ds = None
 
 
 # ---- writing ----

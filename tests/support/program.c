@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c - many test programs in one file: `units NAME` runs what was NAME's main().
+/* program.c - many test programs in one file: `units NAME` runs what was NAME's main(), `units`
+ * alone all of them, one after another.
  *
  * Each links with the whole library, and linking them one by one took longer than running them.
  * Meson renames every main() to NAME_main and passes TESTS, a list of TEST(NAME).  Every test is
@@ -12,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define TEST(name) int name##_main(void);
 TESTS
@@ -52,12 +55,35 @@ static int run(int (*test)(void), int single)
     return status;
 }
 
+/* Each in a child of its own.  The status: 1 if any failed. */
+static int run_all(void)
+{
+    int failed = 0;
+
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        int status = 0;
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(run(tests[i].run, 0));
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            return 1;
+        if (status && !(WIFEXITED(status) && WEXITSTATUS(status) == 77)) {
+            fprintf(stderr, "FAILED: %s, status %d\n", tests[i].name, status);
+            failed = 1;
+        }
+    }
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 1)
+        return run_all();
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (argc >= 2 && !strcmp(argv[1], tests[i].name))
+        if (!strcmp(argv[1], tests[i].name))
             return run(tests[i].run, argc == 3 && !strcmp(argv[2], "single"));
-    fprintf(stderr, "usage: %s NAME [single], NAME is one of:\n", argv[0]);
+    fprintf(stderr, "usage: %s [NAME [single]], NAME is one of:\n", argv[0]);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         fprintf(stderr, "  %s\n", tests[i].name);
     return 2;

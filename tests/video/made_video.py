@@ -74,7 +74,7 @@ def make(folder, name):
     return path
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def decoded(path):
     """[(time in microseconds, CRC of the planes)], in the order in which frames are shown, by a whole decode."""
     probe = subprocess.run([FFMPEG.replace("ffmpeg", "ffprobe"), "-v", "error", "-select_streams", "v:0", "-show_entries",

@@ -199,9 +199,59 @@ def test_bad_videos(tmp_path):
 @pytest.mark.parametrize("chain, why", [
     ("video(frames=2)", "frames have one size"), ("video(frames=0) | resize((8, 8))", "frames=0 is not in"),
     ("video(start=middle) | resize((8, 8))", "start is random, center"), ("video(pad=zero) | resize((8, 8))", "pad is last, wrap or error"),
+    ("video(keyframes=true, fps=8) | resize((8, 8))", "leave fps= out"), ("video(tolerance=1.0) | resize((8, 8))", "of the times of at="),
     ("video(fps=8, stride=2) | resize((8, 8))", "leave stride= out"), ("video(at=time) | resize((8, 8))", "names no output of one number"),
     ("video(offsets=(0.0, 1.0)) | resize((8, 8))", "counted from at="), ("video(at=t, start=4) | resize((8, 8))", "leave start= out"), ("image | resize((8, 8)) | to(u8, cthw)", "cthw is of frames"),
 ])
 def test_wrong_chains(shard, chain, why):
     with pytest.raises(stoker.StokerError, match=why):
         load(shard[0], chain)
+
+
+def test_times_and_numbers_stand_beside(shard):
+    tar, want = shard
+    with stoker.Loader(tar, {"video": "from(mp4) | video(frames=4, stride=3, start=50) | center_crop((96, 160)) | to(u8, hwc)"}, batch_size=2) as loader:
+        [batch] = list(loader)
+    assert batch.frames["video"].tolist() == [[50, 53, 56, 59]] * 2
+    assert np.abs(np.asarray(batch.times["video"]) - np.array([50, 53, 56, 59]) / 30).max() < 2e-6 + 1e-3  # Matroska counts milliseconds
+    for row, numbers, frames in zip(batch["video"].numpy(), batch.frames["video"].tolist(), want, strict=True):
+        assert [index_of(f, frames) for f in row] == numbers
+
+
+@pytest.mark.parametrize("args, expected", [
+    ("frames=5, start=0", [0, 12, 24, 36, 48]), ("frames=2, stride=2, start=1", [12, 36]), ("frames=6, start=0", [0, 12, 24, 36, 48, 48]),
+    ("frames=3, start=uniform", [0, 24, 48]), ("frames=7, start=0, pad=wrap", [0, 12, 24, 36, 48, 0, 12]),
+])
+def test_keyframes_alone(shard, args, expected):
+    tar, want = shard
+    with stoker.Loader(tar, {"video": f"from(mp4) | video({args}, keyframes=true) | center_crop((96, 160)) | to(u8, hwc)"}, batch_size=1, limit=1) as loader:
+        [batch] = list(loader)
+    assert batch.frames["video"].tolist() == [expected]
+    assert [index_of(f, want[0]) for f in batch["video"].numpy()[0]] == expected
+
+
+def test_rows_of_a_table_name_files_and_times(tmp_path):
+    """An Arrow table in memory: a path, and a time for each frame; lists that share values are views."""
+    pa = pytest.importorskip("pyarrow")
+    path = make(tmp_path, "gop12.mp4")
+    want = frames_of(path, 160, 96)
+    shown = [k / 30 for k in range(60)]
+    views = pa.LargeListViewArray.from_arrays(pa.array([10, 0, 57, 11], pa.int64()), pa.array([3, 3, 3, 3], pa.int64()), pa.array(shown))
+    table = pa.table({"path": ["gop12.mp4"] * 4, "times": views})
+    fields = {"video": f"from(path) | open(root='{tmp_path}') | video(frames=3, at=times, tolerance=0.001) | center_crop((96, 160)) | to(u8, hwc)",
+              "times": "from(times)"}
+    with stoker.Loader(stoker.open(table), fields, batch_size=4) as loader:
+        [batch] = list(loader)
+    assert batch.frames["video"].tolist() == [[10, 11, 12], [0, 1, 2], [57, 58, 59], [11, 12, 13]]
+    assert (batch["times"].numpy() == [shown[i:i + 3] for i in (10, 0, 57, 11)]).all()
+    for row, numbers in zip(batch["video"].numpy(), batch.frames["video"].tolist(), strict=True):
+        assert [index_of(f, want) for f in row] == numbers
+    far = pa.table({"path": ["gop12.mp4"], "times": pa.FixedSizeListArray.from_arrays(pa.array([0.1, 0.11, 0.2]), 3)})
+    with pytest.raises(stoker.StokerError, match="no frame is shown within 0.001 s of 0.110000 s: the nearest is frame 3, 0.010000 s away"), \
+            stoker.Loader(stoker.open(far), fields, batch_size=1, on_error="raise") as loader:
+        list(loader)
+    with pytest.raises(stoker.StokerError, match="has 3 times, and the clip 4 frames: write frames=3"):
+        stoker.Loader(stoker.open(far), {**fields, "video": fields["video"].replace("frames=3", "frames=4")}, batch_size=1)
+    with pytest.raises(stoker.StokerError, match="leads out of its root"), \
+            stoker.Loader(stoker.open(far.set_column(0, "path", pa.array(["../x.mp4"]))), fields, batch_size=1) as loader:
+        list(loader)

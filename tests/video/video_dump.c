@@ -7,18 +7,22 @@
  * microseconds, whether it is a keyframe, the place and size of its packet.  Then for every line of
  * CLIPS, a mode and show numbers: one JSON line [[NUMBER, TIME, CRC of its planes], ...], or the
  * error as a string.  Modes: `whole` decodes from all bytes without points, `points` from all bytes
- * with them, `parts` from the ranges that the points ask for, the points read in slices. */
+ * with them, `parts` from the ranges that the points ask for, the points read in slices.  `stream`
+ * does not decode: the line is [width, height, bits, chroma, matrix, full range, siting, fields,
+ * the packets of the clip as a byte stream in hexadecimal]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/crc32.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
-#include "video/clip.h"
+#include "video/clip_stream.h"
 #include "video/video.h"
 
 #define CLIP 4096
+#define LARGE (1u << 30) /* bytes of a file that is mapped: the test makes it with a hole */
 
 typedef struct out {
     uint32_t n;
@@ -131,6 +135,29 @@ static void print_clip(const out *o, int rc, const stk_error *err)
     printf("]\n");
 }
 
+/* The byte stream that a GPU's decoder is given. */
+static int print_stream(stk_bytes in, stk_bytes points, const out *o, stk_scratch *scratch,
+                        stk_error *err)
+{
+    const stk_media_ask ask = { .frame = o->frame, .n_frames = o->n };
+    const stk_media_points p = { .head = points };
+    const stk_media_part all = { 0, in };
+    const stk_media_job job = {
+        .points = &p, .ask = &ask, .part = &all, .n_parts = 1, .scratch = scratch
+    };
+    stk_clip_stream s;
+    stk_video_head h;
+
+    STK_TRY(stk_video_points_open(&h, &p, err));
+    STK_TRY(stk_clip_stream_cut(&s, &h, &job, err));
+    printf("[%u, %u, %u, %u, %u, %u, %u, %u, \"", s.format.width, s.format.height, s.format.bits,
+           s.format.chroma, s.format.matrix, s.format.full_range, s.format.siting, s.format.fields);
+    for (size_t i = 0; i < s.len; i++)
+        printf("%02x", s.data[i]);
+    printf("\"]\n");
+    return 0;
+}
+
 static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes points)
 {
     static out o;
@@ -154,8 +181,12 @@ static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes p
             p.head = points;
         if (!strcmp(mode, "parts"))
             p = (stk_media_points){ { points.data, 1 }, slice, &s };
-        rc = decode(d, ctx, in, &p, mode, &o, &scratch, &err);
-        print_clip(&o, rc, &err);
+        if (strcmp(mode, "stream") != 0) {
+            rc = decode(d, ctx, in, &p, mode, &o, &scratch, &err);
+            print_clip(&o, rc, &err);
+        } else if (print_stream(in, points, &o, &scratch, &err) < 0) {
+            printf("\"%s\"\n", err.message);
+        }
         free(s.copy);
         stk_scratch_fini(&scratch);
     }
@@ -208,8 +239,10 @@ int main(int argc, char **argv)
     fseek(f, 0, SEEK_END);
     in.len = (size_t)ftell(f);
     rewind(f);
-    data = malloc(in.len + !in.len);
-    in.len = fread(data, 1, in.len, f);
+    data = in.len < LARGE ? malloc(in.len + !in.len)
+                          : mmap(NULL, in.len, PROT_READ, MAP_PRIVATE, fileno(f), 0);
+    if (in.len < LARGE)
+        in.len = fread(data, 1, in.len, f);
     in.data = data;
     fclose(f);
     d = stk_mp4_probe(in) ? &stk_decoder_mp4 : &stk_decoder_matroska;
@@ -225,6 +258,7 @@ int main(int argc, char **argv)
         run_clips(d, ctx, in, points);
     d->close(ctx);
     stk_scratch_fini(&scratch);
-    free(data);
+    if (in.len < LARGE)
+        free(data);
     return rc < 0;
 }

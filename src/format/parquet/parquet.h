@@ -62,6 +62,7 @@ typedef struct stk_pq_leaf {
     uint8_t v2_packed;   /* values of version 2 pages are packed whatever their header says */
     const char *unit;    /* "date", "time[us]", "utf8", ...: for people; "" */
     const char *refused; /* why it cannot be read; NULL: it can */
+    int blobs;           /* ... but for pictures: a list of bytes, texts.c */
 } stk_pq_leaf;
 
 typedef struct stk_pq_chunk {
@@ -181,7 +182,7 @@ int stk_pq_present(const stk_pq_decode *d, stk_bytes in, uint8_t def, stk_pq_pre
                    stk_error *err);
 void stk_pq_vector_fini(stk_pq_vector *v);
 
-/* ---- lists of texts: texts.c ---- */
+/* ---- lists of texts, and of bytes: texts.c ---- */
 
 static inline int stk_pq_is_texts(const stk_pq_leaf *l)
 {
@@ -194,7 +195,8 @@ static inline int stk_pq_is_texts(const stk_pq_leaf *l)
 int stk_pq_texts_room(const stk_pq_decode *d, stk_bytes in, uint64_t *out, stk_error *err);
 /* Of the texts of v alone, with quotes and commas; counting stops after d->max_bytes. */
 uint64_t stk_pq_texts_len(const stk_pq_vector *v, const stk_pq_decode *d);
-/* Each row of *v becomes one value of bytes, as format/text_list.h has it. */
+/* Each row of *v becomes one value of bytes, as format/text_list.h has it; of leaf->blobs each
+ * element's length (u32; of a null 0), then its bytes. */
 int stk_pq_texts(const stk_pq_decode *d, stk_pq_vector *v, stk_error *err);
 
 /* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how

@@ -263,7 +263,9 @@ static int add_leaf(tree *t, const level *at, node *n, stk_error *err)
         l->refused = "it is a list of lists; lists of one level are read";
     STK_TRY(leaf_type(l, n, err));
     if (at->rep == 1 && !l->dtype && l->meaning != STK_PQ_TEXT)
-        l->refused = "it is a list of bytes; lists of numbers and texts are read";
+        l->refused = "it is a list of bytes, which `pictures` reads; other lists are of numbers "
+                     "and texts";
+    l->blobs = at->rep == 1 && l->physical == STK_PQ_BYTES && l->refused;
     return 0;
 }
 

@@ -17,12 +17,17 @@ static int is_null(stk_pq_ref ref)
 static void put(stk_text_list *t, const stk_pq_vector *v, const stk_pq_decode *d, uint64_t slot)
 {
     const stk_pq_vector *from = v->ref[slot].len & STK_PQ_IN_DICTIONARY ? d->dictionary : v;
+    stk_bytes value = { 0 };
 
-    if (is_null(v->ref[slot]))
+    if (!is_null(v->ref[slot]))
+        value = (stk_bytes){ from->data + v->ref[slot].at,
+                             v->ref[slot].len & ~STK_PQ_IN_DICTIONARY };
+    if (v->leaf->blobs)
+        stk_text_list_blob(t, value);
+    else if (is_null(v->ref[slot]))
         stk_text_list_null(t);
     else
-        stk_text_list_put(t, (stk_bytes){ from->data + v->ref[slot].at,
-                                          v->ref[slot].len & ~STK_PQ_IN_DICTIONARY });
+        stk_text_list_put(t, value);
 }
 
 uint64_t stk_pq_texts_len(const stk_pq_vector *v, const stk_pq_decode *d)
@@ -41,10 +46,12 @@ static void put_rows(stk_text_list *t, const stk_pq_vector *v, const stk_pq_deco
     for (uint64_t r = 0; r < v->rows && t->len <= d->max_bytes; r++) {
         uint64_t from = t->len;
 
-        stk_text_list_begin(t);
+        if (!v->leaf->blobs)
+            stk_text_list_begin(t);
         for (uint64_t i = v->first[r]; i < v->first[r + 1] && t->len <= d->max_bytes; i++)
             put(t, v, d, i);
-        stk_text_list_end(t);
+        if (!v->leaf->blobs)
+            stk_text_list_end(t);
         if (ref)
             ref[r] = (stk_pq_ref){ (uint32_t)from, (uint32_t)(t->len - from) };
     }

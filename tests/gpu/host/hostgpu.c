@@ -104,6 +104,14 @@ static void spoil(const stk_pic_launch *l)
             memset(l->arena + l->job[i].keep, 0x5A, host_rec(l, &l->job[i])->data_len);
 }
 
+/* STK_HOSTGPU_SPOIL_FRAMES: every third frame of a launch could not be made. */
+static void spoil_frames(const stk_pic_launch *l)
+{
+    for (uint32_t i = 0; i < l->n_jobs && getenv("STK_HOSTGPU_SPOIL_FRAMES"); i += 3)
+        if (l->job[i].kind == STK_PIC_FRAME || l->job[i].kind == STK_PIC_U8)
+            l->status[i] |= STK_PIC_BAD_RECORD;
+}
+
 /* As stk_pic_run() of src/cuda. */
 static void make_pictures(const stk_pic_launch *l)
 {
@@ -121,6 +129,7 @@ static void make_pictures(const stk_pic_launch *l)
     host_down(l);
     host_steps(l);
     spoil(l);
+    spoil_frames(l);
     free(s);
 }
 
@@ -435,6 +444,12 @@ static int current(int *gpu)
     return 0;
 }
 
+static int bind_to(int gpu)
+{
+    current_gpu = gpu;
+    return 0;
+}
+
 static int info(int gpu, stk_gpu_info *out)
 {
     *out = (stk_gpu_info){ .name = "threads", .memory = 1u << 30, .sms = 4, .node = -1 };
@@ -451,12 +466,12 @@ static void range_pop(void)
 {
 }
 
-static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,    info,
-                                pinned_alloc, pinned_free, alloc,       release,    stream_open,
-                                stream_close, stream_wait, stream_sync, event_open, event_close,
-                                event_record, event_done,  event_ms,    copy,       zero,
-                                call,         pictures,    gather,      mix,        range_push,
-                                range_pop };
+static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,     bind_to,
+                                info,         pinned_alloc, pinned_free, alloc,       release,
+                                stream_open,  stream_close, stream_wait, stream_sync, event_open,
+                                event_close,  event_record, event_done,  event_ms,    copy,
+                                zero,         call,         pictures,    gather,      mix,
+                                range_push,   range_pop };
 
 __attribute__((visibility("default"))) const stk_cuda *stk_cuda_table(uint32_t abi);
 const stk_cuda *stk_cuda_table(uint32_t abi)

@@ -1,30 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* registry.c - what ships (registry.def) and what a program added, as one list per kind.
+/* registry.c - what ships and what a program added, as one list per kind of plug-in.
  *
- * All that this file knows of most tables is how they begin (stk_plugin) and how large they are.
- * Added tables are copied to this build's size (base/table.h).  Lists grow by blocks that never
- * move, each twice as large as the one before, and entries are published by a release store of
- * the count: lookups take no lock.  A registry with a parent has so much of it as there was when it
- * was opened, so that the number of a plug-in never changes. */
+ * What ships is a constant table per kind (stk_registry_kinds).  All that this file knows of other
+ * tables is how they begin (stk_plugin) and how large they are.  Added tables are copied to this
+ * build's size (base/table.h).  Lists grow by blocks that never move, each twice as large as the
+ * one before, and entries are published by a release store of the count: lookups take no lock.  A
+ * registry with a parent has those entries that the parent had when it was opened, so that the
+ * number of a plug-in never changes. */
 #include "base/registry.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/lock.h"
+#include "base/mem.h"
 #include "base/table.h"
-#include "codec/codec.h"
-#include "data/data.h"
-#include "format/annotated.h"
-#include "format/format.h"
-#include "op/view.h"
-#include "source/pair_folders.h"
-#include "source/source.h"
-#include "store/dialect.h"
 
-#define KINDS (STK_PLUGIN_DATA + 1)
+#define KINDS STK_PLUGIN_KINDS
 #define FIRST_BLOCK 16u /* entries; a power of two */
 #define BLOCKS 24       /* 2^28 entries */
 
@@ -43,92 +36,6 @@ struct stk_registry {
 };
 
 static stk_registry process = { .lock = STK_MUTEX_INITIALIZER };
-
-/* ---- what ships ---- */
-
-#define STK_SOURCE(x) &stk_source_##x,
-#define STK_STORE(x) &stk_dialect_##x.source,
-static const void *const sources[] = {
-#include "registry.def"
-};
-
-#define STK_FORMAT(x) &stk_format_##x,
-static const void *const formats[] = {
-#include "registry.def"
-};
-
-#define STK_CODEC(x) &stk_codec_##x,
-static const void *const codecs[] = {
-#include "registry.def"
-};
-
-#define STK_DECODER(x) &stk_decoder_##x,
-static const void *const decoders[] = {
-#include "registry.def"
-};
-
-#define STK_OP(x) &stk_op_##x,
-static const void *const ops[] = {
-#include "registry.def"
-};
-
-#define STK_DATA(x) &stk_data_##x,
-static const void *const data[] = {
-#include "registry.def"
-};
-
-/* ---- kinds: what ships of each, how large a table is, what it must have ---- */
-
-#define NEEDS(type, field)                                                                         \
-    {                                                                                              \
-        offsetof(type, field), #field                                                              \
-    }
-
-typedef struct need { /* a function that is called without asking whether it is there */
-    size_t at;
-    const char *name;
-} need;
-
-static const struct kind {
-    const char *name;
-    const void *const *ships;
-    size_t n, size;
-    need needs[6];
-} kinds[KINDS] = {
-    [STK_PLUGIN_SOURCE] = { "source",
-                            sources,
-                            sizeof sources / sizeof *sources,
-                            sizeof(stk_source),
-                            { NEEDS(stk_source, open), NEEDS(stk_source, ready),
-                              NEEDS(stk_source, read), NEEDS(stk_source, close) } },
-    [STK_PLUGIN_FORMAT] = { "format",
-                            formats,
-                            sizeof formats / sizeof *formats,
-                            sizeof(stk_format),
-                            { NEEDS(stk_format, probe), NEEDS(stk_format, index) } },
-    [STK_PLUGIN_CODEC] = { "codec",
-                           codecs,
-                           sizeof codecs / sizeof *codecs,
-                           sizeof(stk_codec),
-                           { NEEDS(stk_codec, plan) } },
-    [STK_PLUGIN_DECODER] = { "decoder",
-                             decoders,
-                             sizeof decoders / sizeof *decoders,
-                             sizeof(stk_decoder),
-                             { NEEDS(stk_decoder, probe), NEEDS(stk_decoder, open),
-                               NEEDS(stk_decoder, header), NEEDS(stk_decoder, decode),
-                               NEEDS(stk_decoder, close) } },
-    [STK_PLUGIN_OP] = { "op",
-                        ops,
-                        sizeof ops / sizeof *ops,
-                        sizeof(stk_op),
-                        { NEEDS(stk_op, plan) } },
-    [STK_PLUGIN_DATA] = { "kind of data",
-                          data,
-                          sizeof data / sizeof *data,
-                          sizeof(stk_data_kind),
-                          { NEEDS(stk_data_kind, open) } },
-};
 
 static int is_kind(stk_plugin_kind kind)
 {
@@ -185,7 +92,7 @@ static const stk_registry *or_process(const stk_registry *r)
 size_t stk_registry_count(const stk_registry *r, stk_plugin_kind kind)
 {
     r = or_process(r);
-    return (r->parent ? r->inherited[kind] : kinds[kind].n) +
+    return (r->parent ? r->inherited[kind] : stk_registry_kinds[kind].n) +
            atomic_load_explicit(&r->added[kind].n, memory_order_acquire);
 }
 
@@ -195,7 +102,9 @@ const void *stk_registry_get(const stk_registry *r, stk_plugin_kind kind, size_t
     for (; r->parent; r = r->parent)
         if (i >= r->inherited[kind])
             return list_get(&r->added[kind], i - r->inherited[kind]);
-    return i < kinds[kind].n ? kinds[kind].ships[i] : list_get(&r->added[kind], i - kinds[kind].n);
+    return i < stk_registry_kinds[kind].n
+               ? stk_registry_kinds[kind].ships[i]
+               : list_get(&r->added[kind], i - stk_registry_kinds[kind].n);
 }
 
 const void *stk_registry_find(const stk_registry *r, stk_plugin_kind kind, const char *name)
@@ -239,70 +148,17 @@ const stk_source *stk_registry_source(const char *url)
 
 /* ---- adding ---- */
 
+/* Functions that are called without asking whether they are there. */
 static int check_needs(stk_plugin_kind kind, const void *table, stk_error *err)
 {
-    for (const need *n = kinds[kind].needs; n->name; n++) {
+    for (const stk_registry_need *n = stk_registry_kinds[kind].needs; n->name; n++) {
         void *fn;
 
         memcpy(&fn, (const uint8_t *)table + n->at, sizeof fn);
         if (!fn)
-            return stk_fail(err, STK_EINVAL, "%s %s has no %s()", kinds[kind].name,
+            return stk_fail(err, STK_EINVAL, "%s %s has no %s()", stk_registry_kinds[kind].name,
                             ((const stk_plugin *)table)->name, n->name);
     }
-    return 0;
-}
-
-#define OWN_OPS                                                                                    \
-    (STK_OP_PACKS | STK_OP_CALL | STK_OP_LIKE | STK_OP_VIEWS | STK_OP_CHOOSE | STK_OP_GPU |        \
-     STK_OP_ROW)
-
-static int check_data(const stk_data_kind *k, stk_error *err)
-{
-    if (!k->suffixes && !k->meant)
-        return stk_fail(err, STK_EINVAL, "kind of data %s has neither suffixes nor meant()",
-                        k->name);
-    if (k->open == stk_table_open && (!k->file_open || !k->column || !k->locate || !k->file_close))
-        return stk_fail(err, STK_EINVAL,
-                        "kind of data %s opens tables: it needs file_open(), column(), locate() "
-                        "and file_close()",
-                        k->name);
-    return 0;
-}
-
-/* Flags whose steps the library looks into would make it read a stranger's state as its own. */
-static int check_flags(stk_plugin_kind kind, const void *table, stk_error *err)
-{
-    const stk_codec *codec = table;
-    const stk_op *op = table;
-    int own = kind == STK_PLUGIN_CODEC ? (codec->can & STK_CODEC_OWN) != 0
-              : kind == STK_PLUGIN_OP  ? (op->can & OWN_OPS) != 0
-              : kind == STK_PLUGIN_DECODER
-                  ? (((const stk_decoder *)table)->can & STK_DECODER_GPU) != 0
-                  : 0;
-
-    if (own)
-        return stk_fail(err, STK_EINVAL,
-                        "%s %s sets a flag in `can` that only the library's own may set",
-                        kinds[kind].name, codec->name);
-    if (kind == STK_PLUGIN_CODEC && codec->can & STK_CODEC_UNPACKS &&
-        (!codec->extract || codec->state_size || !codec->suffix || !codec->suffix[0]))
-        return stk_fail(err, STK_EINVAL,
-                        "codec %s unpacks: it needs extract() and a suffix, and has no state",
-                        codec->name);
-    if (kind == STK_PLUGIN_DATA)
-        return check_data(table, err);
-    if (kind == STK_PLUGIN_OP && op->cookie && op->state_size < sizeof op->cookie)
-        return stk_fail(err, STK_EINVAL,
-                        "op %s has a cookie: its state begins with a pointer, and has %zu bytes",
-                        op->name, op->state_size);
-    if (kind == STK_PLUGIN_OP && !(op->can & STK_OP_VIEW) != !op->draw)
-        return stk_fail(err, STK_EINVAL, "op %s: draw() and STK_OP_VIEW in `can` go together",
-                        op->name);
-    if (kind == STK_PLUGIN_OP &&
-        (!(op->can & STK_OP_ACT) != !op->act || !op->act != !op->tile || op->choose))
-        return stk_fail(err, STK_EINVAL,
-                        "op %s: act(), tile() and a flag of STK_OP_ACT in `can` go together",
-                        op->name);
     return 0;
 }
 
@@ -316,16 +172,17 @@ static int add_locked(stk_registry *r, stk_plugin_kind kind, const void *table, 
         return stk_fail(err, STK_EINVAL,
                         "a chain was planned with this registry: add %s before that",
                         ((const stk_plugin *)table)->name);
-    copy = stk_zalloc(1, kinds[kind].size);
+    copy = stk_zalloc(1, stk_registry_kinds[kind].size);
     if (!copy)
-        return stk_fail_nomem(err, kinds[kind].size);
-    rc = stk_table_take(copy, kinds[kind].size, table, kinds[kind].name, err);
+        return stk_fail_nomem(err, stk_registry_kinds[kind].size);
+    rc = stk_table_take(copy, stk_registry_kinds[kind].size, table, stk_registry_kinds[kind].name,
+                        err);
     if (rc == 0 && stk_registry_find(r, kind, copy->name))
         rc = stk_fail(err, STK_EINVAL, "a plug-in called %s is there already", copy->name);
     if (rc == 0)
         rc = check_needs(kind, copy, err);
     if (rc == 0)
-        rc = check_flags(kind, copy, err);
+        rc = stk_registry_kinds[kind].check ? stk_registry_kinds[kind].check(copy, err) : 0;
     if (rc == 0)
         rc = list_add(&r->added[kind], copy, err);
     if (rc < 0)
@@ -344,7 +201,7 @@ int stk_registry_add(stk_registry *r, stk_plugin_kind kind, const void *table, s
         return stk_fail(err, STK_EINVAL,
                         "%s %s is for data sets, which know no registry of a loader: use "
                         "stk_plugin_add()",
-                        kinds[kind].name, ((const stk_plugin *)table)->name);
+                        stk_registry_kinds[kind].name, ((const stk_plugin *)table)->name);
     stk_mutex_lock(&r->lock);
     rc = add_locked(r, kind, table, err);
     stk_mutex_unlock(&r->lock);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pixel.h - the kernels of op/pixels.def, for the host and a GPU alike. */
+#ifndef STOKER_KERN_PIXEL_H
+#define STOKER_KERN_PIXEL_H
+
+#include <stoker/plugin.h>
+
+#include "kern/point.h"
+
+#define STK_PIXEL_KERNELS
+#include "op/pixels.def"
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row_pictures.c - a row of several pictures: pictures(), and the tokens that stand for them.
+ *
+ * They are found first: fields 0.jpg, 1.jpg, ... of a shard, which are read as one range since the
+ * fields of a sample are stored side by side; the elements of a list column; names in a JSON list.
+ * Then the size of each is drawn, so that the row gets its room, and each is made into its place as
+ * a row of one picture is. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/json.h"
+#include "kern/convert.h"
+#include "op/image_tokens.h"
+#include "op/several.h"
+#include "row/row.h"
+
+#define MOST (1u << 20) /* pictures of a sample */
+
+typedef struct list { /* while it is put together */
+    stk_row *x;
+    stk_picture_list *to;
+} list;
+
+static const stk_pictures_state *state_of(const stk_row *x)
+{
+    return stk_row_chain(x)->many.pictures->state;
+}
+
+static int add(stk_picture_list *l, stk_bytes bytes, stk_error *err)
+{
+    if (l->n == MOST)
+        return stk_fail(err, STK_ELIMIT, "a sample has at most %u pictures", MOST);
+    if (l->n == l->cap) {
+        uint32_t cap = l->cap ? 2 * l->cap : 8;
+        stk_bytes *grown = stk_grow(l->bytes, l->n * sizeof *grown, cap * sizeof *grown);
+
+        if (!grown)
+            return stk_fail_nomem(err, cap * sizeof *grown);
+        l->bytes = grown;
+        l->cap = cap;
+    }
+    l->bytes[l->n++] = bytes;
+    return 0;
+}
+
+/* ---- fields with numbers ---- */
+
+/* Field k of the sample. */
+static int field_at(const stk_row *x, uint32_t k, stk_field *out, stk_error *err)
+{
+    return x->req->data->ops->field(x->req->data, &x->req->entry, k, out, err);
+}
+
+/* Its bytes: in the range that was read for all of them, or in memory. */
+static int bytes_of(const stk_row *x, const stk_field *f, stk_bytes *out, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_place place = { .offset = f->offset, .len = f->size };
+
+    if (!(x->req->data->can & STK_DATA_RANGES))
+        STK_TRY(x->req->data->ops->locate(x->req->data, &x->req->entry, f, 0, &place, err));
+    *out = place.here;
+    if (place.here.data)
+        return 0;
+    if (!want->file || place.shared || place.unpacked || place.name.data ||
+        place.offset < want->place.offset ||
+        place.offset - want->place.offset > want->bytes.len ||
+        place.len > want->bytes.len - (size_t)(place.offset - want->place.offset))
+        return stk_fail(err, STK_ENOTSUP,
+                        "field %.*s is not stored beside the other pictures: pack the data again "
+                        "with stoker pack",
+                        (int)f->name_len, f->name);
+    *out = (stk_bytes){ want->bytes.data + (place.offset - want->place.offset),
+                        (size_t)place.len };
+    return 0;
+}
+
+/* The field with the lowest number from `from` on.  0: none. */
+static int next_numbered(const stk_row *x, uint64_t from, stk_field *out, uint64_t *number)
+{
+    const stk_chain *c = stk_row_chain(x);
+    uint64_t best = UINT64_MAX, n;
+    stk_field f;
+
+    for (uint32_t k = 0; k < x->req->entry.n_fields; k++)
+        if (field_at(x, k, &f, NULL) == 0 && stk_chain_numbered(c, f.name, f.name_len, &n) &&
+            n >= from && n < best) {
+            best = n;
+            *out = f;
+        }
+    *number = best;
+    return best != UINT64_MAX;
+}
+
+static int add_numbered(list *l, stk_error *err)
+{
+    uint64_t number = 0;
+    stk_field f;
+
+    while (next_numbered(l->x, number, &f, &number)) {
+        stk_bytes bytes;
+
+        STK_TRY(bytes_of(l->x, &f, &bytes, err));
+        STK_TRY(add(l->to, bytes, err));
+        number++;
+    }
+    return 0;
+}
+
+/* ---- names ---- */
+
+static int is_field(const stk_row *x, const stk_field *f, stk_bytes name)
+{
+    const stk_bytes key = x->req->entry.key;
+
+    if (name.len == f->name_len && !memcmp(name.data, f->name, name.len))
+        return 1;
+    return name.len == key.len + 1 + f->name_len && !memcmp(name.data, key.data, key.len) &&
+           name.data[key.len] == '.' && !memcmp(name.data + key.len + 1, f->name, f->name_len);
+}
+
+static int add_field_named(list *l, stk_bytes name, stk_error *err)
+{
+    stk_field f;
+    stk_bytes bytes;
+
+    for (uint32_t k = 0; k < l->x->req->entry.n_fields; k++) {
+        STK_TRY(field_at(l->x, k, &f, err));
+        if (!is_field(l->x, &f, name))
+            continue;
+        STK_TRY(bytes_of(l->x, &f, &bytes, err));
+        return add(l->to, bytes, err);
+    }
+    return stk_fail(err, STK_ECORRUPT,
+                    "its list names \"%.*s\", which is no field of the sample; of files say where "
+                    "they are: pictures(root=\"/data\")",
+                    name.len > 80 ? 80 : (int)name.len, (const char *)name.data);
+}
+
+/* Room that stays until the row is made; what is in it may move. */
+static int grow_room(stk_picture_list *l, size_t more, stk_error *err)
+{
+    const uint8_t *was = l->room;
+    size_t cap = l->used + more + l->used / 2;
+    uint8_t *grown;
+
+    if (more <= l->room_cap - l->used)
+        return 0;
+    grown = stk_grow(l->room, l->used, cap);
+    if (!grown)
+        return stk_fail_nomem(err, cap);
+    for (uint32_t i = 0; i < l->n; i++)
+        l->bytes[i].data = grown + (l->bytes[i].data - was);
+    l->room = grown;
+    l->room_cap = cap;
+    return 0;
+}
+
+static int add_file(list *l, stk_bytes name, stk_error *err)
+{
+    const stk_request *r = l->x->req;
+    stk_place place = { .name = name, .whole = 1 };
+    stk_file *f = NULL;
+    int rc = stk_named_open(
+        &(stk_named){ r->data, r->entry.shard, r->file, state_of(l->x)->root }, &place, &f, err);
+
+    if (rc == 0 && place.len > SIZE_MAX / 8)
+        rc = stk_fail(err, STK_ELIMIT, "a picture of %" PRIu64 " bytes", place.len);
+    if (rc == 0)
+        rc = grow_room(l->to, (size_t)place.len, err);
+    if (rc == 0)
+        rc = stk_file_read(f, place.offset, l->to->room + l->to->used, (size_t)place.len, err);
+    if (rc == 0)
+        rc = add(l->to, (stk_bytes){ l->to->room + l->to->used, (size_t)place.len }, err);
+    l->to->used += rc == 0 ? (size_t)place.len : 0;
+    stk_file_close(&f);
+    return rc;
+}
+
+static int add_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    list *l = cookie;
+    uint8_t name[4096];
+    size_t len;
+
+    (void)key;
+    if (value.len < 2 || value.data[0] != '"' || value.len > sizeof name)
+        return stk_fail(err, STK_ECORRUPT, "its list of pictures has %.*s, which is no name",
+                        value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
+    STK_TRY(stk_json_unquote(value, name, &len, err));
+    return state_of(l->x)->root[0] ? add_file(l, (stk_bytes){ name, len }, err)
+                                   : add_field_named(l, (stk_bytes){ name, len }, err);
+}
+
+/* ---- what the field is ---- */
+
+/* A list column: each element's length, then its bytes (format/text_list.h). */
+static int add_elements(list *l, stk_bytes in, stk_error *err)
+{
+    while (in.len) {
+        uint32_t len;
+
+        if (in.len < sizeof len)
+            return stk_fail(err, STK_ECORRUPT, "its list of pictures ends too early");
+        memcpy(&len, in.data, sizeof len);
+        in.data += sizeof len;
+        in.len -= sizeof len;
+        if (len > in.len)
+            return stk_fail(err, STK_ECORRUPT, "its list of pictures ends too early");
+        STK_TRY(add(l->to, (stk_bytes){ in.data, len }, err));
+        in.data += len;
+        in.len -= len;
+    }
+    return 0;
+}
+
+static int is_list_column(const stk_row *x, uint32_t number)
+{
+    stk_field_type type = { 0 };
+
+    return x->req->data->ops->type && x->req->data->ops->type(x->req->data, number, &type) &&
+           type.ndim && !type.text && !type.dtype;
+}
+
+/* By its name: ids.json, images.json, json. */
+static int is_list_of_names(const stk_field *f)
+{
+    return f->name_len >= 4 && !memcmp(f->name + f->name_len - 4, "json", 4);
+}
+
+static int is_numbered(const stk_row *x, const stk_field *f)
+{
+    uint64_t number;
+
+    return stk_chain_numbered(stk_row_chain(x), f->name, f->name_len, &number);
+}
+
+static int collect(stk_row *x, stk_error *err)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+    list l = { .x = x, .to = &x->m->pictures };
+    stk_bytes in = want->bytes;
+
+    l.to->n = 0;
+    l.to->used = 0;
+    if (want->number == UINT16_MAX || want->place.absent)
+        return 0;
+    if (want->unpack)
+        return stk_fail(err, STK_ENOTSUP, "pictures: its field is not stored as it is");
+    if (is_list_column(x, want->number))
+        return add_elements(&l, want->bytes, err);
+    if (is_numbered(x, &want->field))
+        return add_numbered(&l, err);
+    if (is_list_of_names(&want->field) && want->file && !want->block)
+        STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
+    if (in.len && in.data[0] == '[')
+        return stk_json_elements(in, add_name, &l, err);
+    return add(l.to, in, err);
+}
+
+/* ---- before it is read ---- */
+
+/* The range of its pictures, or of the whole sample where a list names fields. */
+static void know(stk_row *x)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    int named = want->number != UINT16_MAX && is_list_of_names(&want->field);
+    uint64_t from = want->place.offset, to = from + want->place.len;
+    stk_field f;
+
+    want->learn = 0;
+    want->hint = (stk_bytes){ 0 };
+    if (want->number == UINT16_MAX || !stk_request_has_range(x->req, x->output) || want->own ||
+        is_list_column(x, want->number) || (!named && !is_numbered(x, &want->field)) ||
+        (named && state_of(x)->root[0]))
+        return;
+    for (uint32_t k = 0; k < x->req->entry.n_fields; k++) {
+        if (field_at(x, k, &f, NULL) < 0 || (!named && !is_numbered(x, &f)))
+            continue;
+        from = f.offset < from ? f.offset : from;
+        to = f.offset + f.size > to ? f.offset + f.size : to;
+    }
+    want->place.offset = from;
+    want->place.len = to - from;
+}
+
+/* ---- the row ---- */
+
+static stk_grid_list *grids_of(stk_row *x, uint32_t output, stk_error *err)
+{
+    uint32_t n = x->plan->chains.n_out;
+
+    if (!x->m->grids) {
+        x->m->grids = stk_zalloc(n, sizeof *x->m->grids);
+        if (!x->m->grids) {
+            stk_fail_nomem(err, n * sizeof *x->m->grids);
+            return NULL;
+        }
+        x->m->n_grids = n;
+    }
+    return &x->m->grids[output];
+}
+
+/* An error says which of them it was. */
+static int of_picture(const stk_row *x, uint32_t i, int rc, stk_error *err)
+{
+    char text[sizeof err->message];
+
+    if (rc >= 0 || !err || rc == STK_ENOMEM || x->m->pictures.n < 2)
+        return rc;
+    memcpy(text, err->message, sizeof text);
+    return stk_fail(err, rc, "picture %u of %u: %.200s", i + 1, x->m->pictures.n, text);
+}
+
+static void choose(stk_row *x, uint32_t i)
+{
+    stk_wanted *want = &x->req->want[x->output];
+
+    want->bytes = x->m->pictures.bytes[i];
+    want->hint = (stk_bytes){ 0 };
+    want->learn = 0;
+    x->req->ranged[x->output].n = 0;
+    x->picture = stk_row_chain(x)->spec.picture.several == STK_SEVERAL_SAME ? 0 : i;
+}
+
+static int check_size(const stk_row *x, const uint32_t size[2], stk_error *err)
+{
+    const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;
+    uint32_t unit = p->side * p->block;
+
+    if ((uint64_t)size[0] * size[1] > x->plan->policy.max_pixels)
+        return stk_fail(err, STK_ELIMIT, "it comes out as %ux%u, over the limit of max_pixels",
+                        size[0], size[1]);
+    if (unit && (size[0] % unit || size[1] % unit))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the picture is %ux%u at `patches`, which is not whole patches of %u: put "
+                        "resize_to_patches before it",
+                        size[0], size[1], unit);
+    return 0;
+}
+
+/* How large each comes out: grids of patches, or of pixels. */
+static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
+{
+    const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;
+    uint32_t side = p->side ? p->side : 1, n = x->m->pictures.n;
+
+    g->row = stk_schedule_id(x->schedule, &x->where) + 1;
+    g->n = 0;
+    g->patches = 0;
+    if (n > g->cap) {
+        void *grown = stk_grow(g->at, 0, n * sizeof *g->at);
+
+        if (!grown)
+            return stk_fail_nomem(err, n * sizeof *g->at);
+        g->at = grown;
+        g->cap = n;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t size[2];
+        int rc;
+
+        choose(x, i);
+        rc = stk_picture_size(x, size, err);
+        if (rc == 0)
+            rc = check_size(x, size, err);
+        STK_TRY(of_picture(x, i, rc, err));
+        g->at[i][0] = size[1] / side;
+        g->at[i][1] = size[0] / side;
+        g->patches += (uint64_t)g->at[i][0] * g->at[i][1];
+        g->n++;
+    }
+    return 0;
+}
+
+static int find_all(stk_row *x, stk_grid_list **g, stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_bytes field = want->bytes;
+    int rc;
+
+    *g = grids_of(x, x->output, err);
+    if (!*g)
+        return STK_ENOMEM;
+    stk_scratch_reset(&x->m->scratch);
+    STK_TRY(collect(x, err));
+    rc = measure(x, *g, err);
+    want->bytes = field; /* the row may be made again */
+    x->picture = 0;
+    return rc;
+}
+
+static size_t values_of(const stk_row *x, const stk_grid_list *g)
+{
+    const stk_picture_spec *p = &stk_row_chain(x)->spec.picture;
+    size_t side = p->patch.side;
+
+    return side ? (size_t)g->patches * side * side * 3 * p->patch.frames
+                : (size_t)g->n * p->width * p->height * 3;
+}
+
+static void note_shape(const stk_row *x, const stk_grid_list *g)
+{
+    const stk_picture_spec *p = &stk_row_chain(x)->spec.picture;
+    stk_row_out *out = stk_row_out_of(x);
+    int64_t patches[2] = { (int64_t)g->patches,
+                           (int64_t)p->patch.side * p->patch.side * 3 * p->patch.frames };
+    int64_t whole[4] = { g->n, p->height, p->width, 3 };
+
+    if (p->layout == STK_CHW) {
+        whole[1] = 3;
+        whole[2] = p->height;
+        whole[3] = p->width;
+    }
+    out->ndim = p->patch.side ? 2 : 4;
+    memcpy(out->shape, p->patch.side ? patches : whole, out->ndim * sizeof *out->shape);
+    out->shape[STK_GRID_AT] = g->n;
+}
+
+/* Where the picture in hand goes. */
+static int place(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;
+
+    (void)err;
+    job->dst = stk_row_out_of(x)->data + x->m->pictures.at;
+    x->m->pictures.at += (size_t)job->view->vis_w * job->view->vis_h * 3 *
+                         stk_dtype_size(job->dtype) * (p->side ? p->frames : 1);
+    return 0;
+}
+
+static int make_each(stk_row *x, stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_bytes field = want->bytes;
+    int rc = 0;
+
+    x->m->pictures.at = 0;
+    for (uint32_t i = 0; rc == 0 && i < x->m->pictures.n; i++) {
+        choose(x, i);
+        rc = of_picture(x, i, stk_picture_make(x, err), err);
+    }
+    want->bytes = field;
+    x->picture = 0;
+    return rc;
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    stk_grid_list *g;
+    size_t len, tail;
+    uint8_t *dst;
+
+    STK_TRY(find_all(x, &g, err));
+    if (x->plan->rows.measured)
+        return stk_length_note(x, 0);
+    if (stk_row_chain(x)->spec.picture.patch.side)
+        STK_TRY(stk_value_check(x, (int64_t)g->patches, err));
+    len = values_of(x, g) * stk_dtype_size(stk_row_chain(x)->spec.dtype);
+    tail = g->n * sizeof *g->at;
+    stk_row_fresh(x);
+    dst = stk_row_reserve(x, stk_grids_at(len) + tail, NULL);
+    if (!dst)
+        return stk_row_no_room(x, len, err);
+    note_shape(x, g);
+    stk_row_out_of(x)->len = len;
+    if (tail)
+        memcpy(dst + stk_grids_at(len), g->at, tail);
+    STK_TRY(make_each(x, err));
+    assert(x->m->pictures.at == len); /* draws are addressed: the same sizes again */
+    return 0;
+}
+
+static int finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                  stk_error *err)
+{
+    if (!b->out[output].pictures)
+        STK_TRY(stk_batch_take_grids(b, output, err));
+    return stk_goal_row.finish(p, b, output, used, err);
+}
+
+const stk_row_from stk_from_pictures = { .name = "pictures", .know = know };
+const stk_row_work stk_work_pictures = { .name = "pictures",
+                                         .make = make,
+                                         .sample = stk_picture_sample };
+const stk_row_goal stk_goal_pictures = { .name = "pictures", .place = place, .finish = finish };
+
+/* ---- tokens ---- */
+
+/* The row's numbers as i64. */
+static int as_ids(const stk_row *x, const stk_value_row *row, size_t n, const int64_t **out,
+                  stk_error *err)
+{
+    stk_convert_fn convert = stk_convert_find(stk_cpu_level(), row->dtype, STK_I64);
+    int64_t *made;
+
+    *out = row->data;
+    if (row->dtype == STK_I64)
+        return 0;
+    made = stk_scratch_get(&x->m->scratch, (n + 1) * sizeof *made);
+    if (!made)
+        return stk_fail_nomem(err, n * sizeof *made);
+    if (!convert || convert(made, row->data, n))
+        return stk_fail(err, STK_ECORRUPT, "image_tokens: %s numbers are no tokens",
+                        stk_dtype_name(row->dtype));
+    *out = made;
+    return 0;
+}
+
+int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err)
+{
+    const stk_image_tokens *t = s->state;
+    uint32_t width = t->give == STK_GIVE_MROPE ? 3 : 1;
+    size_t n = row->ndim ? (size_t)row->shape[0] : 1;
+    stk_grid_list *g = grids_of(x, t->output, err);
+    const int64_t *ids;
+    stk_grids grids;
+    uint64_t count;
+    int64_t *made;
+
+    if (!g)
+        return STK_ENOMEM;
+    assert(g->row == stk_schedule_id(x->schedule, &x->where) + 1); /* it was made before */
+    grids = (stk_grids){ g->n, (const uint32_t(*)[2])g->at };
+    if (row->ndim != 1)
+        return stk_fail(err, STK_ECORRUPT, "image_tokens: a row of %u dimensions", row->ndim);
+    STK_TRY(as_ids(x, row, n, &ids, err));
+    STK_TRY(stk_image_tokens_count(t, ids, n, &grids, &count, err));
+    made = count < SIZE_MAX / 64
+               ? stk_scratch_get(&x->m->scratch, (count * width + 1) * sizeof *made)
+               : NULL;
+    if (!made)
+        return stk_fail_nomem(err, (size_t)count);
+    stk_image_tokens_put(t, ids, n, &grids, made);
+    row->data = made;
+    row->dtype = STK_I64;
+    row->shape[0] = (int64_t)count;
+    if (width > 1) {
+        row->ndim = 2;
+        row->shape[1] = width;
+    }
+    return 0;
+}

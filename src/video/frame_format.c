@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame_format.c - see frame_format.h.  H.264: 7.3.2.1.1 and E.1.1; HEVC: 7.3.2.2 and E.2.1; VP9:
+ * 6.2. */
+#include "video/frame_format.h"
+
+#include <string.h>
+
+#define SETS 4096u /* bytes of a sequence parameter set that are looked at */
+
+typedef struct reader { /* bits, most significant first; past the end they are 0 */
+    const uint8_t *data;
+    size_t len, at; /* bits */
+} reader;
+
+static uint32_t bits(reader *r, uint32_t n)
+{
+    uint32_t v = 0;
+
+    for (; n; n--, r->at++)
+        v = v << 1 | (r->at < r->len ? r->data[r->at / 8] >> (7 - r->at % 8) & 1 : 0);
+    return v;
+}
+
+static uint32_t ue(reader *r)
+{
+    uint32_t zeros = 0;
+
+    while (r->at < r->len && zeros < 32 && !bits(r, 1))
+        zeros++;
+    return zeros < 32 ? (uint32_t)(((uint64_t)1 << zeros) - 1 + bits(r, zeros)) : UINT32_MAX;
+}
+
+static void skip(reader *r, uint32_t n)
+{
+    r->at += n;
+}
+
+static int over(const reader *r)
+{
+    return r->at > r->len;
+}
+
+/* A unit without the bytes that only keep start codes apart. */
+static size_t plain(uint8_t to[SETS], const uint8_t *nal, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < SETS; i++)
+        if (!(i >= 2 && nal[i] == 3 && !nal[i - 1] && !nal[i - 2]))
+            to[n++] = nal[i];
+    return n;
+}
+
+/* ---- what both have ---- */
+
+/* The begin of the VUI, which both write alike. */
+static void color_of(reader *r, stk_frame_format *f)
+{
+    if (bits(r, 1) && bits(r, 8) == 255) /* aspect ratio */
+        skip(r, 32);
+    if (bits(r, 1)) /* overscan */
+        skip(r, 1);
+    if (bits(r, 1)) {
+        skip(r, 3);
+        f->full_range = bits(r, 1);
+        if (bits(r, 1)) {
+            skip(r, 16);
+            f->matrix = bits(r, 8);
+        }
+    }
+    if (bits(r, 1)) {
+        uint32_t siting = ue(r);
+
+        f->siting = siting <= 5 ? siting + 1 : 0;
+        (void)ue(r);
+    }
+}
+
+static int size_of(stk_frame_format *f, uint64_t w, uint64_t h, const uint32_t crop[4])
+{
+    uint64_t cx = (uint64_t)crop[0] + crop[1], cy = (uint64_t)crop[2] + crop[3];
+
+    cx *= f->chroma == 1 || f->chroma == 2 ? 2 : 1;
+    cy *= f->chroma == 1 ? 2 : 1;
+    if (w > STK_VIDEO_SIDE || h > STK_VIDEO_SIDE || cx >= w || cy >= h)
+        return -1;
+    f->width = (uint32_t)(w - cx);
+    f->height = (uint32_t)(h - cy);
+    return 0;
+}
+
+/* ---- H.264 ---- */
+
+static void skip_list(reader *r, uint32_t n)
+{
+    int32_t last = 8, next = 8;
+
+    for (uint32_t i = 0; i < n && next; i++) {
+        uint32_t k = ue(r);
+
+        next = (last + (int32_t)(k & 1 ? (k + 1) / 2 : 0 - k / 2)) & 255;
+        last = next ? next : last;
+    }
+}
+
+static void h264_high(reader *r, stk_frame_format *f)
+{
+    uint32_t depth;
+
+    f->chroma = ue(r);
+    if (f->chroma == 3)
+        skip(r, 1);
+    depth = ue(r);
+    f->bits = depth <= 6 && ue(r) == depth ? 8 + depth : 0;
+    skip(r, 1);
+    if (bits(r, 1))
+        for (uint32_t i = 0; i < (f->chroma == 3 ? 12u : 8u); i++)
+            if (bits(r, 1))
+                skip_list(r, i < 6 ? 16 : 64);
+}
+
+static void h264_order(reader *r)
+{
+    uint32_t type = ue(r), n;
+
+    if (type == 0) {
+        (void)ue(r);
+    } else if (type == 1) {
+        skip(r, 1);
+        (void)ue(r), (void)ue(r);
+        n = ue(r);
+        for (uint32_t i = 0; i < n && i < 255; i++)
+            (void)ue(r);
+    }
+}
+
+static int h264_set(stk_frame_format *f, reader *r)
+{
+    static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
+    uint32_t crop[4] = { 0 }, profile, frames;
+    uint64_t w, h;
+
+    skip(r, 8);
+    profile = bits(r, 8);
+    skip(r, 16);
+    (void)ue(r);
+    if (memchr(high, (int)profile, sizeof high))
+        h264_high(r, f);
+    (void)ue(r);
+    h264_order(r);
+    (void)ue(r);
+    skip(r, 1);
+    w = ((uint64_t)ue(r) + 1) * 16;
+    h = ((uint64_t)ue(r) + 1) * 16;
+    frames = bits(r, 1);
+    if (!frames) {
+        skip(r, 1);
+        h *= 2;
+    }
+    f->fields = !frames;
+    skip(r, 1);
+    for (uint32_t i = 0, has = bits(r, 1); has && i < 4; i++)
+        crop[i] = ue(r);
+    if (bits(r, 1))
+        color_of(r, f);
+    return size_of(f, w, h, crop);
+}
+
+/* ---- HEVC ---- */
+
+static void hevc_level(reader *r, uint32_t layers)
+{
+    uint32_t has[8];
+
+    skip(r, 96);
+    for (uint32_t i = 0; i < layers; i++)
+        has[i] = bits(r, 2);
+    if (layers)
+        skip(r, 2 * (8 - layers));
+    for (uint32_t i = 0; i < layers; i++)
+        skip(r, (has[i] & 2 ? 88 : 0) + (has[i] & 1 ? 8 : 0));
+}
+
+static void hevc_lists(reader *r)
+{
+    for (uint32_t size = 0; size < 4; size++)
+        for (uint32_t k = 0; k < 6; k += size == 3 ? 3 : 1) {
+            uint32_t n = size ? 64 : 16;
+
+            if (!bits(r, 1)) {
+                (void)ue(r);
+                continue;
+            }
+            for (uint32_t i = 0; i < n + (size > 1); i++)
+                (void)ue(r);
+        }
+}
+
+/* Set i of pictures that are referred to, of which `before` has the one before it; how many it has;
+ * -1: too many. */
+static int hevc_refs(reader *r, uint32_t i, int before)
+{
+    int n = 0;
+
+    if (i && bits(r, 1)) {
+        skip(r, 1);
+        (void)ue(r);
+        for (int j = 0; j <= before; j++)
+            n += bits(r, 1) || bits(r, 1);
+    } else {
+        uint32_t a = ue(r), b = ue(r);
+
+        if (a > 16 || b > 16)
+            return -1;
+        n = (int)(a + b);
+        for (int j = 0; j < n; j++) {
+            (void)ue(r);
+            skip(r, 1);
+        }
+    }
+    return n <= 32 ? n : -1;
+}
+
+static int hevc_all_refs(reader *r, uint32_t poc)
+{
+    uint32_t sets = ue(r);
+    int n = 0;
+
+    if (sets > 64)
+        return -1;
+    for (uint32_t i = 0; i < sets && n >= 0; i++)
+        n = hevc_refs(r, i, n);
+    if (n < 0)
+        return -1;
+    if (bits(r, 1)) {
+        sets = ue(r);
+        if (sets > 32)
+            return -1;
+        skip(r, sets * (poc + 1));
+    }
+    return 0;
+}
+
+/* Between the sizes of values and the VUI. */
+static int hevc_tools(reader *r, uint32_t layers)
+{
+    uint32_t poc = ue(r) + 4, all = bits(r, 1);
+
+    if (poc > 16)
+        return -1;
+    for (uint32_t i = all ? 0 : layers; i <= layers; i++)
+        (void)ue(r), (void)ue(r), (void)ue(r);
+    for (int i = 0; i < 6; i++)
+        (void)ue(r);
+    if (bits(r, 1) && bits(r, 1))
+        hevc_lists(r);
+    skip(r, 2);
+    if (bits(r, 1)) {
+        skip(r, 8);
+        (void)ue(r), (void)ue(r);
+        skip(r, 1);
+    }
+    if (hevc_all_refs(r, poc) < 0)
+        return -1;
+    skip(r, 2);
+    return 0;
+}
+
+static int hevc_set(stk_frame_format *f, reader *r)
+{
+    uint32_t crop[4] = { 0 }, layers, depth;
+    uint64_t w, h;
+
+    skip(r, 20);
+    layers = bits(r, 3);
+    skip(r, 1);
+    if (layers > 6)
+        return -1;
+    hevc_level(r, layers);
+    (void)ue(r);
+    f->chroma = ue(r);
+    if (f->chroma == 3)
+        skip(r, 1);
+    w = ue(r);
+    h = ue(r);
+    for (uint32_t i = 0, has = bits(r, 1); has && i < 4; i++)
+        crop[i] = ue(r);
+    depth = ue(r);
+    f->bits = depth <= 8 && ue(r) == depth ? 8 + depth : 0;
+    if (hevc_tools(r, layers) < 0)
+        return -1;
+    if (bits(r, 1))
+        color_of(r, f);
+    return size_of(f, w, h, crop);
+}
+
+/* ---- VP9 ---- */
+
+static int vp9_key(stk_frame_format *f, reader *r)
+{
+    static const uint8_t matrix[8] = { 2, 5, 1, 6, 7, 9, 2, 0 };
+    uint32_t profile, space;
+
+    if (bits(r, 2) != 2)
+        return -1;
+    profile = bits(r, 1);
+    profile |= bits(r, 1) << 1;
+    if (profile == 3)
+        skip(r, 1);
+    if (bits(r, 1) || bits(r, 1)) /* a frame shown again; no keyframe */
+        return -1;
+    skip(r, 2);
+    if (bits(r, 24) != 0x498342)
+        return -1;
+    f->bits = profile < 2 ? 8 : bits(r, 1) ? 12 : 10;
+    space = bits(r, 3);
+    f->matrix = matrix[space];
+    f->full_range = space == 7 ? 1 : bits(r, 1);
+    f->chroma = profile & 1 ? 3 : 1; /* or another that is not 4:2:0 */
+    skip(r, profile & 1 ? (space == 7 ? 1 : 3) : 0);
+    f->width = bits(r, 16) + 1;
+    f->height = bits(r, 16) + 1;
+    return f->width <= STK_VIDEO_SIDE && f->height <= STK_VIDEO_SIDE ? 0 : -1;
+}
+
+/* ---- setups ---- */
+
+/* Units of a setup, each with its length: calls fn with each. */
+typedef int (*unit_fn)(void *cookie, uint32_t type, stk_bytes nal);
+
+static int units(stk_bytes *in, uint32_t n, uint32_t type, unit_fn fn, void *cookie)
+{
+    for (; n; n--) {
+        size_t len;
+
+        if (in->len < 2)
+            return -1;
+        len = (size_t)in->data[0] << 8 | in->data[1];
+        if (len > in->len - 2)
+            return -1;
+        if (fn(cookie, type, (stk_bytes){ in->data + 2, len }) < 0)
+            return -1;
+        in->data += 2 + len;
+        in->len -= 2 + len;
+    }
+    return 0;
+}
+
+static int avcc(stk_bytes in, unit_fn fn, void *cookie)
+{
+    uint32_t n;
+
+    if (in.len < 7 || in.data[0] != 1)
+        return -1;
+    n = in.data[5] & 31;
+    in = (stk_bytes){ in.data + 6, in.len - 6 };
+    if (units(&in, n, 7, fn, cookie) < 0 || !in.len)
+        return -1;
+    n = in.data[0];
+    in = (stk_bytes){ in.data + 1, in.len - 1 };
+    return units(&in, n, 8, fn, cookie);
+}
+
+static int hvcc(stk_bytes in, unit_fn fn, void *cookie)
+{
+    uint32_t arrays;
+
+    if (in.len < 23)
+        return -1;
+    arrays = in.data[22];
+    in = (stk_bytes){ in.data + 23, in.len - 23 };
+    for (; arrays; arrays--) {
+        uint32_t type, n;
+
+        if (in.len < 3)
+            return -1;
+        type = in.data[0] & 63;
+        n = (uint32_t)in.data[1] << 8 | in.data[2];
+        in = (stk_bytes){ in.data + 3, in.len - 3 };
+        if (units(&in, n, type, fn, cookie) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int each_unit(stk_video_codec codec, stk_bytes setup, unit_fn fn, void *cookie)
+{
+    return codec == STK_VIDEO_H264 ? avcc(setup, fn, cookie) : hvcc(setup, fn, cookie);
+}
+
+typedef struct found {
+    stk_frame_format *f;
+    stk_video_codec codec;
+    uint32_t sets;
+    int rc;
+} found;
+
+static int look(void *cookie, uint32_t type, stk_bytes nal)
+{
+    uint8_t set[SETS];
+    found *o = cookie;
+    reader r = { set, 0, 0 };
+
+    if (type != (o->codec == STK_VIDEO_H264 ? 7u : 33u))
+        return 0;
+    r.len = plain(set, nal.data, nal.len) * 8;
+    o->sets++;
+    o->rc = o->codec == STK_VIDEO_H264 ? h264_set(o->f, &r) : hevc_set(o->f, &r);
+    return o->rc < 0 || over(&r) ? -1 : 0;
+}
+
+int stk_frame_format_read(stk_frame_format *out, stk_video_codec codec, stk_bytes setup,
+                          stk_bytes key, stk_error *err)
+{
+    found o = { .f = out, .codec = codec };
+    reader r = { key.data, (key.len < SETS ? key.len : SETS) * 8, 0 };
+    int rc;
+
+    *out = (stk_frame_format){ .bits = 8, .chroma = 1, .matrix = 2 };
+    if (codec == STK_VIDEO_VP9)
+        rc = vp9_key(out, &r) < 0 || over(&r);
+    else if (codec == STK_VIDEO_H264 || codec == STK_VIDEO_HEVC)
+        rc = each_unit(codec, setup, look, &o) < 0 || o.sets != 1;
+    else
+        return stk_fail(err, STK_ENOTSUP, "headers of %s are not read",
+                        stk_video_codec_name(codec));
+    return rc ? stk_fail(err, STK_ENOTSUP, "the setup of its %s has no single sequence header",
+                         stk_video_codec_name(codec))
+              : 0;
+}
+
+/* ---- byte streams ---- */
+
+size_t stk_stream_room(stk_bytes in)
+{
+    return in.len * 3 + 4; /* at worst, units of one byte after lengths of one byte */
+}
+
+typedef struct writer {
+    uint8_t *to;
+    size_t n;
+} writer;
+
+static int put(void *cookie, uint32_t type, stk_bytes nal)
+{
+    static const uint8_t start[] = { 0, 0, 0, 1 };
+    writer *w = cookie;
+
+    (void)type;
+    memcpy(w->to + w->n, start, sizeof start);
+    memcpy(w->to + w->n + sizeof start, nal.data, nal.len);
+    w->n += sizeof start + nal.len;
+    return 0;
+}
+
+size_t stk_stream_setup(stk_video_codec codec, stk_bytes setup, uint8_t *to)
+{
+    writer w = { to, 0 };
+
+    if (codec == STK_VIDEO_VP9)
+        return 0;
+    return each_unit(codec, setup, put, &w) < 0 ? SIZE_MAX : w.n;
+}
+
+size_t stk_stream_packet(stk_video_codec codec, stk_bytes setup, stk_bytes in, uint8_t *to)
+{
+    uint32_t wide = codec == STK_VIDEO_H264 ? setup.len > 4 ? (setup.data[4] & 3u) + 1 : 0
+                    : setup.len > 21        ? (setup.data[21] & 3u) + 1
+                                            : 0;
+    writer w = { to, 0 };
+
+    if (codec == STK_VIDEO_VP9) {
+        memcpy(to, in.data, in.len);
+        return in.len;
+    }
+    while (wide && in.len > wide) {
+        size_t len = 0;
+
+        for (uint32_t i = 0; i < wide; i++)
+            len = len << 8 | in.data[i];
+        if (!len || len > in.len - wide)
+            return SIZE_MAX;
+        put(&w, 0, (stk_bytes){ in.data + wide, len });
+        in.data += wide + len;
+        in.len -= wide + len;
+    }
+    return in.len || !wide ? SIZE_MAX : w.n;
+}
+
+/* ---- the picture of a packet ---- */
+
+/* The first unit of a slice, without its start code; it ends before the next start code. */
+static size_t slice_of(stk_video_codec codec, stk_bytes in, size_t *at)
+{
+    static const uint8_t start[] = { 0, 0, 0, 1 };
+
+    for (size_t i = 0; i + 5 < in.len;) {
+        const uint8_t *next = memmem(in.data + i + 4, in.len - i - 4, start, sizeof start);
+        size_t end = next ? (size_t)(next - in.data) : in.len;
+        uint32_t type = codec == STK_VIDEO_H264 ? in.data[i + 4] & 31 : in.data[i + 4] >> 1 & 63;
+
+        if (codec == STK_VIDEO_H264 ? type == 1 || type == 5 : type < 32) {
+            *at = i + 4;
+            return end - *at;
+        }
+        i = end;
+    }
+    return 0;
+}
+
+/* 1: the frame is decoded and shown; 0: decoded, not shown; -1: one that was decoded before. */
+static int vp9_shown(const uint8_t *p, size_t len)
+{
+    reader r = { p, len * 8, 2 };
+    uint32_t profile = bits(&r, 1) | bits(&r, 1) << 1;
+
+    skip(&r, profile == 3);
+    if (bits(&r, 1))
+        return -1;
+    skip(&r, 1);
+    return (int)bits(&r, 1);
+}
+
+/* Frames of a packet, by the index at its end; the last one that is shown. */
+static size_t vp9_frame(stk_bytes in, size_t *at)
+{
+    uint32_t mark = in.len ? in.data[in.len - 1] : 0, n = 1, wide = (mark >> 3 & 3) + 1;
+    size_t index = 0, from = 0, got = 0;
+
+    if (mark >> 5 == 6) {
+        index = 2 + (size_t)wide * ((mark & 7) + 1);
+        n = (mark & 7) + 1;
+        if (index > in.len || in.data[in.len - index] != mark)
+            index = 0, n = 1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len = index ? 0 : in.len;
+        int shown;
+
+        for (uint32_t k = 0; index && k < wide; k++)
+            len |= (size_t)in.data[in.len - index + 1 + i * wide + k] << (8 * k);
+        if (!len || len > in.len - index - from)
+            return 0;
+        shown = vp9_shown(in.data + from, len);
+        if (shown < 0 || (shown && got))
+            return 0;
+        if (shown) {
+            *at = from;
+            got = len;
+        }
+        from += len;
+    }
+    return got;
+}
+
+size_t stk_stream_picture(stk_video_codec codec, stk_bytes packet, size_t *at)
+{
+    return codec == STK_VIDEO_VP9 ? vp9_frame(packet, at) : slice_of(codec, packet, at);
+}

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pictures: any number of them in a sample, each with the bits that it has alone; image_tokens: tokens, labels and M-RoPE positions that follow them."""
+
+import io
+import json
+import os
+import tarfile
+
+import numpy as np
+import pytest
+from pictures import picture
+
+import stoker
+
+QWEN = "resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=30000) | normalize(clip) | patches(qwen2_vl)"
+TOKEN = 151655
+COUNTS = [2, 0, 3, 1, 12, 1]          # pictures of each sample
+
+
+def sizes(sample, k):
+    rng = np.random.default_rng(100 * sample + k)
+    return tuple(int(v) for v in rng.integers(40, 320, 2))
+
+
+def encoded(sample, k, kind):
+    out = io.BytesIO()
+    picture(100 * sample + k, *sizes(sample, k)).save(out, kind)
+    return out.getvalue()
+
+
+def ids_of(sample, n):
+    rng = np.random.default_rng(sample)
+    row = []
+    for _ in range(n):
+        row += [*rng.integers(0, 1000, rng.integers(0, 5)), TOKEN]
+    return [int(v) for v in [*row, *rng.integers(0, 1000, 4)]]
+
+
+def add(tar, name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory):
+    """Fields 0.jpg, 1.png, ... and others between them; names.json lists some of them, in another order; every picture is a sample of alone.tar, too."""
+    folder = tmp_path_factory.mktemp("pictures")
+    with tarfile.open(folder / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar, tarfile.open(folder / "alone.tar", "w", format=tarfile.USTAR_FORMAT) as alone:
+        for i, n in enumerate(COUNTS):
+            names = []
+            for k in reversed(range(n)):      # not stored in order
+                kind = "PNG" if k % 3 == 1 else "JPEG"
+                names.append(f"{k}.{'png' if kind == 'PNG' else 'jpg'}")
+                add(tar, f"{i:03d}.{names[-1]}", encoded(i, k, kind))
+                if k == 1:
+                    add(tar, f"{i:03d}.cls", b"%d" % i)
+            for k in range(n):
+                kind = "PNG" if k % 3 == 1 else "JPEG"
+                add(alone, f"{i:03d}-{k:02d}.jpg", encoded(i, k, kind))
+            add(tar, f"{i:03d}.ids.json", json.dumps(ids_of(i, n)).encode())
+            add(tar, f"{i:03d}.names.json", json.dumps(names[::2]).encode())
+    return str(folder)
+
+
+def load(path, fields, **options):
+    return stoker.Loader(path, fields, num_workers=2, seed=5, **options)
+
+
+def numpy(x):
+    return np.asarray(x.float() if hasattr(x, "float") else x)
+
+
+@pytest.fixture(scope="module")
+def alone(shard):
+    """(patches, grid) of every picture, by itself."""
+    loader = load(f"{shard}/alone.tar", {"x": f"from(jpg) | image | {QWEN} | to(f32)"}, batch_size=64, collate="list")
+    batch = next(iter(loader))
+    rows, at = [], 0
+    for n in COUNTS:
+        rows.append([(numpy(batch["x"][k]), batch.grid["x"][k].tolist()) for k in range(at, at + n)])
+        at += n
+    return rows
+
+
+@pytest.mark.parametrize("collate", ["pack", "list", "pad"])
+def test_each_has_the_bits_that_it_has_alone(shard, alone, collate):
+    batch = next(iter(load(f"{shard}/a.tar", {"x": f"from(image) | pictures | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate=collate)))
+    assert batch.pictures["x"].tolist() == np.cumsum([0, *COUNTS]).tolist() and "int32" in str(batch.pictures["x"].dtype)
+    flat = [p for row in alone for p in row]
+    assert batch.grid["x"].tolist() == [g for _, g in flat]
+    assert batch.offsets["x"].tolist() == np.cumsum([0, *(len(p) for p, _ in flat)]).tolist()
+    for i, row in enumerate(alone):
+        want = np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])
+        first = sum(COUNTS[:i])
+        begin, end = (int(batch.offsets["x"][k]) for k in (first, first + COUNTS[i]))
+        got = numpy(batch["x"])[begin:end] if collate == "pack" else numpy(batch["x"][i])[:len(want)]
+        assert got.shape == want.shape and (got == want).all(), i
+    coords = batch.coords("x")
+    if collate == "pack":
+        assert len(coords) == len(batch["x"])
+    if collate == "pad":
+        assert batch.mask("x").sum() == batch.offsets["x"][-1] and coords.shape[:2] == batch["x"].shape[:2]
+
+
+def test_a_list_names_fields_of_the_sample(shard, alone):
+    batch = next(iter(load(f"{shard}/a.tar", {"x": f"from(names.json) | pictures | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate="list")))
+    for i, row in enumerate(alone):
+        want = [p for p, _ in reversed(row)][::2]
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *want])).all()
+
+
+def test_a_list_names_files(shard, alone, tmp_path):
+    with tarfile.open(f"{shard}/alone.tar") as tar:
+        tar.extractall(tmp_path / "files", filter="data")
+    with tarfile.open(tmp_path / "b.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i, n in enumerate(COUNTS):
+            add(tar, f"{i:03d}.json", json.dumps([f"{i:03d}-{k:02d}.jpg" for k in range(n)]).encode())
+        add(tar, "900.json", json.dumps(["../b.tar"]).encode())
+    chain = f"from(json) | pictures(root=\"{tmp_path}/files\") | {QWEN} | to(f32)"
+    batch = next(iter(load(str(tmp_path / "b.tar"), {"x": chain}, batch_size=len(COUNTS), collate="list")))
+    for i, row in enumerate(alone):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+    with pytest.raises(stoker.StokerError, match="leads out of its root"):
+        next(iter(load(str(tmp_path / "b.tar"), {"x": chain}, batch_size=1, collate="list", skip=len(COUNTS))))
+
+
+@pytest.mark.parametrize("kind", ["struct", "binary"])
+def test_a_list_column_of_parquet(shard, alone, tmp_path, kind):
+    """Hugging Face's List(Image), with small pages, an empty list and a null one; tokens beside them."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [[encoded(i, k, "PNG" if k % 3 == 1 else "JPEG") for k in range(n)] for i, n in enumerate(COUNTS)]
+    rows[1] = None
+    if kind == "struct":
+        rows = [r and [{"bytes": b, "path": None} for b in r] for r in rows]
+        images = pa.array(rows, pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())])))
+    else:
+        images = pa.array(rows, pa.list_(pa.binary()))
+    table = pa.table({"images": images, "ids": pa.array([ids_of(i, n) for i, n in enumerate(COUNTS)], pa.list_(pa.int64()))})
+    pq.write_table(table, tmp_path / "a.parquet", data_page_size=30000, row_group_size=4)
+    fields = {"x": f"from(images) | pictures | {QWEN} | to(f32)", "ids": "from(ids) | image_tokens(x)"}
+    batch = next(iter(load(str(tmp_path / "a.parquet"), fields, batch_size=len(COUNTS), collate="list")))
+    for i, row in enumerate(alone):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+        assert batch["ids"][i].tolist() == expected(ids_of(i, COUNTS[i]), [g for _, g in row], "tokens")
+    packed = load(str(tmp_path / "a.parquet"), fields, max_tokens=4000, collate="pack")
+    assert sum(len(b.sample_ids) for b in packed) == len(COUNTS)
+    with pytest.raises(stoker.StokerError, match="which `pictures` reads"):
+        load(str(tmp_path / "a.parquet"), {"x": "from(images) | bytes"}, batch_size=1)
+
+
+def test_one_size_is_rows_of_pictures(shard):
+    chain = "resize((32, 48)) | to(u8{})"
+    one = numpy(next(iter(load(f"{shard}/alone.tar", {"x": "from(jpg) | image | " + chain.format("")}, batch_size=64)))["x"])
+    for layout in ("", ", hwc"):
+        batch = next(iter(load(f"{shard}/a.tar", {"x": "from(image) | pictures | " + chain.format(layout)}, batch_size=len(COUNTS), collate="list")))
+        got = np.concatenate([numpy(r) for r in batch["x"]])
+        assert (got == (one.transpose(0, 2, 3, 1) if layout else one)).all()
+        assert [len(r) for r in batch["x"]] == COUNTS and batch.pictures["x"].tolist() == np.cumsum([0, *COUNTS]).tolist()
+
+
+def test_draws_are_each_pictures_own_or_the_same(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for k in range(6):
+            add(tar, f"0.{k}.jpg", encoded(0, 0, "JPEG"))
+    chain = "pictures{} | random_resized_crop(64) | hflip | color_jitter(0.4, 0.4, 0.4) | to(u8)"
+    for same in (False, True):
+        loader = load(str(tmp_path / "a.tar"), {"x": "from(jpg) | " + chain.format("(same=true)" if same else "")}, batch_size=1)
+        first = numpy(next(iter(loader))["x"])[0]
+        assert len({p.tobytes() for p in first}) == (1 if same else 6)
+        again = numpy(next(iter(load(str(tmp_path / "a.tar"), {"x": "from(jpg) | " + chain.format("(same=true)" if same else "")}, batch_size=1)))["x"])[0]
+        assert (first == again).all()
+
+
+def expected(ids, grids, give, merge=2):
+    """The rule as transformers has it, written once more; test_as_transformers compares with its own code."""
+    out, p, k = [], 0, 0
+    for v in ids:
+        if v != TOKEN:
+            out.append([p] * 3 if give == "positions" else v)
+            p += 1
+            continue
+        h, w = grids[k][-2] // merge, grids[k][-1] // merge
+        k += 1
+        if give == "positions":
+            out += [[p, p + y, p + x] for y in range(h) for x in range(w)]
+            p += max(h, w)
+        else:
+            out += [TOKEN if give == "tokens" else -100] * (h * w)
+    return out
+
+
+@pytest.mark.parametrize("rule", ["transformers", "torchtitan"])
+def test_tokens_follow_their_pictures(shard, alone, rule):
+    fields = {give: f"from(ids.json) | ints | image_tokens(x, token={TOKEN}, give={give}, rule={rule})" for give in ("labels", "positions")}
+    fields |= {"tokens": "from(ids.json) | ints | image_tokens(x) | to(i32)", "x": f"from(image) | pictures | {QWEN} | to(bf16)"}
+    for collate in ("list", "pack"):
+        batch = next(iter(load(f"{shard}/a.tar", fields, batch_size=len(COUNTS), collate=collate)))
+        for give in ("tokens", "labels", "positions"):
+            want = [expected(ids_of(i, n), [g for _, g in alone[i]], give) for i, n in enumerate(COUNTS)]
+            got = [r.tolist() for r in batch[give]] if collate == "list" else batch[give].tolist()
+            assert got == (want if collate == "list" else [v for row in want for v in row])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_text_and_pictures_in_a_budget(shard, alone, shuffle):
+    """A sample's pictures stay with its text, both count, and each sample comes once."""
+    fields = {"ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(image) | pictures | {QWEN} | to(bf16)", "key": "from(cls, default=0) | int"}
+    loader = load(f"{shard}/a.tar", fields, max_tokens=4000, collate={"ids": "pack", "x": "pack"}, shuffle=shuffle)
+    seen = []
+    for batch in loader:
+        assert len(batch["x"]) + len(batch["ids"]) <= 4000
+        for row, key in enumerate(batch.sample_keys):
+            i = int(key)
+            seen.append(i)
+            a, b = batch.pictures["x"][row:row + 2].tolist()
+            assert batch.grid["x"][a:b].tolist() == [g for _, g in alone[i]]
+            a, b = batch.offsets["ids"][row:row + 2].tolist()
+            assert batch["ids"][a:b].tolist() == expected(ids_of(i, COUNTS[i]), [g for _, g in alone[i]], "tokens")
+    assert sorted(seen) == list(range(len(COUNTS)))
+
+
+def test_a_state_goes_on_on_two_ranks(shard):
+    fields = {"ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(image) | pictures | {QWEN} | to(bf16)"}
+    options = {"max_tokens": 3000, "collate": {"ids": "pack", "x": "pack"}, "shuffle": True}
+    first = load(f"{shard}/a.tar", fields, rank=0, world_size=1, **options)
+    it = iter(first)
+    seen = list(next(it).sample_keys)
+    state = first.state_dict()
+    for rank in (0, 1):
+        rest = load(f"{shard}/a.tar", fields, rank=rank, world_size=2, **options)
+        rest.load_state_dict(state)
+        for batch in rest:
+            valid = batch.valid.tolist() if batch.valid is not None else [True] * len(batch.sample_keys)
+            seen += [key for key, ok in zip(batch.sample_keys, valid) if ok]
+    assert sorted(map(int, seen)) == list(range(len(COUNTS)))
+
+
+@pytest.mark.parametrize(("fields", "why"), [
+    ({"x": "from(image) | pictures | to(f32)"}, "of any size make no row"),
+    ({"x": "from(image) | pictures | resize((8, 8)) | views(2) | to(f32)"}, "for one picture"),
+    ({"t": "from(ids.json) | ints | image_tokens(x)"}, "names no output of pictures"),
+    ({"x": f"from(image) | pictures | {QWEN} | to(f32)", "t": "from(ids.json) | ints | truncate(9) | image_tokens(x)"}, "truncate"),
+    ({"x": f"from(image) | pictures | {QWEN} | to(f32)", "t": "from(ids.json) | ints | image_tokens(x, give=all)"}, "tokens, labels or positions"),
+    ({"x": f"from(image) | pictures | {QWEN} | to(f32)", "t": "from(ids.json) | ints | image_tokens(x, rule=mine)"}, "transformers, torchtitan"),
+    ({"x": f"from(webp) | pictures | {QWEN} | to(f32)"}, "no sample has a field webp")])
+def test_errors(shard, fields, why):
+    with pytest.raises(stoker.StokerError, match=why) as e:
+        load(f"{shard}/a.tar", fields, batch_size=2, collate="list")
+    assert "\n" not in str(e.value)
+
+
+def test_bad_samples_say_what_and_where(tmp_path):
+    def write(name, fields):
+        with tarfile.open(tmp_path / name, "w", format=tarfile.USTAR_FORMAT) as tar:
+            for field, data in fields.items():
+                add(tar, f"one.{field}", data)
+        return str(tmp_path / name)
+    jpg = encoded(0, 0, "JPEG")
+    x = f"pictures | {QWEN} | to(f32)"
+    cases = [(write("short.tar", {"0.jpg": jpg, "ids.json": b"[1, 2]"}), {"x": f"from(jpg) | {x}", "t": "from(ids.json) | ints | image_tokens(x)"}, "0 placeholders.*1 pictures.*one"),
+             (write("bad.tar", {"0.jpg": jpg, "1.jpg": b"no picture"}), {"x": f"from(jpg) | {x}"}, "picture 2 of 2.*one"),
+             (write("names.tar", {"0.jpg": jpg, "n.json": b'["7.jpg"]'}), {"x": f"from(n.json) | {x}"}, "7.jpg.*no field"),
+             (write("odd.tar", {"0.jpg": jpg, "n.json": b"[7]"}), {"x": f"from(n.json) | {x}"}, "no name"),
+             (write("merge.tar", {"0.jpg": jpg, "ids.json": b"[%d]" % TOKEN}), {"x": "from(jpg) | pictures | resize_to_patches(14, max_patches=9) | patches(14) | to(f32)",
+                                                                              "t": "from(ids.json) | ints | image_tokens(x)"}, "merge")]
+    for path, fields, why in cases:
+        with pytest.raises(stoker.StokerError, match=why):
+            next(iter(load(path, fields, batch_size=1, collate="list")))
+
+
+@pytest.mark.skipif(not os.environ.get("SOAK_ADAPTERS"), reason="imports transformers: make soak")
+def test_as_transformers(shard, alone):
+    """get_rope_index of transformers' Qwen2-VL on the same tokens and grids."""
+    torch = pytest.importorskip("torch")
+    from transformers import Qwen2VLConfig
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
+    config = Qwen2VLConfig(vision_config={"depth": 1, "embed_dim": 16, "num_heads": 1, "hidden_size": 16},
+                           text_config={"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 16, "vocab_size": 160000,
+                                        "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}}, image_token_id=TOKEN)
+    model = Qwen2VLModel(config)
+    for i, n in enumerate(COUNTS):
+        grids = [g for _, g in alone[i]]
+        ids = torch.tensor([expected(ids_of(i, n), grids, "tokens")])
+        kind = (ids == TOKEN).int()
+        want, _ = model.get_rope_index(ids, mm_token_type_ids=kind, image_grid_thw=torch.tensor(grids) if n else None)
+        assert want[:, 0].T.tolist() == expected(ids_of(i, n), grids, "positions")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches by seconds: max_seconds= alone, with a quadratic part, with max_tokens=, joined rows, other ranks."""
+
+import io
+import tarfile
+
+import numpy as np
+import pytest
+from sounds import RATE, wav16
+
+import stoker
+
+SOUND = "from(wav) | sound(rate=16000)"
+
+
+def corpus(path, n=40, seed=3):
+    """n recordings of 0.05 to 0.6 seconds with 1 to 60 tokens; their seconds and numbers of tokens."""
+    rng = np.random.default_rng(seed)
+    samples, tokens = rng.integers(800, 9600, n), rng.integers(1, 61, n)
+    with tarfile.open(path, "w") as tar:
+        for i, (length, words) in enumerate(zip(samples, tokens)):
+            for suffix, data in (("wav", wav16(rng.standard_normal(length) * 0.1)),
+                                 ("tok", " ".join(map(str, range(words))).encode())):
+                member = tarfile.TarInfo(f"{i:04}.{suffix}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    return samples / RATE, tokens
+
+
+def epoch(path, fields, **options):
+    options = {"collate": "pad", "shuffle": True, "num_workers": 1, **options}
+    with stoker.Loader(str(path), fields, **options) as loader:
+        return list(loader)
+
+
+def test_seconds_bound_batches(tmp_path):
+    seconds, _ = corpus(tmp_path / "a.tar")
+    batches = epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=2.5)
+    assert sorted(i for b in batches for i in b.sample_ids.tolist()) == list(range(len(seconds)))
+    assert all(b["x"].shape[0] * b["x"].shape[1] <= 2.5 * RATE for b in batches)
+    for b in batches:
+        assert b.lengths["x"].tolist() == [round(seconds[i] * RATE) for i in b.sample_ids.tolist()]
+    full = [b["x"].shape[0] * b["x"].shape[1] for b in batches]
+    assert np.mean(full) > 0.8 * 2.5 * RATE             # and not merely a few rows each
+
+
+def test_durations_come_from_headers(tmp_path):
+    """No recording is decoded for its length: bytes of samples that are damaged do not matter, and
+    what the index says is kept."""
+    seconds, _ = corpus(tmp_path / "a.tar")
+    np.testing.assert_allclose(stoker.open(str(tmp_path / "a.tar")).column("wav.seconds"), seconds, atol=1e-6)
+    batches = epoch(tmp_path / "a.tar", {"x": SOUND + " | fbank(40)"}, max_seconds=2.0, quadratic_duration=0.5)
+    for b in batches:
+        longest = max(seconds[i] for i in b.sample_ids.tolist())
+        assert len(b.sample_ids) * (longest + longest**2 / 0.5) <= 2.0 + 1e-3
+
+
+def test_parts_and_speed_are_counted(tmp_path):
+    seconds, _ = corpus(tmp_path / "a.tar")
+    cut = epoch(tmp_path / "a.tar", {"x": SOUND + " | random_part(0.1)"}, max_seconds=1.0)
+    assert max(len(b.sample_ids) for b in cut) == 10
+    fast = epoch(tmp_path / "a.tar", {"x": SOUND + " | speed(0.5, 1.5, step=0.5)"}, max_seconds=2.5)
+    assert all(b["x"].shape[0] * b["x"].shape[1] <= 2.5 * RATE for b in fast)
+    assert len(fast) > len(epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=2.5))
+
+
+def test_both_bounds(tmp_path):
+    seconds, tokens = corpus(tmp_path / "a.tar", n=200)
+    fields = {"x": SOUND, "t": "from(tok) | ints"}
+    batches = epoch(tmp_path / "a.tar", fields, max_seconds=4.0, max_tokens=200, bucket=200)
+    assert sorted(i for b in batches for i in b.sample_ids.tolist()) == list(range(200))
+    for b in batches:
+        ids = b.sample_ids.tolist()
+        assert len(ids) * max(seconds[ids]) <= 4.0 + 1e-3 and len(ids) * max(tokens[ids]) <= 200
+        assert b.lengths["t"].tolist() == tokens[ids].tolist()
+    padding = 1 - tokens.sum() / sum(b["t"].numel() for b in batches)
+    assert padding < 0.35                               # sorted by both: half of it without
+
+
+def test_joined_rows(tmp_path):
+    seconds, _ = corpus(tmp_path / "a.tar")
+    batches = epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=1.0, collate="pack", shuffle=False)
+    for b in batches:
+        assert b["x"].shape[0] <= RATE
+        assert b.offsets["x"].tolist() == np.cumsum([0] + [round(seconds[i] * RATE) for i in b.sample_ids.tolist()]).tolist()
+    assert [i for b in batches for i in b.sample_ids.tolist()] == list(range(40))
+
+
+def test_rows_of_like_length(tmp_path):
+    """bucket= with batch_size= goes by seconds too, and decodes nothing for that."""
+    seconds, _ = corpus(tmp_path / "a.tar")
+    batches = epoch(tmp_path / "a.tar", {"x": SOUND}, batch_size=8, bucket=40)
+    spread = [np.ptp(seconds[b.sample_ids.tolist()]) for b in batches]
+    assert len(batches) == 5 and max(spread) < 0.3
+
+
+def test_lengths_are_seconds(tmp_path):
+    seconds, _ = corpus(tmp_path / "a.tar")
+    given = epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=2.5, lengths=seconds)
+    found = epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=2.5)
+    assert [b.sample_ids.tolist() for b in given] == [b.sample_ids.tolist() for b in found]
+    with pytest.raises(stoker.StokerError, match=r"counts .* more than the .* that its batch was made for"):
+        epoch(tmp_path / "a.tar", {"x": SOUND}, max_seconds=2.5, lengths=seconds / 4)
+
+
+def test_resume_on_other_ranks(tmp_path):
+    corpus(tmp_path / "a.tar", n=120)
+
+    def ranks(world, state=None, steps=None):
+        out, last = [], None
+        for rank in range(world):
+            with stoker.Loader(str(tmp_path / "a.tar"), {"x": SOUND}, max_seconds=1.5, collate="pad", shuffle=True,
+                               num_workers=1, rank=rank, world_size=world) as loader:
+                if state:
+                    loader.load_state_dict(state)
+                for step, b in enumerate(loader):
+                    out.append(b.sample_ids.tolist())
+                    if steps and step + 1 == steps:
+                        break
+                last = loader.state_dict()
+        return out, last
+
+    whole, _ = ranks(2)
+    first, state = ranks(2, steps=4)
+    rest, _ = ranks(1, state)
+    assert sorted(sum(first + rest, [])) == sorted(sum(whole, [])) == list(range(120))
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"max_seconds": 0.3}, r"longer than max_seconds=0.3: raise it, cut recordings"),
+    ({"max_seconds": -1}, r"max_seconds must be a number of seconds above 0"),
+    ({"max_seconds": "600"}, r"max_seconds must be a number of seconds above 0"),
+    ({"quadratic_duration": 3.0, "bucket": True}, r"quadratic_duration says how max_seconds counts"),
+    ({"max_seconds": 2.0, "global_batch_size": 8}, r"max_seconds says how large a rank's batch is"),
+    ({"max_seconds": 2.0, "lengths": [1.0]}, r"lengths"),
+])
+def test_refused(tmp_path, options, said):
+    corpus(tmp_path / "a.tar", n=8)
+    with pytest.raises((stoker.StokerError, ValueError), match=said):
+        epoch(tmp_path / "a.tar", {"x": SOUND}, **options)
+    if options == {"max_seconds": 0.3}:
+        with pytest.raises((stoker.StokerError, ValueError), match="no output has any"):
+            epoch(tmp_path / "a.tar", {"t": "from(tok) | ints"}, max_seconds=2.0)

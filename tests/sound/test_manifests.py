@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of utterances of Kaldi, NeMo, lhotse, Common Voice and LibriSpeech: each utterance is the slice that its list says, and
+batches are those that icefall and NeMo take."""
+
+import gzip
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from sounds import RATE, integers, tone, wav16
+
+import stoker
+
+CUT = 'from(path) | open(root="/") | sound(rate=16000) | part(start, duration)'
+TEXT = "from(text) | text"
+# recording, start, seconds, text
+UTTERANCES = [("a", 0.25, 0.5, "one"), ("b", 0.0, 0.125, "two – drei"), ("a", 1.0, 0.4, "three"), ("b", 0.5, 0.7, 'fo"ur')]
+
+
+@pytest.fixture
+def recordings(tmp_path, monkeypatch):
+    """Two WAV files, and their samples as 16-bit numbers have them."""
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    out = {}
+    for i, name in enumerate("ab"):
+        x = integers(tone(1.5, seed=i), 16)[:, 0] / 32768
+        (tmp_path / f"{name}.wav").write_bytes(wav16(x[:, None]))
+        out[name] = x.astype("f4")
+    return out
+
+
+def slices(recordings, utterances=UTTERANCES):
+    return [recordings[name][round(start * RATE):round((start + seconds) * RATE)] for name, start, seconds, _ in utterances]
+
+
+def check(ds, recordings, chain=CUT, utterances=UTTERANCES):
+    """Rows are the slices, in the list's order; batches by seconds count the list's durations."""
+    with stoker.Loader(ds, {"audio": chain, "text": TEXT}, batch_size=1, num_workers=1) as loader:
+        rows = [(b["audio"][0].numpy(), b["text"][0]) for b in loader]
+    for (got, text), want, (*_, said) in zip(rows, slices(recordings, utterances), utterances, strict=True):
+        assert np.array_equal(got, want) and text == said
+    with stoker.Loader(ds, {"audio": chain}, max_seconds=1.5, lengths="duration", collate="pad", shuffle=True, num_workers=1) as loader:
+        sizes = [b["audio"].numel() for b in loader]
+        assert len(sizes) > 1 and max(sizes) <= 1.5 * RATE
+
+
+def test_kaldi(tmp_path, recordings):
+    (tmp_path / "wav.scp").write_text(f"rec-a {tmp_path}/a.wav\nrec-b b.wav\n")
+    (tmp_path / "segments").write_text("".join(f"utt{i} rec-{n} {s} {s + d}\n" for i, (n, s, d, _) in enumerate(UTTERANCES)))
+    (tmp_path / "text").write_text("".join(f"utt{i} {t}\n" for i, (*_, t) in enumerate(UTTERANCES)), encoding="utf-8")
+    (tmp_path / "utt2spk").write_text("".join(f"utt{i} spk{i % 2}\n" for i in range(4)))
+    ds = stoker.speech(tmp_path)
+    check(ds, recordings)
+    assert ds[2]["speaker"] == b"spk0" and ds[3]["id"] == b"utt3"
+    (tmp_path / "segments").write_text("utt0 rec-a 1.0 -1\n")           # to the recording's end; the list changed
+    with stoker.Loader(stoker.speech(tmp_path), {"audio": 'from(path) | open(root="/") | sound(rate=16000) | part(start)'},
+                       batch_size=1) as loader:
+        assert np.array_equal(next(iter(loader))["audio"][0], recordings["a"][RATE:])
+
+
+def nemo_lines(name="{}.wav", **more):
+    return [{"audio_filepath": name.format(n), "offset": s, "duration": d, "text": t, **more} for n, s, d, t in UTTERANCES]
+
+
+def write_lines(path, entries):
+    text = "".join(json.dumps(e, ensure_ascii=False) + "\n" for e in entries)
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def test_nemo(tmp_path, recordings):
+    write_lines(tmp_path / "train.json", nemo_lines())
+    check(stoker.speech(tmp_path / "train.json"), recordings)
+    # its lines are a manifest of ours as they are
+    write_lines(tmp_path / "train.jsonl", nemo_lines())
+    check(stoker.open(str(tmp_path / "train.jsonl")), recordings,
+          "from(audio_filepath) | open | sound(rate=16000) | part(start=offset, seconds=duration)")
+
+
+def test_nemo_in_tars(tmp_path, recordings):
+    """Members of several utterances have one name each, with -sub1 and so on in the list."""
+    entries = nemo_lines(shard_id=0)
+    for e, n in zip(entries, "abab"):
+        e["shard_id"] = "ab".index(e["audio_filepath"][0])
+        e["audio_filepath"] = e["audio_filepath"].replace(".wav", "-sub1.wav") if n != "a" else e["audio_filepath"]
+    for i, name in enumerate("ab"):
+        with tarfile.open(tmp_path / f"audio_{i}.tar", "w") as t:
+            data = (tmp_path / f"{name}.wav").read_bytes()
+            info = tarfile.TarInfo(f"{name}.wav")
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+    write_lines(tmp_path / "tarred.json", entries)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.wav").unlink()
+    check(stoker.speech(tmp_path / "tarred.json", "audio__OP_0..1_CL_.tar"), recordings)
+
+
+def monocut(folder, i, name, start, seconds, text):
+    recording = {"id": name, "sources": [{"type": "file", "channels": [0], "source": str(folder / f"{name}.wav")}], "sampling_rate": RATE,
+                 "num_samples": 24000, "duration": 1.5, "channel_ids": [0]}
+    said = {"id": f"s{i}", "recording_id": name, "start": 0.0, "duration": seconds, "channel": 0, "text": text, "speaker": "x"}
+    return {"id": f"cut{i}", "start": start, "duration": seconds, "channel": 0, "supervisions": [said], "recording": recording, "type": "MonoCut"}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_lhotse(tmp_path, recordings, suffix):
+    place = write_lines(tmp_path / f"cuts{suffix}", [monocut(tmp_path, i, *u) for i, u in enumerate(UTTERANCES)])
+    check(stoker.speech(place), recordings)
+
+
+def test_cuts_that_lhotse_writes(tmp_path, recordings):
+    """lhotse's own manifests, and the samples that it loads for them."""
+    lhotse = pytest.importorskip("lhotse")
+    cuts = []
+    for i, (name, start, seconds, text) in enumerate(UTTERANCES):
+        recording = lhotse.Recording.from_file(tmp_path / f"{name}.wav")
+        said = lhotse.SupervisionSegment(id=f"s{i}", recording_id=recording.id, start=start, duration=seconds, text=text)
+        cuts.append(lhotse.MonoCut(id=f"c{i}", start=0, duration=recording.duration, channel=0, recording=recording,
+                                   supervisions=[said]).truncate(offset=start, duration=seconds))
+    lhotse.CutSet.from_cuts(cuts).to_file(tmp_path / "cuts.jsonl.gz")
+    check(stoker.speech(tmp_path / "cuts.jsonl.gz"), recordings)
+    for cut, want in zip(cuts, slices(recordings)):
+        assert np.array_equal(cut.load_audio()[0], want)
+
+
+def test_common_voice(tmp_path, recordings):
+    (tmp_path / "clips").mkdir()
+    for name in "ab":
+        (tmp_path / f"{name}.wav").rename(tmp_path / "clips" / f"{name}.mp3")     # content says what it is
+    (tmp_path / "train.tsv").write_text("client_id\tpath\tsentence\tlocale\nx1\ta.mp3\tSay \"so\tde\nx2\tb.mp3\t\ten\n", encoding="utf-8")
+    (tmp_path / "clip_durations.tsv").write_text("clip\tduration[ms]\na.mp3\t1500\nb.mp3\t1500\n")
+    ds = stoker.speech(tmp_path / "train.tsv")
+    check(ds, recordings, utterances=[("a", 0, 1.5, 'Say "so'), ("b", 0, 1.5, "")])
+    assert ds[0]["language"] == b"de"
+
+
+def test_librispeech(tmp_path, recordings):
+    place = tmp_path / "train-clean" / "19" / "198"
+    place.mkdir(parents=True)
+    for i, name in enumerate("ab"):
+        head = bytes([0x10, 0, 0x10, 0]) + bytes(6) + (RATE << 44 | 15 << 36 | 24000).to_bytes(8, "big") + bytes(16)
+        (place / f"19-198-000{i}.flac").write_bytes(b"fLaC\x80\x00\x00\x22" + head)
+    (place / "19-198.trans.txt").write_text("19-198-0000 HELLO THERE\n19-198-0001 WORLD\n")
+    ds = stoker.speech(tmp_path / "train-clean")
+    assert [ds[i]["text"] for i in range(2)] == [b"HELLO THERE", b"WORLD"] and ds[1]["speaker"] == b"19"
+    assert float(ds[0]["duration"]) == 1.5 and ds[0]["path"].endswith(b"19-198-0000.flac")
+
+
+WRONG = {"pipe": ({"wav.scp": "a sph2pipe x |\n"}, ".", "a is a command, and none is run"),
+         "segment": ({"wav.scp": "a a.wav\n", "segments": "u a 2 1\n"}, ".", "line 1: it is from 2 to 1 seconds"),
+         "twice": ({"wav.scp": "a a.wav\na b.wav\n"}, ".", "line 2: a is there twice"),
+         "cells": ({"x.tsv": "client_id\tpath\tsentence\nq\tx\n"}, "x.tsv", "line 2: 2 cells, and the first line has 3"),
+         "json": ({"x.json": "{\n"}, "x.json", "line 1: no JSON"),
+         "other": ({"x.json": '{"path": "a"}\n'}, "x.json", "neither audio_filepath"),
+         "mixed": ({"x.jsonl": '{"type": "MixedCut", "tracks": []}\n'}, "x.jsonl", "a MixedCut: MonoCuts"),
+         "tar": ({"x.json": '{"audio_filepath": "q.wav"}\n'}, "x.json tars", "q.wav is in no tar file"),
+         "empty": ({"x.json": ""}, "x.json", "no utterance is in it"),
+         "nothing": ({}, ".", "neither wav.scp"), "gone": ({}, "y.json", "there is no such file")}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_lists_that_are_wrong(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    files, source, said = WRONG[name]
+    for path, text in files.items():
+        (tmp_path / path).write_text(text)
+    source, *tars = source.split()
+    if tars:
+        tarfile.open(tmp_path / "audio_0.tar", "w").close()
+    with pytest.raises(stoker.StokerError, match=said):
+        stoker.speech(tmp_path / source, "audio_{0..0}.tar" if tars else None)
+    assert not list((tmp_path).rglob("*.new"))
+
+
+def test_fields_that_say_where(tmp_path, recordings):
+    """No start is 0, no duration is to the end; a start past the end is a bad sample; after other steps fields can't say it."""
+    write_lines(tmp_path / "x.jsonl", [{"path": "a.wav", "start": None}, {"path": "a.wav", "start": 0.5, "duration": 0}, {"path": "b.wav", "start": 7}])
+    chain = "from(path) | open | sound(rate=16000) | part(start, duration)"
+    with stoker.Loader(str(tmp_path / "x.jsonl"), {"x": chain}, batch_size=1, on_error="skip", num_workers=1) as loader:
+        rows = [b["x"][0].numpy() for b in loader if bool(b.valid[0])]
+        assert len(rows) == 2 and np.array_equal(rows[0], recordings["a"]) and np.array_equal(rows[1], recordings["a"][8000:])
+        assert "part begins at 7" in str(loader.stats())
+    for chain, said in (("from(path) | open | sound(rate=16000) | gain(1) | part(start)", "put part right after sound"),
+                        ("from(path) | open | sound(rate=16000) | part(begin)", "begin")):
+        with pytest.raises(stoker.StokerError, match=said):
+            stoker.Loader(str(tmp_path / "x.jsonl"), {"x": chain}, batch_size=1)
+
+
+def test_batches_of_trainers(tmp_path, recordings):
+    ds = stoker.speech(write_lines(tmp_path / "train.json", nemo_lines()))
+    with stoker.Loader(ds, {"audio": CUT + " | fbank(40)", "text": TEXT}, batch_size=4, collate="pad") as loader:
+        b = stoker.k2_batch(next(iter(loader)))
+    said = b["supervisions"]
+    frames = [1 + (round(s * RATE) - 400) // 160 for _, _, s, _ in UTTERANCES]
+    assert b["inputs"].shape == (4, max(frames), 40) and said["num_frames"].tolist() == frames
+    assert said["text"] == [t for *_, t in UTTERANCES] and said["sequence_idx"].tolist() == [0, 1, 2, 3]
+    assert said["start_frame"].tolist() == [0] * 4
+    with stoker.Loader(ds, {"audio": CUT, "text": TEXT, "tokens": "from(start) | ints"}, batch_size=4, collate="pad") as loader, \
+            pytest.raises(stoker.StokerError):
+        next(iter(loader))                              # 0.25 is no list of whole numbers
+    write_lines(tmp_path / "t.jsonl", [{"path": f"{n}.wav", "start": s, "duration": d, "tokens": f"{i} 7"} for i, (n, s, d, _) in enumerate(UTTERANCES)])
+    with stoker.Loader(str(tmp_path / "t.jsonl"), {"audio": CUT.replace('(root="/")', ""), "tokens": "from(tokens) | ints"}, batch_size=4,
+                       collate="pad") as loader:
+        audio, audio_len, tokens, tokens_len = stoker.nemo_batch(next(iter(loader)))
+    assert audio_len.tolist() == [len(x) for x in slices(recordings)] and audio.shape == (4, max(audio_len))
+    assert tokens.tolist() == [[i, 7] for i in range(4)] and tokens_len.tolist() == [2] * 4
