@@ -29,6 +29,7 @@ OUTSIDE = ("cli", "python")
 MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100
 MAX_LIBRARY_FUNCTION = 80       # in src/
 MAX_FIELDS, MAX_TOP_FILES = 30, 4
+MAX_WORDS = 35                  # of a sentence in the docs
 FIGURES = ("_options", "_stats", "_report", "_info")    # structs that are lists by nature
 
 # What broke a rule when the rule came, and is on its way: rule -> paths, or "path: name".  An entry that is not
@@ -471,6 +472,26 @@ def rule_columns(tree):
                 yield Problem(f.path, number, "columns", f"{len(line)} columns, at most {MAX_COLUMNS}: run clang-format, break comments")
 
 
+def sentences_of(text):
+    """(line, words) of the sentences of a page: not of code, tables and headings; what stands in `marks` has no length."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```", lambda m: "\n" * m.group().count("\n"), text)
+    line = 1
+    for block in re.split(r"(\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) ))", text):
+        if not block.lstrip("\n").startswith(("    ", "|", "#", "<")):
+            plain = re.sub(r"`[^`]*`", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", block))
+            for sentence in re.split(r"(?<=[.!?:;])\s+", plain):
+                yield line, re.findall(r"[\w'-]+", sentence)
+        line += block.count("\n")
+
+
+def rule_sentences(tree):
+    for f in tree.files:
+        if f.path.endswith(".md") and (f.parts[0] == "docs" or f.path in ("README.md", "CONTRIBUTING.md", "SECURITY.md")):
+            for line, words in sentences_of(f.text):
+                if len(words) > MAX_WORDS:
+                    yield Problem(f.path, line, "sentences", f"a sentence of {len(words)} words, at most {MAX_WORDS}: '{' '.join(words[:6])} ...'")
+
+
 def rule_machine_paths(tree):
     kept = [File(tree.root, p) for p in list_paths(tree.root) if str(p).startswith("bench/results/")]
     for f in tree.files + kept:         # what programs printed is kept as it is, but for this
@@ -542,7 +563,7 @@ RULES = (
     rule_top_files, rule_struct_size, rule_parameters, rule_struct_tags, rule_file_names,
     rule_words, rule_named_files, rule_locks, rule_thread_safety, rule_public_headers_only,
     rule_spdx, rule_threads, rule_forbidden_calls, rule_one_file_per_library, rule_white_space,
-    rule_columns, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
+    rule_columns, rule_sentences, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
     rule_ruff,
 )
 

@@ -58,6 +58,7 @@ GOOD = {
     "cli/cli.h": GUARDED.format("int run(void);"),
     "python/stoker/_epochs.py": "# SPDX-License-Identifier: Apache-2.0\nclass Epoch:\n    pass\n",
     "pyproject.toml": '[tool.ruff.lint]\nselect = ["F"]\n',
+    "docs/page.md": "# Page\n\n" + "one two " * 17 + "three. " + "Four `" + "x " * 40 + "`: " + "five " * 34 + "six\n\n```\n" + "x " * 40 + "x\n```\n",
     "Makefile": "# SPDX-License-Identifier: Apache-2.0\nx:\n\ttrue\n",
 }
 
@@ -77,6 +78,7 @@ BAD = [
     ("words", "src/gpu/a.c", c("int far_bytes;")),
     ("words", "src/gpu/a.c", c("int x; /* of all", " * batches on board */")),
     ("words", "include/stoker/a.h", GUARDED.format("int stk_kept(void);")),
+    ("sentences", "docs/a.md", "# Page\n\n- [So](x.md) " + "many " * 35 + "all\n"),
     ("words", "python/stoker/b.py", "# SPDX-License-Identifier: Apache-2.0\nmended = 1\n"),
     ("words", "python/ext/a.c", c("/* a flight */")),
     ("named-files", "src/base/a.c", c("/* see", " * base/gone.h */")),
