@@ -17,6 +17,7 @@ from ._pack import pack
 from ._pack_lengths import pack_lengths
 from ._pack_tokens import Tokens
 from ._prepared import prepared
+from ._seconds import Seconds
 from ._seeds import sample_seed
 from ._speech import speech
 from ._speech_batch import k2_batch, nemo_batch
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from ._codecs import *
     from .dataloader import DataLoader
 
-__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "SharedList", "StokerError", "Store", "Stream", "Sweep",
+__all__ = ["Batch", "Chain", "DataLoader", "Dataset", "Loader", "Mix", "Seconds", "SharedList", "StokerError", "Store", "Stream", "Sweep",
            "Tokens", "Transform", "Windows", "Writer", "__version__", "build_info", "chains", "cu_seqlens", "from_", "get_worker_info",
            "k2_batch", "lerobot", "load_op", "mix", "nemo_batch", "op", "open", "pack", "pack_lengths", "prepared", "sample_seed", "speech",
            "stream", "sweep", "to_device", "watch"]

@@ -17,6 +17,7 @@ from typing import Any
 from . import _ranks, _stoker
 from ._arrays import loaded, torch_or_none
 from ._hints import loader_hint
+from ._seconds import Seconds
 from .errors import invalid, nearest, not_a_chain, shown, unsupported
 
 
@@ -229,7 +230,7 @@ def cache(name: Any, cache: Any, limit: Any) -> dict[str, Any]:
 BUCKET = 1 << 16                                # STK_BIN_WINDOW
 
 
-def seconds(name: str, value: Any) -> float:
+def seconds(name: str, value: Any, said: str | None = None) -> float:
     """A number of seconds above 0; None: 0."""
     if value is None:
         return 0
@@ -238,7 +239,7 @@ def seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = -1
     if isinstance(value, (bool, str)) or not 0 < number <= _RANGES[name][1]:
-        invalid(f"{name} must be a number of seconds above 0, not {shown(value)}")
+        invalid(f"{said or name} must be a number of seconds above 0, not {shown(value)}")
     return number
 
 
@@ -246,8 +247,11 @@ def by_length(given: Mapping[str, Any]) -> dict[str, int | float]:
     """max_tokens=, max_seconds= and bucket= as the extension takes them: 0 for none."""
     bucket = given["bucket"]
     window = 0 if bucket is False else BUCKET if bucket is True else or_chosen("bucket", bucket)
+    most = given["max_seconds"]
+    quadratic = most.quadratic if isinstance(most, Seconds) else None
     return {"max_tokens": or_chosen("max_tokens", given["max_tokens"]), "bucket": window,
-            **{name: seconds(name, given[name]) for name in ("max_seconds", "quadratic_duration")}}
+            "max_seconds": seconds("max_seconds", most.most if isinstance(most, Seconds) else most),
+            "quadratic_duration": seconds("quadratic_duration", quadratic, "Seconds(quadratic=)")}
 
 
 class Left(int):

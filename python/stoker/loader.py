@@ -16,6 +16,7 @@ from . import (_arrow, _batch_ops, _calls, _diagnosis, _expectation, _explain, _
 from ._arrays import note_stream, torch_or_none
 from ._loader_base import Epoch, LoaderBase, open_loaders
 from ._mix import Mix
+from ._seconds import Seconds
 from ._tuples import Tuples, as_tuple
 from .batch import Batch, from_parts
 from .dataset import Arrays, Dataset, Urls
@@ -85,9 +86,8 @@ class Loader(LoaderBase):
         batch_size then bounds the rows.  For outputs whose rows differ in length (docs/tokens.md)
     max_seconds: as many recordings as fit: rows x the seconds of the longest, by durations that the index
         has, nothing is decoded.  With max_tokens batches keep within both: rows of similar seconds, then of
-        similar tokens, come together.  lengths= are then seconds (docs/sound.md)
-    quadratic_duration: of max_seconds: a row of s seconds counts s + s * s / quadratic_duration, as attention
-        costs
+        similar tokens, come together.  lengths= are then seconds.  stoker.Seconds(600, quadratic=30): a row
+        of s seconds counts s + s * s / 30 (docs/sound.md)
     bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
         in a batch, and batches are mixed; with max_tokens they always do
     batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
@@ -161,8 +161,7 @@ class Loader(LoaderBase):
                  fields: Mapping[str, Any] | None = None, *, store: Store | None = None,
                  batch_size: int = _options.Left(1), global_batch_size: int | None = None,
                  drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
-                 max_seconds: float | None = None, quadratic_duration: float | None = None,
-                 bucket: bool | int | None = None,
+                 max_seconds: float | Seconds | None = None, bucket: bool | int | None = None,
                  batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
