@@ -250,7 +250,7 @@ def step_tsan(log):
 
 
 def step_lint(log):
-    return log.run(BIN / "python", "tools/lint.py"), None
+    return log.run(ROOT / "tools/lint.sh"), None
 
 
 STEPS = {

@@ -75,7 +75,7 @@ class _Episodes:
         if not len(self.rows) or self.rows[0] < 0 or self.rows[-1] >= len(self.first):
             invalid(f"episodes= are numbers from 0 to {len(self.first) - 1}, not {shown(chosen)}")
 
-    def column(self, name: str) -> np.ndarray[Any, Any]:
+    def column(self, name: str) -> Any:
         if name not in self.table.column_names:
             invalid(f"meta/episodes has no column {name!r}{nearest(name, self.table.column_names)}")
         return self.table.column(name).to_numpy()
@@ -123,7 +123,7 @@ class _Around:
         rows = np.arange(self.n)[:, None] + steps
         return ((rows < self.first[self.of][:, None]) | (rows >= self.end[self.of][:, None])).astype(np.uint8)
 
-    def rows(self, steps: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def rows(self, steps: np.ndarray[Any, Any]) -> Any:
         import numpy as np
         rows = np.arange(self.n)[:, None] + steps
         return np.clip(rows, self.first[self.of][:, None], self.end[self.of][:, None] - 1)
@@ -193,7 +193,7 @@ class LeRobot(Dataset):
             elif feature["dtype"] in ("image", "string"):
                 self._stored(columns, key, feature, data, key in steps, pixels)
             else:
-                self._number(columns, key, _numbers(key, data.column(key)), around, steps.get(key))
+                self._add_numbers(columns, key, _numbers(key, data.column(key)), around, steps.get(key))
             if key in steps:
                 columns[f"{key}_is_pad"] = pa.FixedSizeListArray.from_arrays(pa.array(around.pads(steps[key]).reshape(-1)), len(steps[key]))
                 self._masks.append(f"{key}_is_pad")
@@ -223,7 +223,7 @@ class LeRobot(Dataset):
         picked = order[at]
         return table if len(picked) == len(table) and (picked == np.arange(len(table))).all() else table.take(picked)
 
-    def _number(self, columns: dict[str, Any], key: str, values: Any, around: _Around, steps: Any) -> None:
+    def _add_numbers(self, columns: dict[str, Any], key: str, values: Any, around: _Around, steps: Any) -> None:
         import pyarrow as pa
         shape = values.shape[1:] if values.ndim > 1 and values.shape[1] > 1 or self.info["features"][key]["shape"] not in ([1], (1,)) else ()
         self._chains[key] = f"from('{key}')"
@@ -318,7 +318,7 @@ class LeRobot(Dataset):
         self._settle(sample)
         return sample
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return LeRobot, self._asked, {"_epoch": self._epoch}
 
 

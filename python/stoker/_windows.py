@@ -107,5 +107,5 @@ class WindowsOf(Dataset):
                 for name, chain in fields.items()}
         return {**made, "first": made.get("first", "from(first)")}
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return WindowsOf, self._asked, {"_epoch": self._epoch}

@@ -182,10 +182,11 @@ class Loader(LoaderBase):
         given = dict(locals())
         _options.screen(given)
         _options.check_unknown(unknown, Loader.__init__)
-        finish = data.finish if fields is None and isinstance(data, _lerobot.LeRobot) else None
+        robots = data if fields is None and isinstance(data, _lerobot.LeRobot) else None
+        finish = robots.finish if robots is not None else None
         if isinstance(data, _windows.WindowsOf) and isinstance(fields, Mapping):
             fields = data.complete(fields)
-        given["fields"], functions = _calls.plan(data.chains if finish is not None else fields)
+        given["fields"], functions = _calls.plan(robots.chains if robots is not None else fields)
         if worker_type is not None and not functions:
             invalid("worker_type= is for Python data sets and for functions in chains: files are decoded by threads without "
                     "the GIL")

@@ -73,6 +73,9 @@ def test_items_by_the_definition(made):
 def test_ds_i_and_floats(made):
     root, rows, _ = made
     ds = stoker.lerobot(root, {"action": [0.0, 1 / FPS, 2 / FPS]})
+    assert ds["5"]["index"] == 5
+    with pytest.raises(KeyError, match="no sample has the key 'nokey'"):
+        ds["nokey"]
     item = ds[62]                               # the last row of the second episode
     assert (np.asarray(item["action"]) == rows["action"][[62, 62, 62]]).all()
     assert np.asarray(item["action_is_pad"]).tolist() == [False, True, True]
