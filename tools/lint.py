@@ -29,6 +29,7 @@ OUTSIDE = ("cli", "python")
 MAX_FUNCTION, MAX_FILE, MAX_PARAMS, MAX_COLUMNS = 100, 800, 6, 100
 MAX_LIBRARY_FUNCTION = 80       # in src/
 MAX_FIELDS, MAX_TOP_FILES = 30, 4
+MAX_WORDS = 35                  # of a sentence in the docs
 FIGURES = ("_options", "_stats", "_report", "_info")    # structs that are lists by nature
 
 # What broke a rule when the rule came, and is on its way: rule -> paths, or "path: name".  An entry that is not
@@ -471,6 +472,26 @@ def rule_columns(tree):
                 yield Problem(f.path, number, "columns", f"{len(line)} columns, at most {MAX_COLUMNS}: run clang-format, break comments")
 
 
+def sentences_of(text):
+    """(line, words) of the sentences of a page: not of code, tables and headings; what stands in `marks` has no length."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```", lambda m: "\n" * m.group().count("\n"), text)
+    line = 1
+    for block in re.split(r"(\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) ))", text):
+        if not block.lstrip("\n").startswith(("    ", "|", "#", "<")):
+            plain = re.sub(r"`[^`]*`", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", block))
+            for sentence in re.split(r"(?<=[.!?:;])\s+", plain):
+                yield line, re.findall(r"[\w'-]+", sentence)
+        line += block.count("\n")
+
+
+def rule_sentences(tree):
+    for f in tree.files:
+        if f.path.endswith(".md") and (f.parts[0] == "docs" or f.path in ("README.md", "CONTRIBUTING.md", "SECURITY.md")):
+            for line, words in sentences_of(f.text):
+                if len(words) > MAX_WORDS:
+                    yield Problem(f.path, line, "sentences", f"a sentence of {len(words)} words, at most {MAX_WORDS}: '{' '.join(words[:6])} ...'")
+
+
 def rule_machine_paths(tree):
     kept = [File(tree.root, p) for p in list_paths(tree.root) if str(p).startswith("bench/results/")]
     for f in tree.files + kept:         # what programs printed is kept as it is, but for this
@@ -537,13 +558,38 @@ def rule_ruff(tree):
         yield Problem(path, int(line), "ruff", text)
 
 
+def tidy_some(tool, root, files):
+    done = subprocess.run([tool, "-p", root / "build", "--quiet", *(root / f.path for f in files)], capture_output=True, text=True, cwd=root)
+    for path, line, text in re.findall(r"^(.+?):(\d+):\d+: (?:warning|error): (.*)$", done.stdout, re.M):
+        path = Path(os.path.normpath(path))
+        yield Problem(str(path.relative_to(root) if path.is_relative_to(root) else path), int(line), "clang-tidy", text)
+
+
+def rule_clang_tidy(tree):
+    """The checks of .clang-tidy, on what the build compiles."""
+    tool = next((t for t in ("clang-tidy", *(f"clang-tidy-{v}" for v in range(20, 13, -1))) if shutil.which(t)), None)
+    built = tree.root / "build/compile_commands.json"
+    if not (tree.root / ".clang-tidy").exists():
+        return
+    if not tool or not built.exists():
+        tree.warnings.append("no clang-tidy: its checks did not run" if not tool else "nothing is built: clang-tidy did not run")
+        return
+    known = built.read_text()
+    files = [f for f in tree.c_files if f.path.endswith(".c") and f.parts[0] in ("src", "cli") and not f.is_test
+             and tree.wanted(f.path) and f"/{f.path}\"" in known]
+    parts = [files[i::os.cpu_count() or 1] for i in range(os.cpu_count() or 1)]
+    with ThreadPoolExecutor() as pool:
+        for problems in pool.map(lambda part: list(tidy_some(tool, tree.root.resolve(), part)) if part else [], parts):
+            yield from set(problems)
+
+
 RULES = (
     rule_function_size, rule_file_size, rule_include_direction, rule_defined_where_declared,
     rule_top_files, rule_struct_size, rule_parameters, rule_struct_tags, rule_file_names,
     rule_words, rule_named_files, rule_locks, rule_thread_safety, rule_public_headers_only,
     rule_spdx, rule_threads, rule_forbidden_calls, rule_one_file_per_library, rule_white_space,
-    rule_columns, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
-    rule_ruff,
+    rule_columns, rule_sentences, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
+    rule_ruff, rule_clang_tidy,
 )
 
 

@@ -104,6 +104,7 @@ missing() {
         have mkvmerge || echo "mkvtoolnix|tests of Matroska files that ffmpeg did not write"
         { have gst-launch-1.0 && gst-inspect-1.0 --exists mp4mux && gst-inspect-1.0 --exists h264parse; } ||
             echo "gstreamer1.0-tools|tests of MP4 and Matroska files that ffmpeg did not write"
+        compgen -c clang-tidy >/dev/null || echo "clang-tidy|its checks in make lint"
         have x264 || echo "x264|tests of Matroska files that ffmpeg did not write"
     fi
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then
@@ -146,6 +147,8 @@ expand_package() {
         clang)    # clang-14 on Debian 12, clang-18 on Ubuntu 24.04, with its run-time library
             clang=$(apt-cache depends clang | grep -o 'clang-[0-9]*' | head -n 1)
             echo "$clang lib${clang/clang/clang-rt}-dev" ;;
+        clang-tidy)
+            echo "$(apt-cache depends clang-tidy | grep -o 'clang-tidy-[0-9]*' | head -n 1)" ;;
         *)        echo "$1" ;;
     esac
 }

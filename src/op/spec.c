@@ -90,7 +90,7 @@ int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_e
     const char *name = stk_args_str(args, "interpolation");
     int smooth = !stk_args_has(args, "antialias") || stk_args_bool(args, "antialias");
 
-    for (uint8_t i = 0; i <= STK_LANCZOS; i++) {
+    for (int i = 0; i <= STK_LANCZOS; i++) {
         if (!name || strcmp(names[i], name) != 0)
             continue;
         if (i == STK_LANCZOS && !smooth)

@@ -290,8 +290,9 @@ static uint32_t perspective_act(const void *state, stk_rng *rng, const stk_view 
                                 stk_action *out)
 {
     const struct warp *s = state;
-    int64_t w = canvas->vis_w, h = canvas->vis_h, dx = (int64_t)(s->distortion * (double)(w / 2)),
-            dy = (int64_t)(s->distortion * (double)(h / 2));
+    int64_t w = canvas->vis_w, h = canvas->vis_h, half_w = w / 2, half_h = h / 2;
+    int64_t dx = (int64_t)(s->distortion * (double)half_w);
+    int64_t dy = (int64_t)(s->distortion * (double)half_h);
     double from[4][2] = { { 0, 0 },
                           { (double)w - 1, 0 },
                           { (double)w - 1, (double)h - 1 },

@@ -49,6 +49,7 @@ A first walk:
   stoker ops random_resized_crop                what can a chain do, and with which arguments?
 
 'stoker COMMAND --help' teaches a command; 'stoker --version' says what this build has.
+'stoker --completion bash' (zsh, fish) prints completion for a shell, 'stoker --manual' a man page.
 Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system failed.
 """
 

@@ -57,7 +57,11 @@ GOOD = {
     "cli/main.c": c("#include <stoker/base.h>", '#include "cli.h"', 'int main(void) { exit(0); }'),
     "cli/cli.h": GUARDED.format("int run(void);"),
     "python/stoker/_epochs.py": "# SPDX-License-Identifier: Apache-2.0\nclass Epoch:\n    pass\n",
+    "src/chain/tidy.c": c("int stk_half(int a)", "{", "    return a / 2;", "}"),
+    ".clang-tidy": (TOOLS.parent / ".clang-tidy").read_text(),
+    "build/compile_commands.json": '[{"directory": "@ROOT@/build", "command": "cc -c ../src/chain/tidy.c", "file": "../src/chain/tidy.c"}]',
     "pyproject.toml": '[tool.ruff.lint]\nselect = ["F"]\n',
+    "docs/page.md": "# Page\n\n" + "one two " * 17 + "three. " + "Four `" + "x " * 40 + "`: " + "five " * 34 + "six\n\n```\n" + "x " * 40 + "x\n```\n",
     "Makefile": "# SPDX-License-Identifier: Apache-2.0\nx:\n\ttrue\n",
 }
 
@@ -77,6 +81,8 @@ BAD = [
     ("words", "src/gpu/a.c", c("int far_bytes;")),
     ("words", "src/gpu/a.c", c("int x; /* of all", " * batches on board */")),
     ("words", "include/stoker/a.h", GUARDED.format("int stk_kept(void);")),
+    ("clang-tidy", "src/chain/tidy.c", c("double stk_half(int a)", "{", "    return (double)(a / 2);", "}")),
+    ("sentences", "docs/a.md", "# Page\n\n- [So](x.md) " + "many " * 35 + "all\n"),
     ("words", "python/stoker/b.py", "# SPDX-License-Identifier: Apache-2.0\nmended = 1\n"),
     ("words", "python/ext/a.c", c("/* a flight */")),
     ("named-files", "src/base/a.c", c("/* see", " * base/gone.h */")),
@@ -119,7 +125,7 @@ BAD = [
 def make(root, files):
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+        (root / path).write_text(text.replace("@ROOT@", str(root)))
     return root
 
 
@@ -140,6 +146,8 @@ def test_rule_can_fail(tmp_path, rule, path, text):
         pytest.skip("no clang")
     if rule == "ruff" and not Path(sys.executable).with_name("ruff").exists() and not shutil.which("ruff"):
         pytest.skip("no ruff")
+    if rule == "clang-tidy" and not any(map(shutil.which, ("clang-tidy", *(f"clang-tidy-{v}" for v in range(14, 21))))):
+        pytest.skip("no clang-tidy")
     assert rules_broken(make(tmp_path, {**GOOD, path: text})) == {rule}
 
 
