@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "codec/jpeg_base.h"
 #include "tests/codec/jpeg_testing.h"
+#include "tests/support/sanitized.h"
 
 #define SEED 20240711u
 
@@ -335,7 +336,7 @@ static void thousands_of_crops(void **state)
         jpeg_recipe r = recipe(some[i], 397, 211);
 
         r.optimize = 1;
-        check_recipe(&b, &r, 250);
+        check_recipe(&b, &r, TEST_SHARE(250, 80));
     }
     bench_close(&b);
 }

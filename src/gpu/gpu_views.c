@@ -8,6 +8,7 @@
  * turn. */
 #include "gpu/gpu_views.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -247,6 +248,7 @@ static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
         one = cost > one ? cost : one;
     }
     p->scratch = all < SCRATCH ? all : one > SCRATCH ? one : SCRATCH;
+    assert(p->scratch >= one); /* a launch takes at least one picture */
     p->source_at = align(p->records);
     p->status_at = p->source_at + align(n * sizeof(stk_pic_source));
     p->lists_at = p->status_at + align(n * sizeof(uint32_t));
@@ -307,6 +309,7 @@ static int fill(plan *p, const stk_views_job *job, uint8_t *near, stk_error *err
         at += align(l->bytes);
     }
     p->bytes = p->lists_at + at;
+    assert(p->bytes <= p->lists_at + align(p->lists_room));
     return 0;
 }
 

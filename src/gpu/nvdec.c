@@ -15,6 +15,7 @@
 #include <config.h>
 
 #if STK_HAVE_NVDEC
+#include <assert.h>
 #include <dlfcn.h>
 #include <string.h>
 
@@ -281,6 +282,7 @@ static void map_one(stk_nvdec_session *s, const noted *p)
     mapped *m = &s->map[s->n_map];
     int rc;
 
+    assert(s->n_map < STK_NVDEC_FRAMES); /* the last one gave them all */
     rc = s->n->map(s->decoder, p->surface, &m->at, &m->stride, &how);
     if (rc) {
         broken(s, rc, "a frame can't be mapped");
@@ -445,6 +447,7 @@ static int on_decode(void *cookie, CUVIDPICPARAMS *p)
     map_until(s, p->CurrPicIdx);
     if (s->rc)
         return 0;
+    assert(s->n_later < SURFACES);
     rc = s->n->decode(s->decoder, p);
     if (rc)
         return broken(s, rc, "a picture is refused");

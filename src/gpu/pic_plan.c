@@ -198,6 +198,7 @@ static stk_pic_work *add_round(stk_pic_lists *p, stk_pic_item *item, uint32_t so
         item[i].step++;
     }
     if (to > from) {
+        assert(p->n_rounds < STK_PIC_MAX_ROUNDS);
         p->round_sort[p->n_rounds] = (uint8_t)sort;
         p->round_n[p->n_rounds++] = (uint32_t)(to - from);
     }
@@ -271,6 +272,7 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
     }
     add_steps(p, item, list[TILE]);
     add_units(item, p->n_jobs, list[DECODE]);
+    assert(!p->n_jobs || at <= p->scratch_room); /* count() let no more in */
     p->scratch = at;
     return p->n_jobs;
 }

@@ -365,4 +365,5 @@ void stk_pic_program_write(const stk_pic_program *p, void *record)
             stk_jpeg_quantizers((uint16_t(*)[64])(void *)(tables + at), act[i].v.u[0]);
         at += (uint32_t)TABLE;
     }
+    assert(at == r->prog.table_bytes); /* the room that stk_pic_program_add() made */
 }

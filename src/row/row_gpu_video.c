@@ -8,6 +8,7 @@
  * types: the work of the passes is done there.  Where planes would take much more of the way than
  * pixels, or the GPU can't do it, frames go over as pixels that are made here: that follows from
  * the video and what is drawn, never from load. */
+#include <assert.h>
 #include <string.h>
 
 #include <stoker/transform.h>
@@ -65,6 +66,7 @@ static int begin_planes(gpu_clip *g, const stk_planes *p, stk_error *err)
         g->at[v] = at;
         at += g->size[v] * frames;
     }
+    assert(at == bytes * frames); /* the place that was taken */
     g->planes = 1;
     return 0;
 }
@@ -75,6 +77,7 @@ static int put_planes(gpu_clip *g, uint32_t view, uint64_t number, const stk_pla
 {
     stk_pic_framed f;
 
+    assert(g->planes && view < stk_row_views(g->c.x));
     STK_TRY(stk_pic_frame_ask(&f, p, g->c.d[view].view, err));
     stk_pic_program_add(&g->program[view], &f.rec);
     if (f.rec.size != g->size[view])

@@ -112,6 +112,7 @@ static int draw(stk_row *x, span *s, stk_error *err)
 
         stk_value_rng(x, p, &rng);
         STK_TRY(stk_part_span(p->state, &rng, &in, &part, err));
+        assert(part.from <= part.to && part.to <= in.n);
         s->to = s->from + part.to;
         s->from += part.from;
     }
@@ -275,6 +276,7 @@ int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err)
 
     STK_TRY(find_source(x, &from, &s.info, err));
     STK_TRY(draw(x, &s, err));
+    assert(s.in_from <= s.in_to && s.in_to <= s.info.units);
     len = s.in_to - s.in_from;
     n = s.to - s.from;
     STK_TRY(room(x, len * s.channels, &in, err));

@@ -15,6 +15,7 @@ static stk_dataset *with_points, *without;
 
 static const char *batch_ops; /* of loaders that are opened; NULL: none */
 static int epochs = 2;        /* that are compared */
+static uint32_t shown = N;    /* pictures of an epoch: the first ones */
 
 /* A function of the program's: the left half, inverted; `mean` makes three numbers of a picture. */
 static int find(void *cookie, const char *function, uint32_t which, uint32_t *number,
@@ -67,7 +68,9 @@ static stk_loader *open_loader(stk_dataset *ds, const char *chain, const char *d
                              .outputs = outputs,
                              .n_outputs = 2,
                              .num_workers = 2,
+                             .prefetch = 2, /* little is made for an epoch that never comes */
                              .shuffle = STK_SHUFFLE_EXACT,
+                             .limit = shown,
                              .seed = 3,
                              .batch_ops = batch_ops,
                              .caller = &caller,
@@ -241,15 +244,21 @@ static const char *const pixel_chains[] = {
     "from(jpg) | image | resize((65, 97)) | gaussian_blur((5, 25), sigma=8) | to(u8, hwc)",
 };
 
+/* What an op does to pixels is the same for each kind of picture, so that fewer are shown. */
 static void changed_pixels(void **state)
 {
+    uint64_t redecoded = 0;
+
     (void)state;
     epochs = 1;
+    shown = TEST_SHARE(26, 13);
     for (size_t i = 0; i < sizeof pixel_chains / sizeof *pixel_chains; i += CHAIN_STEP) {
         stk_stats s = { .size = sizeof s };
 
         same(with_points, pixel_chains[i], NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2 && s.gpu_redecoded > 0 && s.jpeg_seek > 0);
+        assert_true(s.gpu_jpegs > shown / 2 && s.jpeg_seek > 0);
+        assert_true(s.gpu_redecoded > 0 || TEST_SANITIZED); /* a crop of few may miss the damage */
+        redecoded += s.gpu_redecoded;
         if (i % 3 == 0) { /* decoded here, changed there */
             same(with_points, pixel_chains[i], "cpu", &s);
             assert_true(s.gpu_jpegs == 0);
@@ -257,9 +266,11 @@ static void changed_pixels(void **state)
         if (i % 8)
             continue;
         same(without, pixel_chains[i], NULL, &s);
-        assert_true(s.gpu_jpegs > N / 2);
+        assert_true(s.gpu_jpegs > shown / 2);
         assert_true(s.jpeg_seek == 0);
     }
+    assert_true(redecoded > 0);
+    shown = N;
 }
 
 /* ---- outputs that read one picture ---- */
