@@ -546,7 +546,7 @@ def layouts(rows):
     """What a collate_fn may hand over: views with holes, of one place, turned."""
     x = torch.stack(rows)
     return {"input": x[:, :-1], "target": x[:, 1:], "halved": x[:, ::2], "flat": x.view(-1)[1::3], "turned": x.t(),
-            "mask": torch.ones(len(rows), 1, 1).expand(-1, 4, 5), "part": torch.complex(x, x).imag, "few": x[:, 50], "none": x[:, :0],
+            "mask": torch.ones(len(rows), 1, 1).expand(-1, 4, 5), "part": torch.complex(x, x).imag, "few": x.clone()[:, 50], "none": x[:, :0],
             "image": x[:, :96].reshape(-1, 4, 6, 4).to(memory_format=torch.channels_last)}
 
 
