@@ -34,7 +34,7 @@ def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], strides: tup
     """strides: None if it is contiguous."""
     import torch
     if 0 in shape:
-        made = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype))
+        made = torch.empty_strided(shape, strides or (), dtype=getattr(torch, dtype))
     else:
         made = torch.frombuffer(memory, dtype=getattr(torch, dtype))
         made = made.view(shape) if strides is None else made.as_strided(shape, strides)
@@ -141,10 +141,10 @@ def _merged(ranges: list[tuple[int, int, int]]) -> list[list[int]]:
 
 def _reach(tensor: Any) -> int:
     """Elements from the first to the last one."""
-    return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return 1 + sum(int((n - 1) * stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def _reduce(tensor: Any, torch: Any, views: _Views, spans: dict[int, list[_Span]]) -> Any:
+def _reduce(tensor: Any, torch: Any, views: _Views, shared: dict[int, list[_Span]] | None) -> Any:
     if not is_dense(tensor, torch) or tensor.requires_grad or hasattr(tensor, "__tensor_flatten__"):
         return NotImplemented                   # torch's own way
     kind = type(tensor)
@@ -155,7 +155,7 @@ def _reduce(tensor: Any, torch: Any, views: _Views, spans: dict[int, list[_Span]
         if not plain.numel():
             return rebuild_tensor, (pickle.PickleBuffer(b""), name, shape, plain.stride(), *own)
         size, at = plain.element_size(), plain.storage_offset()
-        for span in spans.get(plain.untyped_storage()._cdata, ()) if spans else ():
+        for span in shared.get(plain.untyped_storage()._cdata, ()) if shared else ():
             if span.first <= at * size and (at + _reach(plain)) * size <= span.past:
                 return rebuild_view, (span, name, at - span.first // size, shape, plain.stride(), *own)
         views.note(plain)
@@ -174,11 +174,13 @@ def _laid_out(tensor: Any) -> tuple[Any, tuple[int, ...] | None]:
 
 
 class Packer(pickle.Pickler):
-    """Pickles with the memory of tensors out of band.  spans: what tensors share, as a Packer before this one found."""
+    """Pickles with the memory of tensors out of band."""
 
-    def __init__(self, file: Any, taking: Any, slot: Any = None, spans: Any = None) -> None:
+    views: _Views | None = None                 # of tensors, once there is one
+    shared: dict[int, list[_Span]] | None = None    # what they share, as a Packer before this one found
+
+    def __init__(self, file: Any, taking: Any, slot: Any = None) -> None:
         super().__init__(file, 5, buffer_callback=taking)
-        self.views, self._spans = _Views(), spans
         self._torch = sys.modules.get("torch")
         self._first = slot.address if slot is not None else 0
         self._past = self._first + len(memoryview(slot)) if slot is not None else 0
@@ -189,7 +191,9 @@ class Packer(pickle.Pickler):
             if type(value) is torch.Tensor and is_dense(value, torch) and self._first <= value.data_ptr() < self._past \
                     and value.is_contiguous():
                 return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
-            return _reduce(value, torch, self.views, self._spans)
+            if self.views is None:
+                self.views = _Views()
+            return _reduce(value, torch, self.views, self.shared)
         if type(value) is _Span:
             return rebuild_storage, (pickle.PickleBuffer(value.raw),)
         return NotImplemented
@@ -197,13 +201,15 @@ class Packer(pickle.Pickler):
 
 def packed(value: Any, slot: Any = None) -> tuple[bytes, list[memoryview]]:
     """The pickle, and the memory beside it; tensors that are in `slot` are not beside it."""
-    spans: Any = None
-    while True:
-        file, beside = io.BytesIO(), list[memoryview]()
-        packer = Packer(file, lambda b: beside.append(b.raw()), slot, spans)    # noqa: B023
+    file, beside = io.BytesIO(), []
+    packer = Packer(file, lambda b: beside.append(b.raw()), slot)
+    packer.dump(value)
+    if packer.views is not None and (shared := packer.views.spans()):
+        file, beside = io.BytesIO(), []
+        packer = Packer(file, lambda b: beside.append(b.raw()), slot)
+        packer.shared = shared
         packer.dump(value)
-        if spans is not None or not (spans := packer.views.spans()):
-            return file.getvalue(), beside
+    return file.getvalue(), beside
 
 
 class _Lists:
@@ -224,13 +230,14 @@ class _Lists:
 
 def packed_whole(value: Any) -> tuple[bytes, list[Any], list[bytes]]:
     """The pickle, the memory beside it, and long lists."""
-    spans: Any = None
+    shared: Any = None
     while True:
         file, beside, lists = io.BytesIO(), list[Any](), _Lists()
-        packer = Packer(file, lambda b: beside.append(b.raw()), None, spans)    # noqa: B023
+        packer = Packer(file, lambda b: beside.append(b.raw()))     # noqa: B023
         packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
+        packer.shared = shared
         packer.dump(value)
-        if spans is not None or not (spans := packer.views.spans()):
+        if shared is not None or packer.views is None or not (shared := packer.views.spans()):
             return file.getvalue(), beside, lists.memory
 
 
