@@ -31,6 +31,7 @@ from stoker import dataloader  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests"))
 from forked_python import TORCH, python  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_collections")
 Point = collections.namedtuple("Point", "x y")
 
 

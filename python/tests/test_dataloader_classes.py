@@ -27,6 +27,7 @@ from torch.utils.data.datapipes.iter import IterableWrapper  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests"))
 from forked_python import TORCH, python  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_collections")
 PATIENCE = 100                                  # seconds for what has to happen
 
 
