@@ -42,7 +42,7 @@ DEAREST = int(os.environ.get("STOKER_TEST_DEAREST", 12))        # tests that are
 GRACE = 60      # after LIMIT, for a process to end by itself
 HURRY = signal.SIGRTMIN + 7     # from the parent, at PATIENCE; no test uses it
 # Those of more than ten seconds of CPU time, so that none is begun last.
-LONG = ("test_lifetime", "test_peers", "test_dataloader", "test_interrupts", "test_transform_gpu", "test_torch_bits",
+LONG = ("test_lifetime", "test_peers", "test_dataloader", "test_dataloader_classes", "test_interrupts", "test_transform_gpu", "test_torch_bits",
         "test_from_transform", "test_watch", "test_top", "test_against_pillow", "test_install", "test_scripts",
         "test_frameworks", "test_snippets", "test_examples", "test_killed", "test_gpu_bench", "test_memory")
 

@@ -40,6 +40,9 @@ _serials = itertools.count()
 class WorkerDied(StokerError, RuntimeError):
     """A worker process ended before its batch was complete."""
 
+    pid = 0
+    status: int | None = None                   # how it ended: a status, or minus a signal
+
 
 class _KeyMessage(str):
     def __repr__(self) -> str:                  # KeyError shows the repr of its message
@@ -520,6 +523,7 @@ class Processes:
         doing = f"making sample {index!r}" if index is not None else doing
         error = WorkerDied(f"worker {worker.number} (process {worker.pid}) {ended(status)} while {doing}", "ECLOSED",
                            sample=index if isinstance(index, int) else None)
+        error.pid, error.status = worker.pid, status
         self._deaths += 1
         if not worker.tickets and self._deaths < _DEATHS:
             _log.emit(1, f"{error}: it had no work, and another takes its place")

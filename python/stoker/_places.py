@@ -8,6 +8,8 @@ they are now, which the next epochs go on with.
 from __future__ import annotations
 
 import array
+import base64
+import pickle
 import random
 import weakref
 from collections.abc import Mapping
@@ -48,24 +50,20 @@ class Draws:
         self._foreign = alone or any(type(s).__module__.partition(".")[0] not in ("torch", "builtins") for s in samplers)
 
     def get(self) -> dict[str, Any]:
-        made: dict[str, Any] = {"torch": [bytes(g.get_state().numpy()) for g in self._torch]}
+        made: dict[str, Any] = {"torch": [_text(bytes(g.get_state().numpy())) for g in self._torch]}
         if self._stateful:
             made["samplers"] = [s.state_dict() for s in self._stateful]
         if self._foreign:
-            kind, words, *rest = _numpy().get_state()
-            made["random"], made["numpy"] = random.getstate(), (kind, words.tobytes(), *rest)
+            made |= _foreign_draws()
         return made
 
     def set(self, saved: Mapping[str, Any]) -> None:
         for one, state in zip(self._torch, saved["torch"], strict=True):
-            one.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+            one.set_state(torch.frombuffer(bytearray(_raw(state)), dtype=torch.uint8))
         for one, state in zip(self._stateful, saved.get("samplers", ()), strict=False):
             one.load_state_dict(state)
         if self._foreign and "random" in saved:
-            version, words, gauss = saved["random"]
-            random.setstate((version, tuple(words), gauss))
-            kind, words, *rest = saved["numpy"]
-            _numpy().set_state((kind, array.array("I", words), *rest))
+            _set_foreign(saved)
 
     @staticmethod
     def every() -> Any:
@@ -84,11 +82,47 @@ def _numpy() -> Any:
     return numpy.random
 
 
+def _foreign_draws() -> dict[str, Any]:
+    """The generators that are not torch's."""
+    kind, words, *rest = _numpy().get_state()
+    return {"random": random.getstate(), "numpy": (kind, _text(words.tobytes()), *rest)}
+
+
+def _set_foreign(saved: Mapping[str, Any]) -> None:
+    version, words, gauss = saved["random"]
+    random.setstate((version, tuple(words), gauss))
+    kind, words, *rest = saved["numpy"]
+    _numpy().set_state((kind, array.array("I", _raw(words)), *rest))
+
+
+def draws_of_worker() -> dict[str, Any]:
+    """All generators of a worker, as a state has them."""
+    return {"torch": _text(bytes(torch.get_rng_state().numpy())), **_foreign_draws()}
+
+
+def set_draws_of_worker(saved: Mapping[str, Any]) -> None:
+    torch.set_rng_state(torch.frombuffer(bytearray(_raw(saved["torch"])), dtype=torch.uint8))
+    _set_foreign(saved)
+
+
+def _text(raw: bytes) -> str:
+    """What JSON can say too."""
+    return base64.b64encode(raw).decode()
+
+
+def _raw(text: str | bytes) -> bytes:
+    """bytes: of a state that 0.2 made."""
+    return base64.b64decode(text) if isinstance(text, str) else text
+
+
 class EpochPlace:
     """What was handed out of an epoch.
 
     top: the first step after those that were handed out or failed; missing: steps before it that were not handed out
-    workers: of an iterable, by worker: (attempt of the state, attempts until the last batch, state)
+    workers: of an iterable, by worker: (attempt of the state, attempts until the last batch, state); of a map-style data set
+    with a state of its own (0, 0, state)
+    drawn, before: generators of persistent workers when their iterables ended, now and in the epoch before
+    resumed: what workers set their generators to, pickled; idle: workers whose share a state said was over
     """
 
     def __init__(self, draws: Draws, start: Any = None, base_seed: int | None = None, reset: bool = False,
@@ -102,6 +136,10 @@ class EpochPlace:
         self.workers: dict[int, tuple[int, int, Any]] = {}
         self.ended: dict[int, bool] = {}
         self.last: dict[int, Any] = {}          # states of data sets whose epoch is over
+        self.drawn: dict[int, Any] = {}
+        self.before: dict[int, Any] = {}
+        self.resumed: dict[int, bytes] = {}
+        self.idle: set[int] = set()
         self.turn = -1                          # the worker of the last batch
         self.over = False
 
@@ -112,6 +150,8 @@ class EpochPlace:
         """Noting it twice is the same as once."""
         if step == self.top and not attempt:
             self.top, self.turn = step + 1, worker
+            if state is not None:
+                self.workers[worker] = 0, 0, state
             return
         self.missing = self.missing | frozenset(range(self.top, step)) - {step} if step >= self.top else self.missing - {step}
         self.top = max(self.top, step + 1)
@@ -119,6 +159,8 @@ class EpochPlace:
         if attempt:
             known, _, old = self.workers.get(worker, (0, 0, None))
             self.workers[worker] = (known, attempt, old) if state is None else (attempt, attempt, state)
+        elif state is not None:
+            self.workers[worker] = 0, 0, state
 
     def failed(self, step: int) -> None:
         self.missing = self.missing | frozenset(range(self.top, step + 1)) if step >= self.top else self.missing | {step}
@@ -128,6 +170,16 @@ class EpochPlace:
         self.top, self.missing, self.turn = state["batches"], frozenset(state["again"]), state["turn"]
         self.workers = {int(w): tuple(v) for w, v in state["workers"].items()}
         self.ended = {int(w): True for w in state["ended"]}
+        self.last, self.drawn, self.before = ({int(w): one for w, one in state.get(name, {}).items()}
+                                              for name in ("last", "drawn", "before"))
+        self.idle = set(self.ended)
+        self.resumed = {w: pickle.dumps(draws) for w, draws in self.before.items()}
+
+    def follow(self, old: EpochPlace, iterable: bool) -> None:
+        """The next epoch of persistent workers.  Those that had nothing to do in one that was resumed begin where its state says."""
+        self.before = old.drawn
+        self.workers = {w: (0, 0, old.last[w]) for w in old.idle if old.last.get(w) is not None} if iterable else dict(old.workers)
+        self.resumed = {w: pickle.dumps(old.drawn[w]) for w in old.idle if w in old.drawn}
 
     def state(self, shape: dict[str, Any], draws: Draws) -> dict[str, Any]:
         loop = self.running()
@@ -139,10 +191,11 @@ class EpochPlace:
             persists = shape["persistent_workers"] and self.base_seed is not None
             workers = {w: (0, 0, s) for w, s in self.last.items() if s is not None}
             return {**made, "batches": 0, "again": [], "turn": -1, "workers": workers, "ended": [], "start": now, "now": None,
-                    "reset": persists, "base_seed": self.base_seed if persists else None}
+                    "before": dict(self.drawn) if persists else {}, "reset": persists, "base_seed": self.base_seed if persists else None}
         return {**made, "batches": self.top, "again": sorted(self.missing) if shape["kind"] == "map" else [], "turn": self.turn,
                 "workers": dict(self.workers), "ended": sorted(w for w, over in self.ended.items() if over),
-                "start": self.start, "reset": self.reset, "base_seed": self.base_seed}
+                "start": self.start, "before": dict(self.before), "drawn": dict(self.drawn),
+                "last": dict(self.last), "reset": self.reset, "base_seed": self.base_seed}
 
 
 def shape_of(loader: Any) -> dict[str, Any]:
@@ -177,8 +230,9 @@ def checked(state: Any, shape: dict[str, Any]) -> dict[str, Any]:
             say = _WORDS.get(name, name + "={}")
             invalid(f"the state is of a loader with {say.format(was)}, and this one has {say.format(now)}: it would lose or repeat "
                     "samples; resume with the same, or begin an epoch (stoker.Loader resumes with others)")
-    replayed = any(known < attempt for known, attempt, _ in state["workers"].values())
-    if shape["kind"] == "iterable" and state["reset"] and replayed:
-        invalid("the state is of a later epoch of persistent workers, and does not have what they drew before: give the data set "
-                "state_dict() and load_state_dict(), or use persistent_workers=False")
+    known = {int(w) for w, (known, attempt, _) in state["workers"].items() if known == attempt}
+    known |= {int(w) for w in (*state.get("before", ()), *state["ended"])}
+    if shape["kind"] == "iterable" and state["reset"] and not known.issuperset(range(shape["num_workers"])):
+        invalid("the state is of a later epoch of persistent workers, and the epoch before was left in the middle: it does not have "
+                "what they drew; give the data set state_dict() and load_state_dict(), or use persistent_workers=False")
     return dict(state)

@@ -7,7 +7,9 @@ random, NumPy and torch are seeded once, by torch's rule, before worker_init_fn 
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import random
 import select
 import signal
@@ -20,6 +22,7 @@ from torch.utils.data._utils import worker as theirs
 from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _collate, _iterable, _make, _stoker, _worker
+from ._places import draws_of_worker, set_draws_of_worker
 from .errors import by_handler
 
 
@@ -31,6 +34,7 @@ class TorchJob(NamedTuple):
     attempt: int            # the worker's number of this batch
     known: int              # the attempt that `state` belongs to
     state: Any              # of the data set; None: batches are read again
+    draws: bytes | None     # the worker's generators, as an epoch that is resumed began
 
 
 class How(NamedTuple):
@@ -42,6 +46,7 @@ class How(NamedTuple):
     seed: int
     workers: int
     persistent: bool
+    states: dict[int, Any]  # of a map-style data set, by worker: it begins there
 
     def __call__(self, link: _worker.Link, maker: Any) -> TorchServer:
         return TorchServer(link, TorchMaker(maker.recipe, self, link.number))
@@ -70,6 +75,20 @@ def state_of(fetcher: Any) -> Any:
             if callable(save):
                 return save()
     return None
+
+
+def has_state(dataset: Any) -> bool:
+    """Whether a map-style data set has a state of its own.  A model's weights are none."""
+    return (callable(getattr(dataset, "state_dict", None)) and callable(getattr(dataset, "load_state_dict", None))
+            and not isinstance(dataset, torch.nn.Module))
+
+
+def snapshot(state: Any) -> Any:
+    """A copy of a state of this process's data set, which may be what the data set works with; itself, if it can't be copied."""
+    try:
+        return copy.deepcopy(state)
+    except Exception:
+        return state
 
 
 def open_stream(dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool, state: Any) -> Any:
@@ -110,6 +129,8 @@ class TorchMaker:
         self._over = False
         self._place: Any = None
         self._shared = torch.Generator()
+        self._stateful = how.kind == _DatasetKind.Map and has_state(self._dataset)
+        self._state = how.states.get(number)    # that is not loaded yet
 
     def make(self, task: _make.Task, slot: _stoker.Slot, ask: Any) -> tuple[Any, int]:
         """(Made or End, the end of what the slot has now)."""
@@ -117,8 +138,12 @@ class TorchMaker:
         self._place = place = _collate.SlotMemory(slot, rows)
         if self.how.kind == _DatasetKind.Iterable:
             return self._read(task.stream, task.indices, rows), place.end
+        if self._state is not None:
+            self._dataset.load_state_dict(self._state)
+            self._state = None
         batch = self._collated(self._samples(task.indices)) if self.how.batched else self._one(task.indices)
-        return _make.Made(batch, (), None, rows=rows), place.end
+        state = self._dataset.state_dict() if self._stateful else None
+        return _make.Made(batch, (), None, state=state, rows=rows), place.end
 
     def _collated(self, samples: Any) -> Any:
         self.note(_make.IDLE)
@@ -147,6 +172,8 @@ class TorchMaker:
     # ---- iterables -----------------------------------------------------------------------------------
 
     def _begin(self, job: TorchJob, index: Any) -> None:
+        if job.draws is not None:
+            set_draws_of_worker(pickle.loads(job.draws))
         if isinstance(self._dataset, IterDataPipe):
             self._shared.manual_seed(job.shared_seed)   # type: ignore[arg-type]
             self._dataset = apply_random_seed(self._dataset, self._shared)
@@ -169,8 +196,8 @@ class TorchMaker:
         return _make.Made(batch, (), None, state=state_of(self._fetcher), rows=rows)
 
     def _last(self) -> Any:
-        """Of a data set that the next epoch goes on with."""
-        return last_state(self._dataset) if self.how.persistent else None
+        """What the next epoch goes on with: the state of the data set, and the generators."""
+        return (last_state(self._dataset), draws_of_worker()) if self.how.persistent else None
 
 
 def begun(dataset: Any) -> None:

@@ -34,7 +34,7 @@ def rebuild_tensor(memory: Any, dtype: str, shape: tuple[int, ...], strides: tup
     """strides: None if it is contiguous."""
     import torch
     if 0 in shape:
-        made = torch.empty(shape, dtype=getattr(torch, dtype))
+        made = torch.empty_strided(shape, strides or (), dtype=getattr(torch, dtype))
     else:
         made = torch.frombuffer(memory, dtype=getattr(torch, dtype))
         made = made.view(shape) if strides is None else made.as_strided(shape, strides)
@@ -60,33 +60,124 @@ def is_dense(tensor: Any, torch: Any) -> bool:
             and not tensor.is_nested)
 
 
-def _reduce(tensor: Any, torch: Any) -> Any:
+def rebuild_storage(memory: Any) -> Any:
+    import torch
+    return torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+
+
+def rebuild_view(storage: Any, dtype: str, at: int, shape: tuple[int, ...], strides: tuple[int, ...], kind: Any = None,
+                 attributes: Any = None) -> Any:
+    """A tensor whose memory others have too."""
+    import torch
+    made = torch.empty(0, dtype=getattr(torch, dtype)).set_(storage, at, shape, strides)
+    if kind is not None:
+        made = made.as_subclass(kind)
+        made.__dict__.update(attributes)
+    return made
+
+
+class _Span:
+    """Memory that several tensors of one pickle share.  The pickler writes it once, because it is one object."""
+
+    def __init__(self, storage: Any, first: int, past: int) -> None:
+        self.first, self.past = first, past     # bytes of the storage
+        torch = sys.modules["torch"]
+        self.raw = torch.empty(0, dtype=torch.uint8).set_(storage, first, (past - first,), (1,)).numpy()
+
+
+class _Views:
+    """Which tensors of one pickle overlap in memory.  What is written to one of them is then seen in the others, and has to be
+    after they were read again."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Any, list[tuple[int, int, int]]]] = {}     # by storage, which is held: its address stays its own
+
+    def note(self, tensor: Any) -> None:
+        storage, size = tensor.untyped_storage(), tensor.element_size()
+        first = tensor.storage_offset() * size
+        past = first + _reach(tensor) * size
+        self._found.setdefault(storage._cdata, (storage, []))[1].append((first, past, tensor.nbytes))
+
+    def spans(self) -> dict[int, list[_Span]]:
+        """Of storages with tensors that overlap."""
+        made: dict[int, list[_Span]] = {}
+        for key, (storage, ranges) in self._found.items():
+            shared = _shared(ranges) if len(ranges) > 1 else []
+            if shared:
+                made[key] = [_Span(storage, first // _ALIGN * _ALIGN, past) for first, past in shared]
+        return made
+
+
+_HOLES = 4                                      # a view is solid if it reaches over at most so many times its bytes
+_SMALL = 1 << 20                                # bytes of views with holes that are copied with the holes
+
+
+def _shared(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Ranges in which tensors overlap.  One with large holes counts where a solid one has its range, or where all is small:
+    else the holes would cost more than the numbers, and it stays apart."""
+    solid = _merged([r for r in ranges if r[1] - r[0] <= _HOLES * r[2]])
+    loose = []
+    for first, past, size in ranges:
+        if past - first > _HOLES * size:
+            inside = next((one for one in solid if one[0] <= first and past <= one[1]), None)
+            if inside is None:
+                loose.append((first, past, size))
+            else:
+                inside[2] += 1
+    return [(first, past) for first, past, n in solid + [one for one in _merged(loose) if one[1] - one[0] <= _SMALL] if n > 1]
+
+
+def _merged(ranges: list[tuple[int, int, int]]) -> list[list[int]]:
+    """Ranges that overlap, as one: [first, past, how many]."""
+    made: list[list[int]] = []
+    for first, past, _ in sorted(ranges):
+        if made and first < made[-1][1]:
+            made[-1][1] = max(made[-1][1], past)
+            made[-1][2] += 1
+        else:
+            made.append([first, past, 1])
+    return made
+
+
+def _reach(tensor: Any) -> int:
+    """Elements from the first to the last one."""
+    return 1 + sum(int((n - 1) * stride) for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _reduce(tensor: Any, torch: Any, views: _Views, shared: dict[int, list[_Span]] | None) -> Any:
     if not is_dense(tensor, torch) or tensor.requires_grad or hasattr(tensor, "__tensor_flatten__"):
         return NotImplemented                   # torch's own way
     kind = type(tensor)
+    own = () if kind is torch.Tensor else (kind, dict(tensor.__dict__))
     with torch._C.DisableTorchFunctionSubclass():
         plain = tensor.as_subclass(torch.Tensor).resolve_conj().resolve_neg()
+        name, shape = str(plain.dtype).removeprefix("torch."), tuple(plain.shape)
+        if not plain.numel():
+            return rebuild_tensor, (pickle.PickleBuffer(b""), name, shape, plain.stride(), *own)
+        size, at = plain.element_size(), plain.storage_offset()
+        for span in shared.get(plain.untyped_storage()._cdata, ()) if shared else ():
+            if span.first <= at * size and (at + _reach(plain)) * size <= span.past:
+                return rebuild_view, (span, name, at - span.first // size, shape, plain.stride(), *own)
+        views.note(plain)
         memory, strides = _laid_out(plain)
-        raw = memory.view(torch.uint8).numpy() if plain.numel() else b""
-    name = str(plain.dtype).removeprefix("torch.")
-    parts: tuple[Any, ...] = (pickle.PickleBuffer(raw), name, tuple(plain.shape), strides)
-    if kind is not torch.Tensor:
-        parts += (kind, dict(tensor.__dict__))
-    return rebuild_tensor, parts
+        return rebuild_tensor, (pickle.PickleBuffer(memory.view(torch.uint8).numpy()), name, shape, strides, *own)
 
 
 def _laid_out(tensor: Any) -> tuple[Any, tuple[int, ...] | None]:
     """(its memory, its strides).  Layouts stay, as in torch: channels_last is fast, and sums over another layout have other
     bits.  A view of few numbers in a large memory becomes contiguous: its holes would cost more than its numbers."""
     if not tensor.is_contiguous():
-        span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-        if span <= 4 * tensor.numel():
+        span = _reach(tensor)
+        if span <= _HOLES * tensor.numel():
             return tensor.as_strided((span,), (1,)), tensor.stride()
     return tensor.contiguous().view(-1), None
 
 
 class Packer(pickle.Pickler):
     """Pickles with the memory of tensors out of band."""
+
+    views: _Views | None = None                 # of tensors, once there is one
+    shared: dict[int, list[_Span]] | None = None    # what they share, as a Packer before this one found
 
     def __init__(self, file: Any, taking: Any, slot: Any = None) -> None:
         super().__init__(file, 5, buffer_callback=taking)
@@ -100,14 +191,24 @@ class Packer(pickle.Pickler):
             if type(value) is torch.Tensor and is_dense(value, torch) and self._first <= value.data_ptr() < self._past \
                     and value.is_contiguous():
                 return slot_tensor, (value.data_ptr() - self._first, str(value.dtype)[6:], tuple(value.shape))
-            return _reduce(value, torch)
+            if self.views is None:
+                self.views = _Views()
+            return _reduce(value, torch, self.views, self.shared)
+        if type(value) is _Span:
+            return rebuild_storage, (pickle.PickleBuffer(value.raw),)
         return NotImplemented
 
 
 def packed(value: Any, slot: Any = None) -> tuple[bytes, list[memoryview]]:
     """The pickle, and the memory beside it; tensors that are in `slot` are not beside it."""
     file, beside = io.BytesIO(), []
-    Packer(file, lambda b: beside.append(b.raw()), slot).dump(value)
+    packer = Packer(file, lambda b: beside.append(b.raw()), slot)
+    packer.dump(value)
+    if packer.views is not None and (shared := packer.views.spans()):
+        file, beside = io.BytesIO(), []
+        packer = Packer(file, lambda b: beside.append(b.raw()), slot)
+        packer.shared = shared
+        packer.dump(value)
     return file.getvalue(), beside
 
 
@@ -129,11 +230,15 @@ class _Lists:
 
 def packed_whole(value: Any) -> tuple[bytes, list[Any], list[bytes]]:
     """The pickle, the memory beside it, and long lists."""
-    file, beside, lists = io.BytesIO(), [], _Lists()
-    packer = Packer(file, lambda b: beside.append(b.raw()))
-    packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
-    packer.dump(value)
-    return file.getvalue(), beside, lists.memory
+    shared: Any = None
+    while True:
+        file, beside, lists = io.BytesIO(), list[Any](), _Lists()
+        packer = Packer(file, lambda b: beside.append(b.raw()))     # noqa: B023
+        packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
+        packer.shared = shared
+        packer.dump(value)
+        if shared is not None or packer.views is None or not (shared := packer.views.spans()):
+            return file.getvalue(), beside, lists.memory
 
 
 class _Reader(pickle.Unpickler):

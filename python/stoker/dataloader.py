@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import multiprocessing
+import signal
 import sys
 import threading
 import warnings
@@ -279,9 +280,12 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
         if isinstance(self._dataset, (IterDataPipe, MapDataPipe)):
             torch.utils.data.graph_settings.apply_sharding(self._dataset, self._world_size, self._rank)
         self._begin(self._sampler_iter)
+        self._stateful = self._dataset_kind == _DatasetKind.Map and _torchlike.has_state(self._dataset)
         if self._dataset_kind == _DatasetKind.Iterable:
             self._read_again()
         else:
+            if self._stateful and 0 in self.place.workers:
+                self._dataset.load_state_dict(self.place.workers[0][2])
             self._dataset_fetcher = _DatasetKind.create_fetcher(self._dataset_kind, self._dataset, self._auto_collation,    # type: ignore[no-untyped-call]
                                                                 self._collate_fn, self._drop_last)
         if state is not None and state["now"] is not None:
@@ -319,7 +323,9 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
             attempt, state = 0, None
             if self._dataset_kind == _DatasetKind.Iterable:
                 _torchlike.begun(self._dataset)
-                attempt, state = self._attempt + 1, _torchlike.state_of(self._dataset_fetcher)
+                attempt, state = self._attempt + 1, _torchlike.snapshot(_torchlike.state_of(self._dataset_fetcher))
+            elif self._stateful:
+                state = _torchlike.snapshot(self._dataset.state_dict())
             self._attempt, self._sent = attempt, step + 1
             self._offer = step, 0, attempt, state
         except BaseException as e:
@@ -335,6 +341,8 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
     def _ended(self) -> None:
         if self._dataset_kind == _DatasetKind.Iterable:
             self.place.last[0] = _torchlike.last_state(self._dataset)
+        elif self._stateful:
+            self.place.last[0] = self._dataset.state_dict()
 
     def __del__(self) -> None:
         if hasattr(self, "place"):
@@ -365,11 +373,16 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             start = functools.partial(theirs._sharding_worker_init_fn, start, self._world_size, self._rank)
         usual = self._auto_collation and self._collate_fn is default_collate
         how = _torchlike.How(self._dataset_kind, self._auto_collation, self._drop_last, self._base_seed, self._num_workers,
-                             self._persistent_workers)
+                             self._persistent_workers, self._states())
         recipe = _make.Recipe(self._dataset, _collate.TorchCollate() if usual else self._collate_fn, not usual,
                               not self._auto_collation, 0, True, self._num_workers, start, server=how)
         method = (loader.multiprocessing_context or multiprocessing).get_start_method()
         return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, method, False)
+
+    def _states(self) -> dict[int, Any]:
+        """Of a map-style data set, as they were resumed."""
+        map_style = self._dataset_kind == _DatasetKind.Map
+        return {w: state for w, (_, _, state) in self.place.workers.items() if state is not None} if map_style else {}
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         if not first_iter:                      # persistent workers: another epoch
@@ -377,7 +390,9 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             self._ready.clear()
             self._offer, self._over = None, False
             self._draws = Draws(loader)
+            old = self.place
             self.place = loader._place = EpochPlace(self._draws, self._draws.get(), self._base_seed, True, self)
+            self.place.follow(old, self._dataset_kind == _DatasetKind.Iterable)
         seed = self._shared_seed
         theirs._BaseDataLoaderIter._reset(self, loader, first_iter)
         self._pipe_seed = seed if first_iter else self._shared_seed     # as torch gives it to its workers
@@ -438,7 +453,7 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         attempt = next((t.task.stream.attempt + 1 for _, w, t in reversed(self._tickets) if w == worker),
                        self._attempts.get(worker, 0))
         known, _, state = self.place.workers.get(worker, (0, 0, None))
-        return _torchlike.TorchJob(self._life, self._pipe_seed, attempt, known, state)
+        return _torchlike.TorchJob(self._life, self._pipe_seed, attempt, known, state, self.place.resumed.get(worker))
 
     def _drop(self, step: int) -> None:
         """A ticket that was handed out or failed."""
@@ -472,7 +487,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             step, worker, ticket = self._first()
             made = ticket.result
             if self._dataset_kind == _DatasetKind.Iterable and isinstance(made, _make.Made) and _torchlike.end_of(made):
-                self.place.last[worker] = made.state
+                if made.state is not None:
+                    self.place.last[worker], self.place.drawn[worker] = made.state
                 self.place.ended = {**self.place.ended, worker: True}
                 left = deque(t for t in self._tickets if t[1] != worker)
                 over = len(self.place.ended) == self._num_workers       # else its other tasks are in flight without a use
@@ -502,6 +518,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
     def _ended(self) -> None:
         if not self._persistent_workers:
             self._close()
+        elif self._dataset_kind == _DatasetKind.Map:
+            self.place.last = {w: state for w, (_, _, state) in self.place.workers.items()}
 
     def stop(self) -> None:
         """End the workers: next() is an error from now on."""
@@ -527,8 +545,19 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
             self._close()
 
 
+def _died(error: _crew.WorkerDied, status: int) -> _crew.WorkerDied:
+    """In torch's words, which scripts look for, and then ours."""
+    if status < 0:
+        said = f"is killed by signal: {signal.strsignal(-status) or -status}. "
+    else:
+        said = f"exited unexpectedly with exit code {status}. "
+    return _crew.WorkerDied(f"DataLoader worker (pid {error.pid}) {said}{error}", "ECLOSED", sample=error.sample)
+
+
 def raise_as_torch(error: BaseException, worker: int) -> None:
     """A worker's exception, in torch's words."""
+    if isinstance(error, _crew.WorkerDied) and error.status is not None:
+        raise _died(error, error.status) from None
     if not isinstance(error, _make.Bad):
         raise error
     if issubclass(error.kind, StokerError):     # one line

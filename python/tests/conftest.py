@@ -2,6 +2,7 @@
 """Small tar shards made here, and helpers.  STOKER_BUILD names a build folder to import from;
 without it, stoker is found as Python finds it."""
 
+import gc
 import io
 import os
 import subprocess
@@ -102,6 +103,15 @@ def forked(monkeypatch):
     interpreter that imports torch.  Not with ASan, whose locks are not taken over fork()."""
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):
         monkeypatch.setattr("stoker.sets.threads_of_loaders", lambda: False)
+
+
+@pytest.fixture
+def no_collections():
+    """Torch's workers, which are forked for comparison, end none of the iterators that wait here for the garbage collector: their
+    finalizers put to queues and start threads, in another process than the one that they belong to."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def as_numpy(value):

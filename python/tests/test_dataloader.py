@@ -31,6 +31,7 @@ from stoker import dataloader  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../tests"))
 from forked_python import TORCH, python  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_collections")
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -546,7 +547,7 @@ def layouts(rows):
     """What a collate_fn may hand over: views with holes, of one place, turned."""
     x = torch.stack(rows)
     return {"input": x[:, :-1], "target": x[:, 1:], "halved": x[:, ::2], "flat": x.view(-1)[1::3], "turned": x.t(),
-            "mask": torch.ones(len(rows), 1, 1).expand(-1, 4, 5), "part": torch.complex(x, x).imag, "few": x[:, 50], "none": x[:, :0],
+            "mask": torch.ones(len(rows), 1, 1).expand(-1, 4, 5), "part": torch.complex(x, x).imag, "few": x.clone()[:, 50], "none": x[:, :0],
             "image": x[:, :96].reshape(-1, 4, 6, 4).to(memory_format=torch.channels_last)}
 
 

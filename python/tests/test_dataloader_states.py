@@ -2,6 +2,7 @@
 """States of stoker.DataLoader: a resume goes on exactly, or is refused; after errors and interrupts nothing is lost."""
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -67,6 +68,14 @@ class Kept(Flow):
         self.at, self.epoch = state["at"], state["epoch"]
 
 
+class Uneven(Flow):
+    """Worker 1 gives all, worker 0 one batch; both draw."""
+
+    def __iter__(self):
+        numbers = [random.random() for _ in range(3 if theirs.get_worker_info().id == 0 else self.n)]
+        return iter(numbers)
+
+
 class Foreign(theirs.Sampler):
     def __init__(self, n):
         self.n = n
@@ -105,15 +114,16 @@ def values(batches):
 
 
 TWO, KEPT = {"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}
+FLOWING = {"num_workers": 2, "persistent_workers": True}
 
 
 @pytest.mark.parametrize("order,workers", [*((order, {}) for order in ORDERS), ("shuffle", TWO), ("foreign", TWO), ("flow", TWO),
-                                           ("generator", KEPT), ("kept", KEPT), ("flow", KEPT)], ids=str)
+                                           ("generator", KEPT), ("kept", KEPT), ("flow", KEPT), ("flow", FLOWING)], ids=str)
 def test_resume_is_as_if_nothing_had_happened(order, workers):
     """The rest of the epoch and the next two, from states at the beginning, in the middle and at the end of an epoch, in a
     program that begins with the seeds of the first one."""
     places = ((0, 4), (1, 2), (0, None))
-    for epochs, batches in places[:1] if order == "flow" and "persistent_workers" in workers else places:
+    for epochs, batches in places:
         fresh()
         first = made(order, **workers)
         for _ in range(epochs):
@@ -137,13 +147,43 @@ def test_resume_is_as_if_nothing_had_happened(order, workers):
             one.close()
 
 
-def test_what_persistent_workers_drew_before_is_not_in_a_state():
-    loader = made("flow", num_workers=1, persistent_workers=True)
-    list(loader)
+@pytest.mark.parametrize("begun", [0, 3])
+def test_what_persistent_workers_drew_in_an_epoch_left_in_the_middle_is_not_in_a_state(begun):
+    """Also where a worker has not begun yet: it went on with another order."""
+    loader = made("flow", **FLOWING)
     next(iter(loader))
-    with pytest.raises(ValueError, match="a later epoch of persistent workers.*persistent_workers=False"):
-        made("flow", num_workers=1, persistent_workers=True).load_state_dict(loader.state_dict())
+    it = iter(loader)
+    for _ in range(begun):
+        next(it)
+    with pytest.raises(ValueError, match="a later epoch of persistent workers.*left in the middle.*persistent_workers=False"):
+        made("flow", **FLOWING).load_state_dict(loader.state_dict())
     loader.close()
+
+
+@pytest.mark.parametrize("order", ["flow", "kept", "uneven"])
+def test_persistent_workers_that_had_nothing_to_do_go_on_in_the_next_epoch(order):
+    """One worker is over, and the other one is not, when the state is made."""
+    def loader():
+        if order == "uneven":
+            return stoker.DataLoader(Uneven(), batch_size=3, **FLOWING)
+        return made(order, **FLOWING)
+
+    fresh()
+    first = loader()
+    list(first)
+    it = iter(first)
+    seen = values(itertools.islice(it, 13 if order != "kept" else 26))      # the last batch but one
+    state = json.loads(json.dumps(first.state_dict()))
+    expected = [values(it), values(first), values(first)]
+    assert seen and len(expected[0]) >= 1
+    fresh()
+    second = loader()
+    second.load_state_dict(state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [values(second) for _ in range(3)] == expected
+    for one in (first, second):
+        one.close()
 
 
 def test_states_survive_torch_save(tmp_path):

@@ -72,9 +72,9 @@ def interrupted(tmp_path, make, base="Exception", wrap="", torch_too=False):
     print(json.dumps(got))
     """
     if torch_too:
-        done = forked_python(*TORCH).run(["-c", textwrap.dedent(script), tmp_path / "ledger"], timeout=60 + INTERRUPTS / 20)
+        done = forked_python(*TORCH).run(["-c", textwrap.dedent(script), tmp_path / "ledger"], timeout=300 + INTERRUPTS / 20)
     else:
-        done = run_python(script, tmp_path / "ledger", timeout=60 + INTERRUPTS / 20)
+        done = run_python(script, tmp_path / "ledger", timeout=300 + INTERRUPTS / 20)
     assert done.returncode == 0, f"seed {SEED}: {done.stderr[-2000:]}"
     return json.loads(done.stdout), ledger_steps(tmp_path / "ledger")
 

@@ -235,11 +235,11 @@ def test_mapped_shuffled_filtered(urls, tmp_path):
 
 
 def test_functions_that_fail_hang_or_talk_nonsense(urls, tmp_path):
-    done = stoker.pack(urls, tmp_path / "out", map=stuck, on_error="skip", timeout=3, num_proc=2, samples=25)
+    done = stoker.pack(urls, tmp_path / "out", map=stuck, on_error="skip", timeout=8, num_proc=2, samples=25)
     assert (done["samples"], done["failed"]) == (SAMPLES * 8 // 10 - 1, SAMPLES * 2 // 10 + 1)
     (listed,) = (tmp_path / "out/.stoker").glob("*.failed")
     reasons = {json.loads(line)["key"][-1]: json.loads(line)["reason"] for line in listed.read_text().splitlines()}
-    assert "3 s" in reasons["3"] and "RuntimeError: four" in reasons["4"] and "not 5" in reasons["5"]
+    assert "8 s" in reasons["3"] and "RuntimeError: four" in reasons["4"] and "not 5" in reasons["5"]
 
 
 @pytest.mark.parametrize(("fields", "says"), [

@@ -237,7 +237,7 @@ def test_functions_that_make_nothing_at_all(urls, tmp_path):
 
 
 def test_a_function_can_not_swallow_its_timeout(urls, tmp_path):
-    done = stoker.pack(urls, tmp_path / "out", map=f.swallows, on_error="skip", timeout=0.5, samples=50, num_proc=2)
+    done = stoker.pack(urls, tmp_path / "out", map=f.swallows, on_error="skip", timeout=5, samples=50, num_proc=2)
     assert (done["failed"], done["samples"]) == (1, SAMPLES - 1)
 
 

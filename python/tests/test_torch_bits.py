@@ -7,6 +7,8 @@ import pytest
 pytest.importorskip("torch")
 import torch_bits  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_collections")
+
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_the_same_bits(first):
