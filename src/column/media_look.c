@@ -95,7 +95,7 @@ static int read_some(const looking *k, uint32_t n, uint64_t at, uint64_t most, s
         r->ranged[i].range[0] = (stk_media_range){ at,
                                                    len > at && len - at < most ? len - at : most };
     }
-    STK_TRY(stk_request_plan(r, err));
+    STK_TRY(stk_request_plan_parts(r, err));
     if (r->reads.total > l->cap) {
         uint8_t *grown = stk_grow(l->bytes, 0, r->reads.total);
 
