@@ -213,7 +213,7 @@ int stk_request_has_range(const stk_request *r, uint32_t i)
 {
     const stk_wanted *w = &r->want[i];
 
-    return r->account && stk_wanted_is_read(w) && !w->place.unpacked;
+    return stk_wanted_is_read(w) && !w->place.unpacked;
 }
 
 uint64_t stk_request_unread(const stk_request *r)
