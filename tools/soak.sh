@@ -14,7 +14,7 @@
 #   SOAK_PAIRS=110   rounds of pictures with boxes, masks and keypoints: 24 for each chain
 #   SOAK_VIDEOS=300  videos of random settings, every frame against FFmpeg's whole decode
 #   SOAK_SIZES=1000000  sizes of pictures by each formula against its original; SOAK_ADAPTERS=1000 samples against timm's and transformers' batches
-#   SOAK_POINTS=10000  seek points and parts of JPEGs, mutated
+#   SOAK_POINTS=10000  seek points and parts of JPEGs, mutated; and as many JPEGs of a remote shard
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
@@ -109,6 +109,7 @@ part calls env STOKER_WAYS=all PYTHONPATH="$PWD/build/python" python -m pytest -
 part peers env STOKER_PEERS=1 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/bench/test_peers.py -k at_work
 part packs-ray env STOKER_RAY_KILLS=50 STOKER_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_ray.py
 part points env STOKER_SOAK_POINTS="${SOAK_POINTS:-10000}" build/src/units jpeg_parts_test
+part parts env STOKER_SOAK_FILES="${SOAK_POINTS:-10000}" STOKER_SEED="$seed" python -m pytest -q tests/stores/test_parts.py -k mutated
 part sizes env SOAK_SIZES="${SOAK_SIZES:-1000000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_sizes.py
 part adapters env SOAK_ADAPTERS="${SOAK_ADAPTERS:-1000}" SOAK_SEED="$seed" PYTHONPATH="$PWD/build/python" python -m pytest -q tests/native/test_adapters.py
 part pairs env STOKER_PAIRS="${SOAK_PAIRS:-110}" PYTHONPATH="$PWD/build/python" python -m pytest -q python/tests/test_pairs.py

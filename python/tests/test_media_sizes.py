@@ -3,7 +3,10 @@
 
 import io
 import os
+import shutil
+import struct
 import subprocess
+import zlib
 
 import numpy as np
 import pytest
@@ -68,6 +71,69 @@ def test_every_kind_of_picture(folder):
     assert ds.column("json.width", read=True).tolist() == [1000 + i for i in range(N)]      # JSON's own
     assert stoker.open(folder).columns == ds.columns         # found, not made again
     assert 64 + 8 * N <= os.path.getsize(beside(folder)) <= 64 + 8 * N + 80
+
+
+def large(i, quality=95):
+    """More than 64 KiB; every other JPEG has its turn beyond the first 4 KiB."""
+    out, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6
+    exif[0x010e] = "x" * 9000
+    noise = np.random.default_rng(i).integers(0, 256, (200, 300 + i, 3), dtype=np.uint8)
+    options = {"exif": exif} if i % 4 == 0 else {}
+    Image.fromarray(noise).save(out, "WEBP" if i % 2 else "JPEG", quality=quality, **options)
+    return out.getvalue()
+
+
+def turned_at_the_end(kind, i):
+    """A PNG or WebP whose EXIF is after its pixels."""
+    out, exif = io.BytesIO(), Image.Exif()
+    noise = np.random.default_rng(i).integers(0, 256, (400, 300 + i, 3), dtype=np.uint8)
+    exif[0x0112] = 8
+    if kind == "WEBP":
+        Image.fromarray(noise).save(out, kind, quality=95, exif=exif)
+        return out.getvalue()
+    Image.fromarray(noise).save(out, kind)
+    raw, tiff = out.getvalue(), exif.tobytes().removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(tiff)) + b"eXIf" + tiff
+    return raw[:-12] + chunk + struct.pack(">I", zlib.crc32(chunk[4:])) + raw[-12:]
+
+
+def read_so_far():
+    return int(open("/proc/self/io").read().split()[1])
+
+
+def test_only_heads_are_read(tmp_path):
+    blobs = [large(i) for i in range(N)]
+    write_tar(tmp_path / "a.tar", [(f"{i:04d}.img", blob) for i, blob in enumerate(blobs)])
+    ds = stoker.open(tmp_path)
+    before = read_so_far()
+    assert ds.column("img.width").tolist() == [300 + i for i in range(N)]
+    took, all_of_it = read_so_far() - before, sum(map(len, blobs))
+    assert all_of_it > 65536 * N and took < all_of_it / 2, (took, all_of_it)     # of every other JPEG 68 KiB, of all others 4
+    assert ds.column("img.turn").tolist() == [6 if i % 4 == 0 else 1 for i in range(N)]
+
+
+def test_what_the_head_does_not_say(tmp_path):
+    """Turns in the last chunk of a picture."""
+    blobs = [("img", turned_at_the_end("WEBP" if i % 2 else "PNG", i)) for i in range(6)]
+    assert all(len(blob) > 65536 for _, blob in blobs)
+    write_tar(tmp_path / "a.tar", [(f"{i:04d}.{name}", blob) for i, (name, blob) in enumerate(blobs)])
+    ds = stoker.open(tmp_path)
+    assert ds.column("img.turn").tolist() == [8] * 6 and ds.column("img.width").tolist() == [300 + i for i in range(6)]
+
+
+@pytest.mark.parametrize("ending", ["mkv", "mp4", "webm"])
+def test_frames_of_a_video(tmp_path, ending):
+    if not shutil.which("ffmpeg"):
+        pytest.skip("the ffmpeg program makes the videos: apt install ffmpeg")
+    codec = ["-c:v", "libvpx", "-deadline", "realtime"] if ending == "webm" else ["-c:v", "libx264", "-preset", "ultrafast"]
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=30,noise=alls=20:allf=t", "-frames:v", "90",
+                    *codec, tmp_path / f"x.{ending}"], check=True, stdin=subprocess.DEVNULL)
+    blob = (tmp_path / f"x.{ending}").read_bytes()
+    assert len(blob) > 65536
+    write_tar(tmp_path / "a.tar", [(f"0.{ending}", blob)])
+    ds = stoker.open(tmp_path / "a.tar")
+    assert ds.column(f"{ending}.units").tolist() == [90] and ds.column(f"{ending}.width").tolist() == [320]
 
 
 def test_where_and_sql(folder):

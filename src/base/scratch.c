@@ -95,6 +95,7 @@ void *stk_scratch_get(stk_scratch *s, size_t size)
         return NULL;
     if (!i && !s->beside && ++s->uses == WINDOW)
         begin_anew(s);
+    s->used = 1;
     s->asked += size;
     if (s->block[i].size < size && !grow(s, i, size))
         return NULL;
@@ -106,6 +107,7 @@ int stk_scratch_beside(stk_scratch *s, size_t size)
 {
     if (size > SIZE_MAX / 4)
         return 0;
+    s->used = 1;
     s->asked += size;
     if (!charge(s, s->total + s->beside + size))
         return 0;
@@ -126,6 +128,7 @@ int stk_scratch_expect(stk_scratch *s, size_t size)
 
     if (!s->ration || all <= s->charged)
         return 1;
+    s->used = 1;
     s->expected = all;
     if (all <= s->ration->most)
         return charge(s, all);
@@ -133,8 +136,9 @@ int stk_scratch_expect(stk_scratch *s, size_t size)
     return 0;
 }
 
-void stk_scratch_reset(stk_scratch *s)
+void stk_scratch_begin(stk_scratch *s)
 {
+    s->used = 0;
     if (s->asked > s->high)
         s->high = s->asked;
     s->next = 0;

@@ -34,6 +34,7 @@ struct stk_scratch {
         size_t size;
     } block[STK_SCRATCH_BLOCKS];
     unsigned next;
+    int used;           /* this sample asked for something */
     int over;           /* counted in ration->over */
     size_t total;       /* bytes of all blocks */
     size_t beside;      /* bytes that decoders hold beside them for this sample */
@@ -46,7 +47,14 @@ struct stk_scratch {
     uint32_t uses;
 };
 
-void stk_scratch_reset(stk_scratch *s);
+void stk_scratch_begin(stk_scratch *s);
+/* A sample that asks for nothing leaves nothing to reset. */
+static inline void stk_scratch_reset(stk_scratch *s)
+{
+    if (s->used)
+        stk_scratch_begin(s);
+}
+
 void stk_scratch_fini(stk_scratch *s);
 
 /* For code that holds memory of its own while it makes a sample.  1, or 0 like a get() that returns

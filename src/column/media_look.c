@@ -2,9 +2,9 @@
 /* media_look.c - the size of the media fields of one sample, by as few of their bytes as say it.
  *
  * Points that the index keeps say it without reading.  Else the first 4 KiB of every field are read
- * together; a decoder that knows them reads its header there.  Where that is not enough the field
- * is read further, and whole at last; of a large field with a decoder that makes points, the points
- * are made instead.  No format has a name here. */
+ * together; a decoder that knows a picture reads its header there.  Where that is not enough, and
+ * for sound and videos, the field is read further, and whole at last; of a large field with a
+ * decoder that makes points, the points are made instead.  No format has a name here. */
 #include "codec/decoders.h"
 #include "codec/exif.h"
 #include "column/media_sizes.h"
@@ -95,7 +95,7 @@ static int read_some(const looking *k, uint32_t n, uint64_t at, uint64_t most, s
         r->ranged[i].range[0] = (stk_media_range){ at,
                                                    len > at && len - at < most ? len - at : most };
     }
-    STK_TRY(stk_request_plan(r, err));
+    STK_TRY(stk_request_plan_parts(r, err));
     if (r->reads.total > l->cap) {
         uint8_t *grown = stk_grow(l->bytes, 0, r->reads.total);
 
@@ -177,11 +177,11 @@ static int by_bytes(const looking *k, stk_bytes in, int whole, stk_media_info *i
         return rc;
     *info = (stk_media_info){ 0 };
     rc = (*d)->header(*ctx, in, &none, info, NULL);
-    if (rc < 0)
-        return whole ? 0 : STK_PENDING;
+    if (rc < 0 || (!whole && info->medium != STK_PICTURE)) /* a head has not all frames */
+        return rc < 0 && whole ? 0 : STK_PENDING;
     if (!info->turn && info->medium == STK_PICTURE)
         info->turn = whole ? stk_exif_turn(in) : stk_exif_turn_head(in);
-    return 1;
+    return info->turn || whole ? 1 : STK_PENDING; /* a PNG may be turned by its last chunk */
 }
 
 /* Field want[0], whose first HEAD bytes were not enough. */

@@ -144,17 +144,64 @@ BY_PARTS void plan_pieces(stk_request *r, int parts)
     }
 }
 
-void stk_reads_plan(stk_request *r)
+/* Whole fields that follow each other in one file, as nearly all do: what plan_pieces() would make
+ * of them, without sorting.  0: they do not. */
+static int plan_in_order(stk_request *r)
 {
-    r->reads.in_parts = 0;
-    for (uint32_t i = 0; i < r->n; i++)
-        r->reads.in_parts |= r->ranged[i].n != 0;
-    if (r->reads.in_parts) {
-        plan_pieces(r, 1);
-        note_holes(r);
-    } else {
-        plan_pieces(r, 0);
+    uint64_t before = 0;
+    stk_io *io = NULL;
+    uint32_t n = 0;
+
+    for (stk_wanted *w = r->want, *end = w + r->n; w < end; w++) {
+        uint64_t at = w->place.offset;
+
+        if (!stk_wanted_is_read(w))
+            continue;
+        if (io && (io->file != w->file || at < before))
+            return 0;
+        if (!io || at > io->offset + io->len + MAX_GAP) {
+            io = &r->reads.io[n++];
+            *io = (stk_io){
+                .offset = at, .len = (size_t)w->place.len, .cookie = r, .file = w->file
+            };
+        } else if (at + w->place.len > io->offset + io->len) {
+            io->len = (size_t)(at + w->place.len - io->offset);
+        }
+        w->io = n - 1;
+        before = at;
     }
+    r->reads.n = n;
+    return 1;
+}
+
+/* 1: some field is read in part. */
+static int has_parts(const stk_request *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (r->ranged[i].n)
+            return 1;
+    return 0;
+}
+
+/* Apart, so that the usual way saves no registers for them. */
+__attribute__((noinline)) static void plan_sorted(stk_request *r)
+{
+    plan_pieces(r, 0);
+}
+
+__attribute__((noinline)) static void plan_parts(stk_request *r)
+{
+    plan_pieces(r, 1);
+    note_holes(r);
+}
+
+void stk_reads_plan(stk_request *r, int parts)
+{
+    r->reads.in_parts = parts && has_parts(r);
+    if (r->reads.in_parts)
+        plan_parts(r);
+    else if (!plan_in_order(r))
+        plan_sorted(r);
     r->reads.total = 0;
     for (uint32_t i = 0; i < r->reads.n; i++)
         add_total(r, r->reads.io[i].len);
@@ -166,12 +213,7 @@ int stk_request_has_range(const stk_request *r, uint32_t i)
 {
     const stk_wanted *w = &r->want[i];
 
-    return r->account && stk_wanted_is_read(w) && !w->place.unpacked;
-}
-
-int stk_request_in_parts(const stk_request *r)
-{
-    return r->reads.in_parts;
+    return stk_wanted_is_read(w) && !w->place.unpacked;
 }
 
 uint64_t stk_request_unread(const stk_request *r)

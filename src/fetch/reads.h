@@ -13,7 +13,7 @@ static inline int stk_wanted_is_read(const stk_wanted *w)
 }
 
 /* Fills r->reads from the located fields: io[0..n), and `total`, the bytes of all reads and of what
- * is unpacked from them. */
-void stk_reads_plan(stk_request *r);
+ * is unpacked from them.  parts: r->ranged says which bytes of a field are wanted. */
+void stk_reads_plan(stk_request *r, int parts);
 
 #endif

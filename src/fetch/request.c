@@ -81,8 +81,6 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
 
-    if (need <= r->memory.cap)
-        return 0;
     (void)stk_request_trim(r); /* never both at once */
     r->memory.lacks = need;
     if (need <= SIZE_MAX / 4 && !stk_account_take(r->account, cap)) {
@@ -126,6 +124,7 @@ static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
         &(stk_named){ r->data, r->entry.shard, r->file, root && *root ? root : NULL }, &w->place,
         &w->file, err));
     w->own = 1;
+    r->reads.files = 1;
     return 0;
 }
 
@@ -276,6 +275,7 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
     r->reads.in_parts = 0;
     r->blocks = 0;
     r->unpacks = 0;
+    r->reads.files = 0;
     r->late = 0;
     r->memory.lacks = 0;
     r->file = NULL;
@@ -284,7 +284,7 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
         STK_TRY(r->data->ops->shard(r->data, r->entry.shard, &shard, err));
         r->memory.shard_size = shard.size;
     }
-    if (reads_any(r, n))
+    if (!r->cached || reads_any(r, n))
         rc = acquire(r, err);
     for (uint32_t i = 0; i < n && rc == 0; i++) {
         rc = locate(r, &r->want[i], err);
@@ -294,18 +294,36 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
     return rc < 0 ? give_up(r, rc, err) : rc;
 }
 
+/* More memory than it has; without an account the caller has it. */
+__attribute__((noinline)) static int make_room(stk_request *r, stk_error *err)
+{
+    int rc = r->account ? reserve(r, r->reads.total, err) : size_check(r, 0, err);
+
+    if (rc < 0)
+        return give_up(r, rc, err);
+    if (r->account)
+        place_reads(r, r->memory.buf);
+    return 0;
+}
+
+static int place_planned(stk_request *r, stk_error *err)
+{
+    if (!r->account || r->reads.total > r->memory.cap)
+        return make_room(r, err);
+    place_reads(r, r->memory.buf);
+    return 0;
+}
+
 int stk_request_plan(stk_request *r, stk_error *err)
 {
-    int rc;
+    stk_reads_plan(r, 0);
+    return place_planned(r, err);
+}
 
-    stk_reads_plan(r);
-    if (r->account) {
-        rc = reserve(r, r->reads.total, err);
-        place_reads(r, r->memory.buf);
-    } else {
-        rc = size_check(r, 0, err);
-    }
-    return rc < 0 ? give_up(r, rc, err) : 0;
+int stk_request_plan_parts(stk_request *r, stk_error *err)
+{
+    stk_reads_plan(r, 1);
+    return place_planned(r, err);
 }
 
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
@@ -329,7 +347,7 @@ stk_io *stk_request_own_io(stk_request *r, uint32_t i)
 
 void stk_request_end(stk_request *r)
 {
-    for (uint32_t i = 0; i < r->n; i++) {
+    for (uint32_t i = 0; (r->blocks || r->reads.files) && i < r->n; i++) {
         if (r->want[i].block)
             stk_block_put(r->cache, r->want[i].block);
         if (r->want[i].own)
@@ -364,7 +382,7 @@ int stk_request_try(stk_request *r, stk_error *err)
         if (r->reads.missing[i])
             rc = STK_PENDING;
     }
-    for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t i = 0; r->blocks && i < r->n; i++)
         if (r->want[i].block)
             rc = STK_PENDING; /* submit() finds out; blocks that are here cost it one lock each */
     return rc;
@@ -704,7 +722,8 @@ int stk_request_finish(stk_request *r, stk_error *err)
             rc = 0;
             w->bytes = w->place.here;
         } else {
-            rc = r->ranged[i].n ? take_parts(r, w, err) : take_whole(r, w, err);
+            rc = r->reads.in_parts && r->ranged[i].n ? take_parts(r, w, err)
+                                                     : take_whole(r, w, err);
         }
         if (rc < 0) {
             stk_error_at(err, NULL, w->place.offset, (stk_bytes){ 0 });

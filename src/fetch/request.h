@@ -76,6 +76,7 @@ typedef struct stk_request_reads { /* the reads of one sample */
     uint8_t *missing; /* by read: true if try() left it to submit() */
     uint32_t n;
     int in_parts;     /* some field is read in part; set by plan() */
+    int files;        /* some fields name files, which were opened for them */
     uint64_t total;   /* bytes of all reads, and of what is decompressed after them */
     uint8_t *bytes;   /* where the first read goes */
     uint32_t samples; /* samples so far of which something was read */
@@ -114,6 +115,7 @@ struct stk_request {
     stk_request_memory memory;
     int blocks;  /* some of its fields are in blocks */
     int unpacks; /* some of its places are compressed */
+    int cached;  /* some fields may have cached bytes, or be on a GPU.  Set by the engine */
     stk_file *file;
     _Atomic uint32_t pending;        /* reads that have not come back */
     _Atomic uint32_t retries;        /* since the owner last set it to zero */
@@ -139,14 +141,19 @@ int stk_request_trim(stk_request *r); /* between samples: give its memory back. 
  * when others have given memory back; else this sample alone is too large, which makes it a bad
  * one. */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
-/* The same in two steps.  Between them r->ranged[i] may say which bytes of field i are wanted,
- * where stk_request_has_range() allows it.  plan() ends the request where it fails. */
+/* The same in two steps.  Before plan_parts() r->ranged[i] may say which bytes of field i are
+ * wanted, where stk_request_has_range() allows it; plan() reads all fields whole.  Both end the
+ * request where they fail. */
 int stk_request_locate(stk_request *r, uint32_t n, stk_error *err);
 int stk_request_plan(stk_request *r, stk_error *err);
+int stk_request_plan_parts(stk_request *r, stk_error *err);
 /* 1: field i is a plain range of a file, of which parts can be read. */
 int stk_request_has_range(const stk_request *r, uint32_t i);
 /* 1: only parts of some field were read. */
-int stk_request_in_parts(const stk_request *r);
+static inline int stk_request_in_parts(const stk_request *r)
+{
+    return r->reads.in_parts;
+}
 /* Bytes of such fields that were not asked for. */
 uint64_t stk_request_unread(const stk_request *r);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares

@@ -69,8 +69,6 @@ static void random_actions(bench *b, stk_draws *d)
                                       STK_ACT_SATURATION,
                                       STK_ACT_HUE,
                                       STK_ACT_HSV,
-                                      STK_ACT_grayscale,
-                                      STK_ACT_channel_shuffle,
                                       STK_ACT_NOISE,
                                       STK_ACT_BLUR,
                                       STK_ACT_SHARPNESS,
@@ -84,7 +82,10 @@ static void random_actions(bench *b, stk_draws *d)
                                       STK_ACT_PIL_SATURATION,
                                       STK_ACT_PIL_SHARPNESS,
                                       STK_ACT_PIL_BOX,
-                                      STK_ACT_PIL_WARP };
+                                      STK_ACT_PIL_WARP,
+#define STK_PIXEL(name) STK_ACT_##name,
+#include "op/pixels.def"
+    };
 
     d->n_actions = below(b, 6);
     for (uint32_t i = 0; i < d->n_actions; i++) {

@@ -91,12 +91,13 @@ static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
     return 1;
 }
 
-static const uint16_t codes[] = { STK_ACT_BRIGHTNESS, STK_ACT_INVERT,     STK_ACT_SOLARIZE,
-                                  STK_ACT_POSTERIZE,  STK_ACT_CONTRAST,   STK_ACT_AUTOCONTRAST,
-                                  STK_ACT_EQUALIZE,   STK_ACT_SATURATION, STK_ACT_HUE,
-                                  STK_ACT_HSV,        STK_ACT_grayscale,  STK_ACT_channel_shuffle,
-                                  STK_ACT_NOISE,      STK_ACT_BLUR,       STK_ACT_SHARPNESS,
-                                  STK_ACT_JPEG };
+#define STK_PIXEL(name) STK_ACT_##name,
+static const uint16_t codes[] = {
+    STK_ACT_BRIGHTNESS,   STK_ACT_INVERT,   STK_ACT_SOLARIZE,   STK_ACT_POSTERIZE, STK_ACT_CONTRAST,
+    STK_ACT_AUTOCONTRAST, STK_ACT_EQUALIZE, STK_ACT_SATURATION, STK_ACT_HUE,       STK_ACT_HSV,
+    STK_ACT_NOISE,        STK_ACT_BLUR,     STK_ACT_SHARPNESS,  STK_ACT_JPEG,
+#include "op/pixels.def"
+};
 #define CODES (sizeof codes / sizeof *codes)
 
 /* Tables that this machine can run, but for the reference. */

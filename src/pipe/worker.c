@@ -67,6 +67,7 @@ int stk_worker_open_locked(stk_worker **out, stk_engine *e, uint32_t number, stk
         stk_free(w);
         return rc;
     }
+    stk_maker_init(&w->m);
     stk_trace_worker_locked(e, w);
     w->engine = e;
     w->number = number;
@@ -147,6 +148,7 @@ static stk_row row_of(stk_worker *w, stk_request *r, stk_slot *s)
                       .where = r->where };
 }
 
+/* A stk_begin_fn. */
 static int row_begin(stk_worker *w, stk_request *r, stk_error *err)
 {
     stk_row x = row_of(w, r, stk_slot_of(w->engine, r->row.ticket));
@@ -200,8 +202,6 @@ static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
 
 static void count_parts(stk_worker *w, const stk_request *r)
 {
-    if (!stk_request_in_parts(r))
-        return;
     for (uint32_t i = 0; i < r->n; i++)
         for (uint32_t k = 0; k < r->ranged[i].n; k++)
             w->m.bytes += r->ranged[i].range[k].len;
@@ -209,27 +209,27 @@ static void count_parts(stk_worker *w, const stk_request *r)
 }
 
 /* Finish bytes and make the row. */
-static int row_finish(stk_worker *w, stk_request *r, stk_slot *s, stk_error *err)
+static int row_finish(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
 {
-    stk_row x = row_of(w, r, s);
     int rc = bytes_finish(w, r, err);
     uint64_t fetched = time_fetched(w);
 
     if (rc == STK_PENDING)
         return rc;
     if (rc == 0) {
-        rc = stk_row_make(&x, err);
+        rc = stk_row_make(x, err);
         if (rc < 0)
-            stk_error_at(err, NULL, r->want[x.output].place.offset, (stk_bytes){ 0 });
+            stk_error_at(err, NULL, r->want[x->output].place.offset, (stk_bytes){ 0 });
     }
     time_made(w, fetched);
     if (rc < 0)
         return rc;
-    x.table->note(&x);
+    x->table->note(x);
     w->m.rows++;
     for (uint32_t i = 0; i < r->n; i++)
         w->m.bytes += r->want[i].cached_bytes.data ? 0 : r->want[i].bytes.len;
-    count_parts(w, r);
+    if (stk_request_in_parts(r))
+        count_parts(w, r);
     return 0;
 }
 
@@ -246,9 +246,9 @@ static void address(const stk_engine *e, const stk_request *r, stk_error *err)
                       : UINT64_MAX;
 }
 
-static int row_begin_patiently(stk_worker *w, stk_request *r, stk_error *err)
+static int row_begin_patiently(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
 {
-    int rc = row_begin(w, r, err);
+    int rc = x->table->begin(x, err);
 
     return rc == STK_ELIMIT && r->memory.lacks ? stk_room_begin(w, r, row_begin, err) : rc;
 }
@@ -281,12 +281,14 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
     assert(w->synchronous || (s->batch && r->row.ticket / e->tickets == s->seq)); /* it is open */
     (void)stk_in_flight_end(e, r);
     for (;;) {
+        stk_row x = row_of(w, r, s);
+
         rc = 0;
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
             return 1;
         if (!arrived) {
             stk_range(e, "stoker fetch");
-            rc = row_begin_patiently(w, r, &err);
+            rc = row_begin_patiently(w, r, &x, &err);
             if (rc == STK_PENDING) {
                 row_poll(w, r);
                 return 0;
@@ -309,7 +311,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
             stk_range(e, "stoker gather");
             if (w->plug.n)
                 stk_plug_flush(&w->plug);
-            rc = row_finish(w, r, s, &err);
+            rc = row_finish(w, r, &x, &err);
             stk_range(e, NULL);
             if (rc == STK_PENDING)
                 return 0;

@@ -7,11 +7,16 @@
 
 #define AGAIN 16 /* times that an output is begun again; with each it asks for more */
 
+void stk_maker_init(stk_maker *m)
+{
+    m->work.scratch = &m->scratch;
+}
+
 void stk_maker_fini(stk_maker *m)
 {
     for (uint32_t i = 0; i < m->n_parsers; i++)
         if (m->parser[i].codec && m->parser[i].codec->close)
-            m->parser[i].codec->close(m->parser[i].ctx);
+            m->parser[i].codec->close(m->parser[i].work.ctx);
     stk_free(m->parser);
     for (uint32_t i = 0; i < m->n_grids; i++)
         stk_free(m->grids[i].at);
@@ -23,7 +28,7 @@ void stk_maker_fini(stk_maker *m)
     stk_row_docs_fini(&m->docs);
 }
 
-int stk_row_parser(stk_row *x, void **ctx, stk_error *err)
+int stk_row_parser(stk_row *x, const stk_codec_work **out, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     const stk_step *s = c->sound ? c->sound : c->parse;
@@ -38,10 +43,11 @@ int stk_row_parser(stk_row *x, void **ctx, stk_error *err)
     }
     p = &x->m->parser[x->output];
     if (!p->codec) {
-        STK_TRY(s->codec->open(s->state, &p->ctx, err));
+        p->work.scratch = &x->m->scratch;
+        STK_TRY(s->codec->open(s->state, &p->work.ctx, err));
         p->codec = s->codec;
     }
-    *ctx = p->ctx;
+    *out = &p->work;
     return 0;
 }
 
@@ -159,6 +165,24 @@ void stk_row_find_short(stk_row *x)
     }
 }
 
+/* Leaders of like() first. */
+static int plan_parts(stk_row *x, stk_error *err)
+{
+    for (uint32_t i = 0; i < x->table->n_out; i++) {
+        x->output = x->table->order ? x->table->order[i] : i;
+        if (stk_row_ops_of(x)->from->know)
+            stk_row_ops_of(x)->from->know(x);
+    }
+    return stk_request_plan_parts(x->req, err);
+}
+
+static void prepare_reads(stk_row *x)
+{
+    for (x->output = 0; x->output < x->table->n_out; x->output++)
+        if (stk_row_ops_of(x)->from->prepare)
+            stk_row_ops_of(x)->from->prepare(x);
+}
+
 int stk_row_begin_sample(stk_row *x, stk_error *err)
 {
     const stk_plan_chains *c = &x->plan->chains;
@@ -176,20 +200,15 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
         if (r->want[i].number == UINT16_MAX && !c->fallback[i].data)
             return missing_field(&c->chain[i], err);
     }
-    if (x->table->find)
+    r->cached = x->table->find != NULL;
+    if (r->cached)
         x->table->find(x);
     rc = stk_request_locate(r, c->n_out, err);
     if (rc)
         return rc;
-    for (uint32_t i = 0; x->table->has_know && i < c->n_out; i++) { /* leaders of like() first */
-        x->output = x->table->order ? x->table->order[i] : i;
-        if (stk_row_ops_of(x)->from->know)
-            stk_row_ops_of(x)->from->know(x);
-    }
-    STK_TRY(stk_request_plan(r, err));
-    for (x->output = 0; x->table->has_prepare && x->output < c->n_out; x->output++)
-        if (stk_row_ops_of(x)->from->prepare)
-            stk_row_ops_of(x)->from->prepare(x);
+    STK_TRY(x->table->has_know ? plan_parts(x, err) : stk_request_plan(r, err));
+    if (x->table->has_prepare)
+        prepare_reads(x);
     return 0;
 }
 

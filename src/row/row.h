@@ -76,7 +76,7 @@ typedef struct stk_measured { /* a row that is only measured */
 
 typedef struct stk_parser { /* a codec's state for one worker (stk_codec.open) */
     const stk_codec *codec; /* NULL: not opened */
-    void *ctx;
+    stk_codec_work work;
 } stk_parser;
 
 typedef struct stk_maker { /* what one worker needs to make rows */
@@ -101,10 +101,13 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     uint32_t n_grids;
     stk_measured measured;
     stk_decoders decoders;
-    stk_parser *parser; /* by output; NULL: none was needed so far */
+    stk_codec_work work; /* for codecs that keep no state; set when the worker is opened */
+    stk_parser *parser;  /* by output; NULL: none was needed so far */
     uint32_t n_parsers;
 } stk_maker;
 
+/* m: zeros. */
+void stk_maker_init(stk_maker *m);
 void stk_maker_fini(stk_maker *m);
 /* Waits for the scratch memory that an immediate row needs.  End with stk_scratch_settle(). */
 int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err);
@@ -391,17 +394,17 @@ int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view
  * picture. */
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);
 
-/* The state of x->output's codec, opened at first use. */
-int stk_row_parser(stk_row *x, void **ctx, stk_error *err);
+/* What the worker lends to x->output's codec, whose state is opened at first use. */
+int stk_row_parser(stk_row *x, const stk_codec_work **out, stk_error *err);
 /* Parses bytes into a row of the planned shape, or of the shape that shape() returned. */
 static inline int stk_row_parse(stk_row *x, stk_bytes in, void *dst, stk_error *err)
 {
     const stk_step *s = stk_row_chain(x)->parse;
-    stk_codec_work work = { NULL, &x->m->scratch };
+    const stk_codec_work *work = &x->m->work;
 
     if (s->codec->open)
-        STK_TRY(stk_row_parser(x, &work.ctx, err));
-    return s->codec->parse(s->state, &work, in, dst, err);
+        STK_TRY(stk_row_parser(x, &work, err));
+    return s->codec->parse(s->state, work, in, dst, err);
 }
 /* True when truncate() applies after like(), to the entries that stayed. */
 int stk_boxes_cut_late(const stk_chain *c);

@@ -102,19 +102,16 @@ static piece piece_of(const stk_row *x)
     return p;
 }
 
-/* The sample has the length that was said, after truncate(); *skip: values that it cuts off. */
-static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error *err)
+/* The sample has the length that was said, after truncate(). */
+static int check(const piece *p, const stk_spec *raw, stk_error *err)
 {
     uint64_t have = raw->ndim == 1 ? (uint64_t)raw->shape[0] : 0, most = (uint64_t)raw->max_len;
     uint64_t said = (uint64_t)p->spot->from + p->spot->len + p->spot->after;
 
-    *skip = 0;
     if (raw->ndim != 1)
         return stk_fail(err, STK_ECORRUPT,
                         "output %s: pack takes rows of one dimension, and this has %u", p->name,
                         raw->ndim);
-    if (most && have > most && raw->keep_last)
-        *skip = have - most;
     have = most && have > most ? most : have;
     if (have != said)
         return stk_fail(err, STK_ECORRUPT,
@@ -128,9 +125,8 @@ static int check(const piece *p, const stk_spec *raw, uint64_t *skip, stk_error 
 static int room(stk_row *x, const stk_spec *raw, size_t bytes, void **dst, stk_error *err)
 {
     const piece p = piece_of(x);
-    uint64_t skip;
 
-    STK_TRY(check(&p, raw, &skip, err));
+    STK_TRY(check(&p, raw, err));
     if (p.chain->pack->give != STK_GIVE_TOKENS) {
         put_numbers(&p);
         return 1;
@@ -139,23 +135,37 @@ static int room(stk_row *x, const stk_spec *raw, size_t bytes, void **dst, stk_e
     return *dst ? 0 : stk_fail_nomem(err, bytes);
 }
 
+/* Values before those that truncate() keeps. */
+static uint64_t skipped(const stk_spec *raw)
+{
+    return raw->max_len && raw->keep_last && raw->shape[0] > raw->max_len
+               ? (uint64_t)(raw->shape[0] - raw->max_len)
+               : 0;
+}
+
+static int put_part(const piece *p, const stk_spec *raw, const uint8_t *made, stk_error *err)
+{
+    return put_values(p, raw, made + skipped(raw) * stk_dtype_size(raw->dtype), err);
+}
+
+/* A filled(): room() has checked it. */
 static int filled(stk_row *x, const stk_spec *raw, const void *made, stk_error *err)
 {
     const piece p = piece_of(x);
-    uint64_t skip;
 
-    STK_TRY(check(&p, raw, &skip, err));
-    return put_values(&p, raw, (const uint8_t *)made + skip * stk_dtype_size(raw->dtype), err);
+    return put_part(&p, raw, made, err);
 }
 
 int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err)
 {
     stk_spec raw = stk_row_chain(x)->raw;
+    const piece p = piece_of(x);
 
     raw.dtype = row->dtype;
     raw.ndim = row->ndim;
     memcpy(raw.shape, row->shape, sizeof raw.shape);
-    return filled(x, &raw, row->data, err);
+    STK_TRY(check(&p, &raw, err));
+    return put_part(&p, &raw, row->data, err);
 }
 
 int stk_packed_count(const stk_row *x)

@@ -93,14 +93,14 @@ static int draw(stk_row *x, span *s, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
     const stk_sound *want = state_of(x);
-    void *ctx;
+    const stk_codec_work *work;
 
     if (s->info.medium != STK_SOUND)
         return stk_fail(err, STK_ECORRUPT, "this is a picture, not sound");
     if (!s->info.units)
         return stk_fail(err, STK_ECORRUPT, "the recording has no samples");
-    STK_TRY(stk_row_parser(x, &ctx, err));
-    STK_TRY(stk_sound_resampler(ctx, want, s->info.rate, &s->resample, err));
+    STK_TRY(stk_row_parser(x, &work, err));
+    STK_TRY(stk_sound_resampler(work->ctx, want, s->info.rate, &s->resample, err));
     s->rate = s->resample ? want->rate : s->info.rate;
     s->from = 0;
     s->to = s->resample ? stk_rate_change_length(s->resample, s->info.units) : s->info.units;

@@ -87,13 +87,26 @@ const stk_row_work stk_work_bytes = { .name = "bytes", .make = make_bytes };
 
 /* ---- values ---- */
 
-static int make_dense(stk_row *x, stk_error *err)
+/* What has to be extracted first, or whose codec keeps a state. */
+static int make_dense_slowly(stk_row *x, stk_error *err)
 {
     stk_bytes in;
 
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(stk_row_input(x, &in, err));
     return stk_row_parse(x, in, stk_batch_place(x->batch, x->output, x->row), err);
+}
+
+static int make_dense(stk_row *x, stk_error *err)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_maker *m = x->m;
+
+    if (want->unpack || c->extracts || c->parse->codec->open || m->scratch.used)
+        return make_dense_slowly(x, err);
+    return c->parse->codec->parse(c->parse->state, &m->work, want->bytes,
+                                  stk_batch_place(x->batch, x->output, x->row), err);
 }
 
 int stk_row_runs(const stk_chain *c)
@@ -196,14 +209,12 @@ static int row_room(stk_row *x, const stk_spec *spec, size_t bytes, void **dst, 
     return *dst ? 0 : stk_fail_nomem(err, bytes);
 }
 
-static int row_filled(stk_row *x, const stk_spec *spec, const void *made, stk_error *err)
+static int put_shorter(stk_row *x, const stk_spec *spec, const void *made, stk_error *err)
 {
     stk_spec shorter = *spec;
     size_t cut = stk_dtype_size(spec->dtype) * (size_t)spec->max_len, skip = 0;
     void *dst;
 
-    if (!is_cut(spec))
-        return 0;
     for (uint32_t i = 1; i < spec->ndim; i++)
         cut *= (size_t)spec->shape[i];
     if (spec->keep_last)
@@ -212,6 +223,11 @@ static int row_filled(stk_row *x, const stk_spec *spec, const void *made, stk_er
     STK_TRY(value_place(x, &shorter, cut, &dst, err));
     memcpy(dst, (const uint8_t *)made + skip, cut);
     return 0;
+}
+
+static int row_filled(stk_row *x, const stk_spec *spec, const void *made, stk_error *err)
+{
+    return is_cut(spec) ? put_shorter(x, spec, made, err) : 0;
 }
 
 static int make_shaped(stk_row *x, stk_error *err)

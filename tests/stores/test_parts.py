@@ -206,6 +206,79 @@ def test_parts_of_another_version_are_read_again_whole(web, data, shard, tmp_pat
     assert stats["jpeg_misfit"] >= 1 and stats["bytes_unread"] > 0
 
 
+def scans(path):
+    """Of each JPEG of a shard: where its scan is in the file, and how long it is."""
+    found = []
+    with tarfile.open(path) as tar:
+        for member in tar:
+            raw = tar.extractfile(member).read() if member.name.endswith(".jpg") else b""
+            at = raw.rfind(b"\xff\xda")
+            if raw[:2] == b"\xff\xd8" and at > 0:
+                found.append((member.offset_data + at + 16, len(raw) - at - 20))
+    return found
+
+
+def told(target, outputs):
+    """Rows, with what stands in for bad samples, and figures."""
+    got = []
+    with stoker.Loader(str(target), outputs, batch_size=8, shuffle=True, seed=5, on_error="skip", num_workers=2) as loader:
+        for batch in loader:
+            rows = [np.asarray(batch[name]) for name in outputs]
+            got += [(int(i), *(r[k].tobytes() for r in rows)) for k, i in enumerate(batch.sample_ids)]
+        return got, loader.stats()
+
+
+def test_mutated_files_are_the_same_from_a_store_and_here(web, data, shard):
+    """Scans that are damaged after their points were made, where no version tells: a part is noticed by its sums, and then the whole decides as it
+    does for local files.  STOKER_SOAK_FILES: how many pictures."""
+    path = data / "mutated.tar"
+    path.write_bytes(shard.read_bytes())
+    stat, whole, places = path.stat(), shard.read_bytes(), scans(shard)
+    url = f"http://127.0.0.1:{web[0]}/mutated.tar"
+    for target in (url, path):
+        index(str(target), "--jpeg")
+    rng = np.random.default_rng(int(os.environ.get("STOKER_SEED", "11")))
+    kinds, stale = ("crop", "views", "shared", "as filed", "gray"), 0
+    for turn in range(1 + int(os.environ.get("STOKER_SOAK_FILES", "400")) // len(places)):
+        raw = bytearray(whole)
+        for at, size in places:
+            for _ in range(int(rng.integers(1, 4))):
+                raw[at + int(rng.integers(0, size))] ^= int(rng.integers(1, 256))
+        path.write_bytes(raw)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        outputs = CHAINS[kinds[turn % len(kinds)]]
+        want, _ = told(path, outputs)
+        got, stats = told(url, outputs)
+        assert got == want, (turn, [i for i, (a, b) in enumerate(zip(got, want)) if a != b])
+        stale += stats["jpeg_misfit"]
+    assert stale > 50      # the damage was seen, and not by luck missed
+
+
+def test_mutated_points_change_nothing(url, shard, tmp_path):
+    """Bytes of HASH.seek that are others than were written: its sums, or those of each record, or of rows, leave them out."""
+    local, _ = rows(shard, CHAINS["crop"])
+    index(url, "--jpeg")
+    kept = [p for p in pathlib.Path(os.environ["STOKER_CACHE"]).rglob("*.seek")]
+    assert kept
+    rng = np.random.default_rng(3)
+    for turn in range(12):
+        for path in kept:
+            good = path.read_bytes()
+            raw = bytearray(good)
+            if turn % 4 == 3:
+                raw = raw[:int(rng.integers(0, len(raw)))]
+            for _ in range(turn % 4 + 1):
+                if raw:
+                    raw[int(rng.integers(0, len(raw)))] ^= int(rng.integers(1, 256))
+            path.write_bytes(raw)
+        got, _ = rows(url, CHAINS["crop"])
+        assert same(local, got), turn
+        for path in kept:
+            path.write_bytes(good)
+    again, stats = rows(url, CHAINS["crop"])
+    assert same(local, again) and stats["bytes_unread"] > 0
+
+
 def test_the_host_cache_has_the_same_bits(url, shard, tmp_path):
     local, _ = rows(shard, CHAINS["crop"])
     index(url, "--jpeg")
