@@ -167,6 +167,15 @@ typedef struct stk_loader_options {
      * then those of the recordings, in tenths of a millisecond. */
     double max_seconds;
     double quadratic_duration; /* a row of s seconds counts s + s * s / this; 0: s */
+    /* Patches of a picture that change by batch: "128,256,576", or with the side of a patch
+     * "16:576,32:144".  Each step draws one, the same on all ranks; a rank's batch has max_tokens
+     * divided by it, a multiple of 8 if that is 8 or more.  NULL: none. */
+    const char *schedule;
+    /* Pictures of one size come together (bucket), or a schedule: what happens to a rest that is
+     * less than a batch of all ranks.  "smaller": a smaller batch.  "drop": it is left out of this
+     * epoch.  "wrap": a whole batch, filled with samples that came before.  NULL: "drop" with
+     * drop_last, else "smaller". */
+    const char *bucket_rest;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from
@@ -247,6 +256,10 @@ STK_API uint64_t stk_loader_positions(const stk_loader *l, uint64_t epoch);
  * samples (bucket).  `print`: the fingerprint of the lengths.  All 0 without them. */
 STK_API void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together,
                              uint64_t *print);
+/* 1: a batch of all ranks has pictures of one size (bucket), or follows a schedule.  `together` is
+ * then the number of ranks, and to take others names the epoch in `window`, + 1: it alone is gone
+ * on with as it was begun. */
+STK_API int stk_loader_groups(const stk_loader *l);
 
 /* Take others, so that batches are those of the loader whose state is taken up.  The loader stays
  * where it is; batches that were made ahead are dropped. */

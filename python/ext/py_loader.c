@@ -371,6 +371,19 @@ static PyObject *loader_bins(PyObject *obj, PyObject *unused)
                          (unsigned long long)print);
 }
 
+static PyObject *loader_groups(PyObject *obj, PyObject *unused)
+{
+    loader_object *self = (loader_object *)obj;
+    int groups;
+
+    (void)unused;
+    if (enter(self) < 0)
+        return NULL;
+    groups = stk_loader_groups(self->l);
+    leave(self);
+    return PyBool_FromLong(groups);
+}
+
 static PyObject *loader_set_bins(PyObject *obj, PyObject *args)
 {
     loader_object *self = (loader_object *)obj;
@@ -560,6 +573,7 @@ static PyMethodDef loader_methods[] = {
     { "set_streams", loader_set_streams, METH_VARARGS, "take other (streams, window)" },
     { "bins", loader_bins, METH_NOARGS,
       "(window, together, fingerprint of the lengths) of max_tokens and bucket, else zeros" },
+    { "groups", loader_groups, METH_NOARGS, "True: batches of all ranks are made together" },
     { "set_bins", loader_set_bins, METH_VARARGS, "take other (window, together)" },
     { "epoch_sizes", loader_epoch_sizes, METH_VARARGS,
       "(epoch): its steps, and what its positions are counted to" },

@@ -208,12 +208,16 @@ class LoaderBase(Batched, Whole, metaclass=LoaderType):
         It counts the batches received, not those made ahead, and none for which next() raised.
         """
         epoch, position = self._where()
-        order = self._identity["order"]
+        order = self._order_of(epoch)
         if "mix" in order:
             changes = _mix.holding(order["mix"]["changes"], epoch * self._samples + position)
             order = {**order, "mix": {**order["mix"], "changes": changes}}
         return {"version": _state.VERSION, "epoch": epoch, "position": position, "generation": self._life[0],
                 **self._identity, "order": order, "local": {"skipped": self._skipped_samples()}}
+
+    def _order_of(self, epoch: int) -> dict[str, Any]:
+        order: dict[str, Any] = self._identity["order"]
+        return order
 
     @abc.abstractmethod
     def _skipped_samples(self) -> int:

@@ -254,6 +254,31 @@ def by_length(given: Mapping[str, Any]) -> dict[str, int | float]:
             "quadratic_duration": seconds("quadratic_duration", quadratic, "Seconds(quadratic=)")}
 
 
+def schedule(value: Any) -> str | None:
+    """schedule= as the extension takes it: "128,256", or "16:576,32:144" with sides of patches."""
+    if value is None:
+        return None
+    try:
+        entries = list(value)
+    except TypeError:
+        entries = []
+    if isinstance(value, (str, bytes)) or not entries:
+        invalid(f"schedule must be numbers of patches, as (128, 256, 576), or pairs (side of a patch, patches), not {shown(value)}")
+    words = []
+    for entry in entries:
+        pair = entry if isinstance(entry, (list, tuple)) else (entry,)
+        if not 1 <= len(pair) <= 2:
+            invalid(f"schedule: an entry is a number of patches, or (side of a patch, patches), not {shown(entry)}")
+        words.append(":".join(str(whole("schedule", n, 1, 2**24)) for n in pair))
+    return ",".join(words)
+
+
+def bucket_rest(value: Any) -> str | None:
+    if value not in (None, "smaller", "drop", "wrap"):
+        invalid(f'bucket_rest must be "smaller", "drop" or "wrap", not {shown(value)}')
+    return None if value is None else str(value)
+
+
 class Left(int):
     """A default that is told from the same number given."""
 
@@ -418,6 +443,7 @@ def of_files(given: Mapping[str, Any], place: _ranks.Place) -> dict[str, Any]:
         **share(given["batch_size"], given["global_batch_size"], place,
                 next((name for name in ("max_seconds", "max_tokens") if given[name] is not None), None)),
         **by_length(given),
+        "schedule": schedule(given["schedule"]), "bucket_rest": bucket_rest(given["bucket_rest"]),
         "seed": number("seed", given["seed"]),
         "shuffle": shuffle,
         **blocks(shuffle, given["streams"], given["window"]),

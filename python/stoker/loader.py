@@ -89,7 +89,14 @@ class Loader(LoaderBase):
         similar tokens, come together.  lengths= are then seconds.  stoker.Seconds(600, quadratic=30): a row
         of s seconds counts s + s * s / 30 (docs/sound.md)
     bucket: True, or a number of samples: in windows of so many samples rows of similar length come together
-        in a batch, and batches are mixed; with max_tokens they always do
+        in a batch, and batches are mixed; with max_tokens they always do.  Pictures of several sizes
+        (resize_to_bucket): each batch has one size, over the whole epoch, the same on all ranks
+    schedule: most patches of a picture, one drawn for each step, the same on all ranks: (128, 256, 576, 784,
+        1024), or pairs (side of a patch, patches).  It takes the place of max_patches= in chains; a batch has
+        max_tokens divided by it, and is padded to it (docs/native.md)
+    bucket_rest: with bucket of pictures or schedule, samples that are less than a batch of all ranks:
+        "smaller": a smaller batch; "drop": left out of this epoch; "wrap": filled up with samples that came
+        before; None: "drop" with drop_last, else "smaller"
     batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
         mixup=0.8, cutmix=1.0, switch=0.5)", mixup, cutmix, label_smoothing), then functions of your own,
         which take a batch and return it or another dict (docs/batches.md)
@@ -162,6 +169,7 @@ class Loader(LoaderBase):
                  batch_size: int = _options.Left(1), global_batch_size: int | None = None,
                  drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
                  max_seconds: float | Seconds | None = None, bucket: bool | int | None = None,
+                 schedule: Iterable[int | tuple[int, int]] | None = None, bucket_rest: str | None = None,
                  batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
@@ -248,6 +256,7 @@ class Loader(LoaderBase):
             self._core = self._open(*self._made_of, ahead=self._works_ahead)
         self._steps, self._samples = self._core.sizes()
         self._by_length = self._core.bins()[0] != 0
+        self._grouped = self._core.groups()     # a batch of all ranks is a group; see _state.with_bins()
 
     def _start(self) -> None:
         self._seen: dict[str, Any] | None = None    # when diagnose() was called last
@@ -307,7 +316,8 @@ class Loader(LoaderBase):
             order.update(multiple=multiple)
         if options["batch_ops"]:
             order.update(batch_ops=options["batch_ops"])
-        if options["max_tokens"] or options["max_seconds"]:
+        order.update({name: options[name] for name in ("schedule", "bucket_rest") if options[name]})
+        if options["max_tokens"] or options["max_seconds"] or self._core.groups():
             order.update(max_rows=options["batch_size"])
         if "mix" in order:
             order["mix"] = {**order["mix"], "changes": _mix.saved(self._changes)}
@@ -402,8 +412,8 @@ class Loader(LoaderBase):
         epoch, position = self._where()
         options = self._made_of[1]
         whole = options["global_batch_size"] or options["batch_size"] * options["world_size"]
-        if self._by_length and (options["max_tokens"] or options["max_seconds"]):
-            return int(self._core.epoch_sizes(epoch)[0] - position)
+        if self._by_length and (options["max_tokens"] or options["max_seconds"] or self._grouped):
+            return int(-(-(self._positions(epoch) - position) // options["world_size"]))
         left = self._positions(epoch) - position
         return int(left // whole) if options["drop_last"] else -(-left // whole)
 
@@ -448,8 +458,15 @@ class Loader(LoaderBase):
             self._identity = self._what()
         self._go_on_at(generation, place)
 
+    def _order_of(self, epoch: int) -> dict[str, Any]:
+        order = super()._order_of(epoch)
+        if not self._grouped:
+            return order
+        taken = self._bins or [0, 0]            # an epoch that was begun on another number of ranks
+        return {**order, "bins": taken if taken[0] == epoch + 1 else [epoch + 1, self._made_of[1]["world_size"]]}
+
     def _set_bins(self, bins: list[int] | None, before: list[int] | None) -> None:
-        if bins is not None and bins != before:
+        if bins is not None and bins != (self._bins or before):
             self._core.set_bins(*bins)
             self._bins = bins
 
@@ -496,7 +513,7 @@ class Loader(LoaderBase):
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
-                 "learn_jpeg": False, "max_tokens": 0, "max_seconds": 0, "quadratic_duration": 0, "bucket": 0, "batch_ops": ""}
+                 "learn_jpeg": False, "max_tokens": 0, "max_seconds": 0, "quadratic_duration": 0, "bucket": 0, "bucket_rest": None, "schedule": None, "batch_ops": ""}
         core = self._open(outputs, alone, exclude, watch=True)
         try:
             position = core.find(epoch, number)

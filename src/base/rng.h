@@ -25,6 +25,9 @@ typedef struct stk_address {
     uint64_t seed, position;
     uint64_t path; /* stk_path(): which step */
     uint32_t epoch, output, view;
+    /* 0, or what ops take in place of their max_patches, and the side of a patch; draws do not
+     * depend on it */
+    uint32_t max_patches, patch;
 } stk_address;
 
 /* Of step `step` (< 256) of a chain; of what is nested in it: stk_path_child(). */

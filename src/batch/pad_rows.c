@@ -156,13 +156,14 @@ static int odd_row(const stk_batch *b, const char *name, uint32_t row, const stk
     return rc;
 }
 
-/* Up to a multiple: of arrays and patches the first dimension, of pictures height and width. */
-static int round_up(const stk_out_plan *p, stk_batch_out *o)
+/* Up to a multiple: of arrays and patches the first dimension, of pictures height and width.  A
+ * schedule says how long rows of patches are. */
+static int round_up(const stk_batch *b, const stk_out_plan *p, stk_batch_out *o)
 {
     int picture = p->spec.kind == STK_KIND_IMAGE && !p->spec.picture.patch.side;
     uint32_t from = picture && p->spec.picture.layout != STK_HWC;
     uint32_t to = picture ? from + 2 : 1;
-    int64_t n = p->multiple;
+    int64_t n = p->spec.picture.patch.side && b->limit.patches ? b->limit.patches : p->multiple;
 
     for (uint32_t d = from; n > 1 && d < to && d < o->ndim; d++)
         if (__builtin_add_overflow(o->shape[d], (n - o->shape[d] % n) % n, &o->shape[d]))
@@ -268,7 +269,7 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
     STK_TRY(measure(b, output, err));
     if (p->joined)
         return join(b, output, err);
-    wide = !round_up(p, o);
+    wide = !round_up(b, p, o);
     STK_TRY(stk_pad_value(p->pad_value, o->dtype, j.value, err));
     j.zero = !memcmp(j.value, (uint8_t[8]){ 0 }, sizeof j.value);
     size = j.element = stk_dtype_size(o->dtype);

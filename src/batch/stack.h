@@ -11,6 +11,7 @@
 #include "batch/pool.h"
 #include "data/data.h"
 #include "kern/blend.h"
+#include "order/bins.h"
 
 /* Smaller outputs are in heap memory of the batch, so that holding labels holds no pool memory. */
 #define STK_SMALL_OUTPUT (64 * 1024)
@@ -26,6 +27,7 @@ typedef struct stk_out_plan {
     size_t row_bytes; /* 0: ragged */
     int pad;          /* ragged: rows are padded to one tensor (pad_rows.c) */
     double pad_value;
+    int one_size;         /* with `pad`: pictures of a batch have one size (bucket) */
     int joined;           /* with `pad`: rows are joined along the first dimension instead */
     uint32_t multiple;    /* the padded size is a multiple of this; 0, 1: that of the largest row */
     uint32_t clip_frames; /* frames of a row that is a clip; 0: rows are not clips */
@@ -119,6 +121,7 @@ struct stk_batch {
     uint64_t epoch, step;
     uint64_t start; /* position of the first sample of the global batch */
     uint32_t rows;
+    stk_patch_limit limit; /* of its pictures: set by a schedule of lengths */
     uint64_t *ids;
     uint8_t *valid;
     stk_batch_out *out;

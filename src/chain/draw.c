@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw.c - the one draw(): a pure function of the chain, the address and the picture's size. */
 #include "chain/boxes.h"
+#include "op/patch_size.h"
 
 static void note(const stk_draw_observer *watch, const stk_address *at, const stk_step *s,
                  const stk_view *view)
@@ -62,10 +63,13 @@ static void boxes_here(stk_draws *d)
     }
 }
 
-static void draw_into(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
+static void draw_into(stk_draws *d, const stk_step *s, const stk_address *at, stk_rng *rng,
+                      stk_view *view)
 {
+    uint64_t room[STK_PATCH_STATE];
+
     if (!(s->op->can & STK_OP_BOXES)) {
-        s->op->draw(s->state, rng, view);
+        s->op->draw(stk_patch_limited(s->op, s->state, at, room), rng, view);
         return;
     }
     if (view->refused)
@@ -76,18 +80,19 @@ static void draw_into(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *v
 
 /* An op that does not go together with those before it gets a pass of its own, over what they
  * made. */
-static void draw_view(stk_draws *d, const stk_step *s, stk_rng *rng, stk_view *view)
+static void draw_view(stk_draws *d, const stk_step *s, const stk_address *at, stk_rng *rng,
+                      stk_view *view)
 {
     const stk_rng first = *rng;
     const stk_view before = *view;
 
-    draw_into(d, s, rng, view);
+    draw_into(d, s, at, rng, view);
     if (!view->split)
         return;
     *view = before;
     *rng = first;
     view = open_view(d);
-    draw_into(d, s, rng, view);
+    draw_into(d, s, at, rng, view);
 }
 
 static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
@@ -103,7 +108,7 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
 
         if (s->opens || d->n_actions > d->from[d->n_passes - 1])
             view = open_view(d);
-        draw_view(d, s, &rng, view);
+        draw_view(d, s, at, &rng, view);
     }
     if (s->op->can & STK_OP_ACT)
         act(d, s, &rng);

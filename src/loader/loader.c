@@ -146,12 +146,24 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
     *window = *together = *print = 0;
     if (!s->bins)
         return;
-    *window = h->window;
-    *together = h->kind == STK_BIN_BUDGET ? h->group : h->kind == STK_BIN_LIKE ? h->rows : 1;
+    *window = stk_bins_are_groups(h) ? 1 : h->window;
+    *together = stk_bins_are_groups(h) ? h->group
+                : h->kind == STK_BIN_BUDGET ? h->group
+                : h->kind == STK_BIN_LIKE   ? h->rows
+                                            : 1;
     if (s->lengths)
         *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
+    if (s->classes)
+        *print = stk_hash64(*print, s->classes, s->start[s->n_data] * sizeof *s->classes);
     if (s->seconds)
         *print = stk_hash64(*print, s->seconds, s->start[s->n_data] * sizeof *s->seconds);
+}
+
+int stk_loader_groups(const stk_loader *l)
+{
+    const stk_schedule *s = l->plan->schedule;
+
+    return s->bins && stk_bins_are_groups(&s->binning);
 }
 
 int stk_loader_set_bins(stk_loader *l, uint64_t window, uint64_t together, stk_error *err)

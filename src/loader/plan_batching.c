@@ -106,7 +106,9 @@ int stk_plan_batching_make(stk_plan_batching *out, const stk_plan_input *in, con
     const stk_loader_options *o = in->o;
     const stk_schedule *s = so_far->schedule;
 
-    out->rows = s->bins && s->binning.kind == STK_BIN_BUDGET ? s->binning.rows : so_far->ranks.rows;
+    out->rows = s->bins && (s->binning.kind == STK_BIN_BUDGET || stk_bins_are_groups(&s->binning))
+                    ? s->binning.rows
+                    : so_far->ranks.rows;
     out->tickets = out->rows;
     if (s->tickets == STK_TICKET_PIECE)
         STK_TRY(count_pieces(s, out->rows, &out->tickets, err));

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "loader/lengths.h"
+#include "loader/plan_groups.h"
 #include "loader/sampling.h"
 
 #define MAX_WINDOW ((uint64_t)1 << 24)
@@ -28,7 +29,7 @@ int stk_bins_check(const stk_loader_options *o, stk_error *err)
                         budget_name(o));
     if (o->quadratic_duration > 0 && !(o->max_seconds > 0))
         return stk_fail(err, STK_EINVAL, "quadratic_duration says how max_seconds counts: give it");
-    return 0;
+    return stk_groups_check(o, err);
 }
 
 /* What is said of a row that fits into no batch. */
@@ -302,6 +303,7 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
     const stk_loader_options *o = in->o;
     const stk_plan_chains *c = &so_far->chains;
     int again = c->arrays && c->arrays->cut.repack && !stk_has_budget(o) && !o->bucket;
+    int by_size = stk_groups_by_size(c, o);
 
     if (!stk_has_budget(o) && !o->bucket && !packs(c) && !again)
         return o->lengths ? stk_fail(err, STK_EINVAL,
@@ -312,21 +314,26 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
         return stk_fail(err, STK_ENOTSUP,
                         "what is batched or packed by length goes with the orders that ship, not "
                         "with one of your own");
-    if ((stk_has_budget(o) || packs(c) || again) && s->positions > MAX_COUNTED)
+    if ((stk_has_budget(o) || packs(c) || again || by_size) && s->positions > MAX_COUNTED)
         return stk_fail(err, STK_ELIMIT,
                         "an epoch of %" PRIu64 " samples is too long to be %s: how many batches it "
                         "makes is counted when it begins, of at most %" PRIu64
                         " samples; give an epoch_size up to that, the order goes on from one epoch "
                         "to the next",
-                        s->positions, stk_has_budget(o) ? "batched by length" : "packed",
+                        s->positions,
+                        stk_has_budget(o) || by_size ? "batched by length or size" : "packed",
                         MAX_COUNTED);
-    STK_TRY(find_lengths(s, in, so_far, again, err));
+    if (!o->schedule && !by_size)
+        STK_TRY(find_lengths(s, in, so_far, again, err));
     s->binning = (stk_binning){ .order = &s->order,
                                 .length = s->lengths ? s->lengths : s->seconds,
                                 .start = s->start,
                                 .seed = s->seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),
                                 .window = o->bucket ? (uint32_t)o->bucket : STK_BIN_WINDOW };
+    if (o->schedule || by_size)
+        return o->schedule ? stk_groups_plan_steps(s, in, so_far, err)
+                           : stk_groups_plan_sizes(s, in, so_far, err);
     STK_TRY(multiple_of(c, &s->binning.multiple, err));
     s->binning.joined = all_joined(c);
     STK_TRY(plan_kind(s, in, so_far, again, err));
@@ -340,13 +347,22 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
 int stk_bins_replan(stk_schedule *s, uint64_t window, uint64_t together, stk_error *err)
 {
     stk_binning before = s->binning, *how = &s->binning;
-    int rc;
+    int rc, groups = s->bins && stk_bins_are_groups(how);
 
-    if (!s->bins || !window || window > MAX_WINDOW || !together || together > UINT32_MAX)
+    if (!s->bins || !window || (window > MAX_WINDOW && !groups) || !together ||
+        together > UINT32_MAX)
         return stk_fail(err, STK_EINVAL,
                         s->bins ? "a window has 1 to %" PRIu64 " samples, and some stay together"
                                 : "windows of length belong to max_tokens and bucket",
                         MAX_WINDOW);
+    if (stk_bins_are_groups(how)) {
+        how->before.epoch = window - 1;
+        how->before.group = together == how->group ? 0 : (uint32_t)together;
+        rc = stk_schedule_bin(s, s->tickets, err);
+        if (rc < 0)
+            s->binning = before;
+        return rc;
+    }
     how->window = (uint32_t)window;
     if (how->kind != STK_BIN_PACK)
         *(how->kind == STK_BIN_BUDGET ? &how->group : &how->rows) = (uint32_t)together;

@@ -5,6 +5,13 @@
 #include "kern/convert.h"
 #include "loader/lengths.h"
 
+/* Batches have pictures of one size: padding to the largest changes none. */
+static int comes_in_one_size(const stk_chain *c, const stk_loader_options *o)
+{
+    return o->bucket && !stk_has_budget(o) && c->spec.kind == STK_KIND_IMAGE &&
+           !c->spec.picture.patch.side && !c->many.pictures && !c->clip;
+}
+
 static int no_tensor(const stk_chain *c, const char *name, uint32_t batch, stk_error *err)
 {
     if (c->spec.kind == STK_KIND_IMAGE)
@@ -31,6 +38,11 @@ static int plan_ragged(stk_plan_chains *out, uint32_t i, const stk_loader_option
     int words = c->spec.out == STK_OUT_TEXT || c->spec.out == STK_OUT_JSON;
     uint8_t value[8];
 
+    if (how.collate == STK_COLLATE_STACK && comes_in_one_size(c, o)) {
+        p->pad = p->one_size = 1;
+        c->spec.out = STK_OUT_DENSE;
+        return 0;
+    }
     if ((how.collate == STK_COLLATE_PAD || how.collate == STK_COLLATE_PACK) && !words) {
         p->pad = 1;
         p->joined = how.collate == STK_COLLATE_PACK;

@@ -24,6 +24,7 @@ static int refuse_data(const stk_loader_options *o, stk_error *err)
                        : o->max_tokens                  ? "max_tokens"
                        : o->max_seconds > 0             ? "max_seconds"
                        : o->bucket                      ? "bucket"
+                       : o->schedule                    ? "schedule"
                        : o->shuffle > STK_SHUFFLE_EXACT ? "a shuffle by blocks or by documents"
                        : o->order                       ? "an order of one's own"
                                                         : NULL;

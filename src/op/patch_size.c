@@ -3,6 +3,7 @@
  * rounding each, so that no size differs from theirs. */
 #include "op/patch_size.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -235,6 +236,21 @@ int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing
         return stk_fail(err, STK_EINVAL, "%s: max_ratio=%g is not between 0.00001 and 100", op,
                         out->max_ratio);
     return rule_of(args, op, out, err);
+}
+
+const void *stk_patch_limited(const stk_op *op, const void *state, const stk_address *at,
+                              uint64_t room[STK_PATCH_STATE])
+{
+    stk_patch_sizing *s = (stk_patch_sizing *)(void *)room; /* which both ops' states begin with */
+
+    if ((!at->max_patches && !at->patch) ||
+        (op != &stk_op_resize_to_patches && op != &stk_op_random_resized_crop_to_patches))
+        return state;
+    assert(op->state_size <= STK_PATCH_STATE * sizeof *room);
+    memcpy(room, state, op->state_size);
+    s->max_patches = at->max_patches ? at->max_patches : s->max_patches;
+    s->patch = at->patch ? at->patch : s->patch;
+    return room;
 }
 
 /* ---- buckets ---- */

@@ -7,6 +7,7 @@
 #ifndef STOKER_PATCH_SIZE_H
 #define STOKER_PATCH_SIZE_H
 
+#include "base/rng.h"
 #include "op/spec.h"
 
 typedef enum stk_patch_rule {
@@ -57,6 +58,12 @@ int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing
 /* Argument `patch`: a number, or the name of a model. */
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,
                   const stk_patch_model **model, stk_error *err);
+
+/* The state of an op: with the numbers of the address in place of its own, if it is one that
+ * sizes patches and the address has some.  It is then in `room`. */
+#define STK_PATCH_STATE 32
+const void *stk_patch_limited(const stk_op *op, const void *state, const stk_address *at,
+                              uint64_t room[STK_PATCH_STATE]);
 
 /* kohya's buckets. */
 #define STK_MAX_BUCKETS 512u

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "order/group_bins.h"
 
 #define EPOCHS 4  /* tables of so many are kept ... */
 #define WINDOWS 8 /* ... and of so many windows */
@@ -46,6 +47,7 @@ struct stk_bins {
     uint64_t positions, windows;
     stk_tables *by_epoch, *by_window;
     maker counts, makes;
+    stk_group_bins *groups; /* CLASS, STEPS: all else is not used */
 };
 
 typedef struct sums {
@@ -394,6 +396,8 @@ uint64_t stk_bins_count(stk_bins *b, uint64_t number)
     const epoch *e;
     uint64_t n;
 
+    if (b->groups)
+        return stk_group_bins_count(b->groups, number);
     if (b->how.kind == STK_BIN_LIKE)
         return b->positions;
     e = stk_tables_pin(b->by_epoch, number);
@@ -443,12 +447,36 @@ static uint64_t unmixed(const window *t, uint64_t bin)
     return t->perm.n ? stk_perm_at(&t->perm, bin) : bin;
 }
 
+const stk_bin_step *stk_bins_step(stk_bins *b, uint64_t number, uint64_t bin, int *stand_in)
+{
+    stk_group_bin found;
+
+    *stand_in = 0;
+    if (!b->groups)
+        return NULL;
+    stk_group_bins_find(b->groups, number, bin, &found);
+    *stand_in = found.stand_in;
+    return b->how.kind == STK_BIN_STEPS ? &b->how.steps[found.kind] : NULL;
+}
+
+static uint32_t group_size(stk_bins *b, uint64_t number, uint64_t bin)
+{
+    stk_group_bin found;
+
+    stk_group_bins_find(b->groups, number, bin, &found);
+    return found.rows;
+}
+
 uint32_t stk_bins_size(stk_bins *b, uint64_t number, uint64_t bin)
 {
-    uint64_t w = window_of(b, number, &bin);
-    const window *t = stk_tables_pin(b->by_window, w);
+    const window *t;
+    uint64_t w;
     uint32_t n;
 
+    if (b->groups)
+        return group_size(b, number, bin);
+    w = window_of(b, number, &bin);
+    t = stk_tables_pin(b->by_window, w);
     if (b->how.kind == STK_BIN_PACK)
         bin = unmixed(t, bin);
     n = b->how.kind == STK_BIN_PACK && bin >= t->packed ? 1 : t->at[bin + 1] - t->at[bin];
@@ -460,10 +488,18 @@ uint32_t stk_bins_size(stk_bins *b, uint64_t number, uint64_t bin)
 void stk_bins_at(stk_bins *b, uint64_t number, uint64_t bin, uint32_t from, uint32_t n,
                  uint64_t *position)
 {
-    uint64_t w = window_of(b, number, &bin), first = w % b->windows * b->how.window;
-    const window *t = stk_tables_pin(b->by_window, w);
-    const uint32_t *where = t->at + b->how.window + 1 + t->at[bin] + from;
+    const uint32_t *where;
+    const window *t;
+    uint64_t w, first;
 
+    if (b->groups) {
+        stk_group_bins_at(b->groups, number, bin, from, n, position);
+        return;
+    }
+    w = window_of(b, number, &bin);
+    first = w % b->windows * b->how.window;
+    t = stk_tables_pin(b->by_window, w);
+    where = t->at + b->how.window + 1 + t->at[bin] + from;
     for (uint32_t i = 0; i < n; i++)
         position[i] = first + where[i];
     stk_tables_unpin(b->by_window, w);
@@ -587,6 +623,12 @@ int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
         return stk_fail_nomem(err, sizeof *b);
     b->how = *how;
     b->positions = how->order->len(how->order->state);
+    if (stk_bins_are_groups(how)) {
+        rc = stk_group_bins_open(&b->groups, how, err);
+        if (rc < 0)
+            stk_bins_close(out);
+        return rc;
+    }
     if (b->how.window > b->positions)
         b->how.window = b->positions ? (uint32_t)b->positions : 1;
     b->windows = (b->positions + b->how.window - 1) / b->how.window;
@@ -606,6 +648,10 @@ int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
 
 void stk_bins_forget(stk_bins *b)
 {
+    if (b->groups) {
+        stk_group_bins_forget(b->groups);
+        return;
+    }
     stk_tables_forget(b->by_epoch);
     stk_tables_forget(b->by_window);
 }
@@ -617,6 +663,7 @@ void stk_bins_close(stk_bins **bp)
     *bp = NULL;
     if (!b)
         return;
+    stk_group_bins_close(&b->groups);
     stk_tables_close(&b->by_epoch);
     stk_tables_close(&b->by_window);
     maker_fini(&b->counts);

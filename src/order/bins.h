@@ -18,8 +18,30 @@ typedef enum stk_bin_kind {
                      * own, and the rest of it is packed; a length of 0 stands nowhere */
     STK_BIN_BUDGET, /* a bin is a batch: rows of like length, rows x the longest <= budget, for each
                      * of one or two lengths (seconds and tokens) */
-    STK_BIN_LIKE    /* a bin is one position: runs of `rows` of them are of like length */
+    STK_BIN_LIKE, /* a bin is one position: runs of `rows` of them are of like length */
+    /* group_bins.c: a bin is a rank's batch, and bins of a group are alike: */
+    STK_BIN_CLASS, /* `rows` samples of one class, which is what `length` has */
+    STK_BIN_STEPS  /* as many as the schedule says at that step */
 } stk_bin_kind;
+
+typedef enum stk_bin_rest { /* what happens to a rest that fills no group */
+                            STK_REST_SMALLER, /* a smaller batch */
+                            STK_REST_DROP,    /* not in this epoch */
+                            STK_REST_WRAP     /* a whole batch, filled with samples again */
+} stk_bin_rest;
+
+/* What holds for the pictures of one batch: 0: what their chain says. */
+typedef struct stk_patch_limit {
+    uint32_t patches; /* in place of max_patches */
+    uint32_t side;    /* of a patch */
+} stk_patch_limit;
+
+typedef struct stk_bin_step { /* an entry of a schedule */
+    uint32_t rows;            /* of a rank's batch */
+    stk_patch_limit limit;
+} stk_bin_step;
+
+#define STK_SCHEDULE_MOST 64
 
 typedef struct stk_bin_bound { /* a second length that limits batches */
     const uint32_t *length;    /* by global id; borrowed; NULL: no second length */
@@ -45,7 +67,21 @@ typedef struct stk_binning {
     uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
+    /* CLASS, STEPS: `group` is the number of ranks */
+    stk_bin_rest rest;
+    uint32_t classes; /* CLASS */
+    uint32_t n_steps; /* STEPS */
+    stk_bin_step steps[STK_SCHEDULE_MOST];
+    struct { /* an epoch that was begun with another number of ranks; group 0: none */
+        uint64_t epoch;
+        uint32_t group;
+    } before;
 } stk_binning;
+
+static inline int stk_bins_are_groups(const stk_binning *h)
+{
+    return h->kind == STK_BIN_CLASS || h->kind == STK_BIN_STEPS;
+}
 
 /* A length as batches count it: at least 1, rounded up to the multiple. */
 static inline uint64_t stk_bin_round(uint32_t length, uint32_t multiple)
@@ -60,6 +96,9 @@ typedef struct stk_bins stk_bins; /* Thread: any. */
 int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err);
 uint64_t stk_bins_count(stk_bins *b, uint64_t epoch);
 uint32_t stk_bins_size(stk_bins *b, uint64_t epoch, uint64_t bin); /* number of its positions */
+/* STEPS: the entry of the schedule that holds for a bin.  *stand_in: 1: its row belongs to another
+ * rank, and this rank has none (CLASS, STEPS). */
+const stk_bin_step *stk_bins_step(stk_bins *b, uint64_t epoch, uint64_t bin, int *stand_in);
 /* Positions number from ... from + n - 1 of a bin. */
 void stk_bins_at(stk_bins *b, uint64_t epoch, uint64_t bin, uint32_t from, uint32_t n,
                  uint64_t *position);

@@ -10,6 +10,8 @@
 
 #define BUDGET_TRIES 64
 #define FEW 32 /* samples that are looked up at once */
+#define WRAPPED 1 /* of stk_share.filler: one row of the epoch's first bin */
+#define IN_PLACE 2 /* the row is in its own bin */
 
 int stk_schedule_open(stk_schedule **out, const uint64_t *lens, uint32_t n_data,
                       const stk_rank_split *split, uint64_t seed, stk_error *err)
@@ -48,6 +50,7 @@ void stk_schedule_close(stk_schedule **sp)
     stk_bins_close(&s->bins);
     stk_free(s->lengths);
     stk_free(s->seconds);
+    stk_free(s->classes);
     if (s->order.close)
         s->order.close(s->order.state);
     stk_free(s->set.exclude.id);
@@ -120,6 +123,35 @@ int stk_schedule_enter(const stk_schedule *s, uint64_t epoch, uint64_t position,
     return 0;
 }
 
+static uint64_t first_bin(const stk_share *h)
+{
+    return (h->filler == WRAPPED ? 0 : h->start) + h->item;
+}
+
+/* The share of a step; a rank without a row of its own is marked. */
+static void take_step(const stk_schedule *s, const stk_rank_split *d, const stk_cursor *c,
+                      stk_share *out)
+{
+    int stand_in = 0;
+
+    stk_rank_split_step(d, c->from, c->at, out);
+    out->epoch = c->epoch;
+    if (s->bins && stk_bins_are_groups(&s->binning) && !out->filler)
+        (void)stk_bins_step(s->bins, c->epoch, out->start + out->item, &stand_in);
+    if (stand_in)
+        out->filler = IN_PLACE;
+}
+
+stk_patch_limit stk_schedule_limit(const stk_schedule *s, const stk_share *h)
+{
+    const stk_bin_step *step = NULL;
+    int stand_in;
+
+    if (s->bins && s->binning.kind == STK_BIN_STEPS)
+        step = stk_bins_step(s->bins, h->epoch, first_bin(h), &stand_in);
+    return step ? step->limit : (stk_patch_limit){ 0, 0 };
+}
+
 void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out)
 {
     stk_rank_split d;
@@ -127,8 +159,7 @@ void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out)
     while (c->at == c->steps)
         *c = (stk_cursor){ .epoch = c->epoch + 1, .steps = stk_schedule_steps(s, c->epoch + 1) };
     d = stk_schedule_split(s, c->epoch);
-    stk_rank_split_step(&d, c->from, c->at, out);
-    out->epoch = c->epoch;
+    take_step(s, &d, c, out);
     c->at++;
     assert(c->at <= c->steps && out->rows);
 }
@@ -158,21 +189,16 @@ void stk_schedule_forget(stk_schedule *s)
 
 void stk_schedule_fill(const stk_schedule *s, uint64_t epoch, uint64_t *used, uint64_t *room)
 {
-    if (s->bins && s->binning.kind != STK_BIN_LIKE)
+    if (s->bins && s->binning.kind != STK_BIN_LIKE && !stk_bins_are_groups(&s->binning))
         stk_bins_fill(s->bins, epoch, used, room);
 }
 
 /* ---- tickets that are listed ---- */
 
-static uint64_t first_bin(const stk_share *h)
-{
-    return (h->filler ? 0 : h->start) + h->item;
-}
-
 /* Positions of a bin that is rows of its own. */
 static uint32_t bin_rows(const stk_schedule *s, const stk_share *h, uint64_t bin)
 {
-    if (h->filler && s->binning.kind == STK_BIN_BUDGET)
+    if (h->filler == WRAPPED && s->binning.kind != STK_BIN_LIKE)
         return 1; /* one row stands for nothing */
     return stk_bins_size(s->bins, h->epoch, bin);
 }
@@ -247,11 +273,16 @@ uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_tic
 /* ---- samples that are bad ---- */
 
 /* Whether a sample that takes a bad one's place leaves the batch within its budget. */
-static int in_budget(const stk_schedule *s, uint32_t rows, const stk_where *where)
+static int in_budget(const stk_schedule *s, const stk_bad_sample *bad, const stk_where *where)
 {
     const stk_binning *h = &s->binning;
-    uint64_t id = stk_schedule_id(s, where);
+    uint64_t id = stk_schedule_id(s, where), rows = bad->n;
+    stk_where replaced;
 
+    if (s->bins && h->kind == STK_BIN_CLASS) { /* one of its class */
+        stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
+        return h->length[id] == h->length[stk_schedule_id(s, &replaced)];
+    }
     if (!s->bins || h->kind != STK_BIN_BUDGET)
         return 1;
     return rows * stk_bin_round(h->length[id], h->multiple) <= h->budget &&
@@ -275,7 +306,7 @@ void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, s
                     : bad->together[stk_substitute(s->seed, bad->epoch, bad->position, attempt,
                                                    bad->n)];
         stk_schedule_at(s, bad->epoch, &other, 1, out);
-        if (in_budget(s, bad->n, out))
+        if (in_budget(s, bad, out))
             return;
     }
 }
@@ -359,8 +390,7 @@ uint32_t stk_schedule_ids(const stk_schedule *s, const stk_step_at *at, uint64_t
     *valid = 0;
     if (at->step >= stk_rank_split_steps(&d, at->from))
         return 0;
-    stk_rank_split_step(&d, at->from, at->step, &h);
-    h.epoch = at->epoch;
+    take_step(s, &d, &(stk_cursor){ .epoch = at->epoch, .from = at->from, .at = at->step }, &h);
     *valid = !h.filler;
     return share_ids(s, &h, id, cap);
 }

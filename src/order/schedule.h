@@ -45,6 +45,7 @@ typedef struct stk_schedule {
     uint32_t *lengths; /* by global id: length in values; NULL: not needed */
     /* by global id: length of sound, as of stk_schedule_seconds(); NULL: no sound */
     uint32_t *seconds;
+    uint32_t *classes;        /* by global id: which size its pictures get; NULL: not needed */
     double quadratic;         /* weight of the quadratic part in the cost of sound; 0: none */
     uint64_t streams, window; /* of the block order; 0: the order is another one */
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
@@ -92,6 +93,8 @@ int stk_schedule_enter(const stk_schedule *s, uint64_t epoch, uint64_t position,
 /* The share of the step at the cursor, which moves on; at the end of an epoch, into the next
  * one. */
 void stk_schedule_next(const stk_schedule *s, stk_cursor *c, stk_share *out);
+/* What a schedule of lengths says of the pictures of a share; zeros without one. */
+stk_patch_limit stk_schedule_limit(const stk_schedule *s, const stk_share *h);
 /* The positions of rows row .. row + n - 1 of a share (STK_TICKET_POSITION, STK_TICKET_BIN). */
 static inline void stk_schedule_positions(const stk_schedule *s, const stk_share *h, uint32_t row,
                                           uint32_t n, uint64_t *out)

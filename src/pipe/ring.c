@@ -69,6 +69,7 @@ static void slot_init(stk_engine *e, stk_slot *s, uint64_t seq, stk_batch *b)
     b->epoch = s->epoch;
     b->step = s->step;
     b->start = s->share.start;
+    b->limit = stk_schedule_limit(e->schedule, &s->share);
     s->table = stk_row_table_now(e->plan);
     b->gathered = s->table->gathered;
     b->rows = slot_rows(e, s);

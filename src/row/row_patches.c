@@ -10,15 +10,19 @@
 
 #include "row/row.h"
 
-static const stk_patch_spec *patch_of(const stk_row *x)
+/* A schedule may say another side for this batch. */
+static stk_patch_spec patch_of(const stk_row *x)
 {
-    return &stk_row_chain(x)->spec.picture.patch;
+    stk_patch_spec p = stk_row_chain(x)->spec.picture.patch;
+
+    p.side = x->batch->limit.side ? x->batch->limit.side : p.side;
+    return p;
 }
 
 int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err)
 {
-    const stk_patch_spec *p = patch_of(x);
-    uint32_t unit = p->side * p->block;
+    const stk_patch_spec p = patch_of(x);
+    uint32_t unit = p.side * p.block;
     stk_row_out *out = stk_row_out_of(x);
 
     if (v->vis_w % unit || v->vis_h % unit)
@@ -27,10 +31,10 @@ int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err)
                         "resize_to_patches before it",
                         v->vis_w, v->vis_h, unit);
     out->ndim = 2;
-    out->shape[STK_GRID_AT] = v->vis_h / p->side;
-    out->shape[STK_GRID_AT + 1] = v->vis_w / p->side;
+    out->shape[STK_GRID_AT] = v->vis_h / p.side;
+    out->shape[STK_GRID_AT + 1] = v->vis_w / p.side;
     out->shape[0] = out->shape[STK_GRID_AT] * out->shape[STK_GRID_AT + 1];
-    out->shape[1] = (int64_t)p->side * p->side * 3 * p->frames;
+    out->shape[1] = (int64_t)p.side * p.side * 3 * p.frames;
     return stk_value_check(x, out->shape[0], err);
 }
 
@@ -45,7 +49,7 @@ int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sam
     if (!room)
         return stk_fail_nomem(err, bytes);
     if (in_row) {
-        whole->layout = patch_of(x)->first ? STK_CHW : STK_HWC;
+        whole->layout = patch_of(x).first ? STK_CHW : STK_HWC;
         whole->dst = room;
     } else {
         whole->tile = room;
@@ -109,22 +113,22 @@ static void cut_one(const cutting *k, uint32_t px, uint32_t py, uint8_t *dst)
 
 void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole)
 {
-    const stk_patch_spec *p = patch_of(x);
-    cutting k = { .kern = x->plan->rows.kern, .p = p, .whole = whole };
-    uint32_t wide = job->view->vis_w / p->side, high = job->view->vis_h / p->side;
+    const stk_patch_spec p = patch_of(x);
+    cutting k = { .kern = x->plan->rows.kern, .p = &p, .whole = whole };
+    uint32_t wide = job->view->vis_w / p.side, high = job->view->vis_h / p.side;
     uint8_t *dst = job->dst;
     size_t step;
 
-    assert(job->view->vis_w == wide * p->side && wide % p->block == 0);
-    assert(job->view->vis_h == high * p->side && high % p->block == 0);
+    assert(job->view->vis_w == wide * p.side && wide % p.block == 0);
+    assert(job->view->vis_h == high * p.side && high % p.block == 0);
     k.size = stk_dtype_size(job->dtype);
-    k.frame = (size_t)p->side * p->side;
+    k.frame = (size_t)p.side * p.side;
     k.color.dtype = job->dtype;
     memcpy(k.color.mul, job->mul, sizeof k.color.mul);
     memcpy(k.color.add, job->add, sizeof k.color.add);
-    step = 3 * k.frame * p->frames * k.size;
-    for (uint32_t y = 0; y < high; y += p->block)
-        for (uint32_t cx = 0; cx < wide; cx += p->block)
-            for (uint32_t i = 0; i < p->block * p->block; i++, dst += step)
-                cut_one(&k, cx + i % p->block, y + i / p->block, dst);
+    step = 3 * k.frame * p.frames * k.size;
+    for (uint32_t y = 0; y < high; y += p.block)
+        for (uint32_t cx = 0; cx < wide; cx += p.block)
+            for (uint32_t i = 0; i < p.block * p.block; i++, dst += step)
+                cut_one(&k, cx + i % p.block, y + i / p.block, dst);
 }

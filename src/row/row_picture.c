@@ -110,7 +110,9 @@ int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t vi
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
                              .output = c->like.leader ? c->like.leader_output : x->output,
-                             .view = view };
+                             .view = view,
+                             .max_patches = x->batch->limit.patches,
+                             .patch = x->batch->limit.side };
     const uint32_t size[2] = { info->width, info->height };
 
     d->boxes = NULL;

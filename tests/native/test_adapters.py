@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches equal to those of timm's NaFlexCollator and of the processors of SigLIP2 and Qwen2-VL: types, shapes, order, masks and grids exactly, pixels
-within 1 of 255, but for 1 of 10,000 values, which differ by 2 (nearest: exactly; see resized()).
+"""Batches equal to those of timm's NaFlexCollator and of the processors of SigLIP2, Qwen2-VL and Qwen3-VL (transformers): types, shapes, order, masks, grids and tokens
+exactly, pixels within 1 of 255, but for 1 of 10,000 values, which differ by 2 (nearest: exactly; see resized()).
 
-timm's collator and patchify are compiled from its file, with Pillow's resize, as its transform has.  The processors are those of transformers that use Pillow; importing
-them takes ten seconds, so they are compared in make soak: SOAK_ADAPTERS=1000 samples each."""
+timm's collator and patchify are compiled from its file, with Pillow's resize, as its transform has.  The processors are those of transformers that use Pillow, and the same with
+torch's resize of bytes, which is torchvision's.  make soak: SOAK_ADAPTERS=1000 samples each."""
 
 import ast
+import io
+import json
 import os
 import pathlib
 import sys
+import tarfile
 import typing
 
 import numpy as np
@@ -22,6 +25,12 @@ torch = pytest.importorskip("torch")
 SOAK = int(os.environ.get("SOAK_ADAPTERS", 0))
 N = SOAK or 12
 SEED = int(os.environ.get("SOAK_SEED", 28))
+
+
+def add(tar, name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
 
 
 def sizes():
@@ -85,11 +94,27 @@ def test_naflex(shard, filter):
         assert torch.equal(batch.coords("x"), want["patch_coord"]) and torch.equal(batch.mask("x"), want["patch_valid"])
 
 
-@pytest.mark.skipif(not SOAK, reason="imports transformers: make soak")
-def test_siglip2(shard):
-    from transformers.models.siglip2.image_processing_pil_siglip2 import Siglip2ImageProcessorPil
+FILTERS = {2: "bilinear", 3: "bicubic"}     # Pillow's numbers
+
+
+def torchvision_resize(self, image, size, resample=None, **unused):
+    """A picture as torchvision's resize() of a tensor of bytes on a CPU has it: torch's own antialiased filters, in 8 bits."""
+    kind = FILTERS[int(self.resample if resample is None else resample)]
+    return torch.nn.functional.interpolate(torch.from_numpy(np.ascontiguousarray(image))[None], (size.height, size.width), mode=kind, antialias=True)[0].numpy()
+
+
+@pytest.fixture(params=["pillow", "torchvision"])
+def resize(request, monkeypatch):
+    backends = pytest.importorskip("transformers.image_processing_backends")
+    if request.param == "torchvision":
+        monkeypatch.setattr(backends.PilBackend, "resize", torchvision_resize)
+    return request.param
+
+
+def test_siglip2(shard, resize):
+    pil = pytest.importorskip("transformers.models.siglip2.image_processing_pil_siglip2")
     batches = ours(shard, "resize_to_patches(siglip2) | normalize(half) | patches(siglip2) | to(f32)", collate=("pad", 0, 256))
-    processor = Siglip2ImageProcessorPil()
+    processor = pil.Siglip2ImageProcessorPil()
     for at, batch in zip(range(0, N, 4), batches):
         want = processor([picture(i, w, h) for i, (w, h) in enumerate(sizes()[at:at + 4], at)], return_tensors="np")
         assert (batch.grid["x"].numpy() == want["spatial_shapes"]).all()
@@ -98,15 +123,81 @@ def test_siglip2(shard):
         assert near(batch["x"].numpy()[mask], want["pixel_values"][mask], .5, .5)
 
 
-@pytest.mark.skipif(not SOAK, reason="imports transformers: make soak")
-@pytest.mark.parametrize(("patch", "least", "most", "model"), [(14, 3136, 100352, "qwen2_vl"), (16, 4096, 100352, "qwen3_vl")])
-def test_qwen(shard, patch, least, most, model):
-    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+QWEN = [(14, 3136, 100352, "qwen2_vl"), (16, 65536, 16777216, "qwen3_vl")]
+
+
+def qwen(patch, least, most):
+    pil = pytest.importorskip("transformers.models.qwen2_vl.image_processing_pil_qwen2_vl")
     mean, std = (((.48145466, .4578275, .40821073), (.26862954, .26130258, .27577711)) if patch == 14 else ((.5,) * 3, (.5,) * 3))
-    processor = Qwen2VLImageProcessorPil(patch_size=patch, size={"shortest_edge": least, "longest_edge": most}, image_mean=mean, image_std=std)
+    processor = pil.Qwen2VLImageProcessorPil(patch_size=patch, size={"shortest_edge": least, "longest_edge": most}, image_mean=mean, image_std=std)
+    return processor, np.repeat(np.array(std), 2 * patch * patch)
+
+
+@pytest.mark.parametrize(("patch", "least", "most", "model"), QWEN)
+def test_qwen(shard, patch, least, most, model, resize):
+    processor, std = qwen(patch, least, most)
     normalize = "clip" if patch == 14 else "half"
-    batches = ours(shard, f"resize_to_patches({model}, min_pixels={least}, max_pixels={most}) | normalize({normalize}) | patches({model}) | to(f32)", collate={"x": "pack"})
+    sizing = f"{model}, min_pixels={least}, max_pixels={most}" if model == "qwen2_vl" else model        # qwen3_vl: the published numbers
+    batches = ours(shard, f"resize_to_patches({sizing}) | normalize({normalize}) | patches({model}) | to(f32)", collate={"x": "pack"})
     for at, batch in zip(range(0, N, 4), batches):
         want = processor([picture(i, w, h) for i, (w, h) in enumerate(sizes()[at:at + 4], at)], return_tensors="np")
         assert (batch.grid["x"].numpy() == want["image_grid_thw"]).all()
-        assert near(batch["x"].numpy(), want["pixel_values"], 0, np.repeat(np.array(std), 2 * patch * patch), most=6)    # see resized()
+        assert near(batch["x"].numpy(), want["pixel_values"], 0, std, most=2 if resize == "torchvision" else 6)    # see resized()
+
+
+def tokenizer():
+    """Words, and the tokens that stand for a picture."""
+    tokenizers = pytest.importorskip("tokenizers")
+    from transformers import PreTrainedTokenizerFast
+    special = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    words = {w: k for k, w in enumerate(["[UNK]", "[PAD]", *special, *(f"w{i}" for i in range(40))])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens(special)
+    return PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]")
+
+
+@pytest.mark.parametrize(("patch", "least", "most", "model"), QWEN)
+def test_chats(tmp_path, patch, least, most, model):
+    """input_ids, pixel_values and image_grid_thw of a whole processor, which replaces placeholders in texts, for samples of any number of pictures."""
+    processing = pytest.importorskip(f"transformers.models.{model}.processing_{model}")
+    name = {"qwen2_vl": "Qwen2VLProcessor", "qwen3_vl": "Qwen3VLProcessor"}[model]
+    most = min(most, 100352)
+    words, (image_processor, std) = tokenizer(), qwen(patch, least, most)
+    processor = getattr(processing, name).__new__(getattr(processing, name))     # its __init__ wants a processor of videos, which needs torchvision's
+    processor.image_processor, processor.tokenizer, processor.video_processor = image_processor, words, None
+    processor.image_token, processor.image_token_id = "<|image_pad|>", words.convert_tokens_to_ids("<|image_pad|>")
+    rng = np.random.default_rng(SEED)
+    texts, pictures = [], []
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i in range(N):
+            n = int(rng.integers(0, 4))
+            pictures.append([picture(9 * i + k, *(int(v) for v in rng.integers(30, 300, 2))) for k in range(n)])
+            parts = [" ".join(f"w{v}" for v in rng.integers(0, 40, rng.integers(0, 6))) for _ in range(n + 1)]
+            texts.append(" <|vision_start|> <|image_pad|> <|vision_end|> ".join(parts))
+            for k, p in enumerate(pictures[i]):
+                data = io.BytesIO()
+                p.save(data, "PNG")
+                add(tar, f"{i:05d}.{k}.png", data.getvalue())
+            add(tar, f"{i:05d}.ids.json", json.dumps(words(texts[i])["input_ids"]).encode())
+    normalize = "clip" if patch == 14 else "half"
+    pad = words.convert_tokens_to_ids("<|image_pad|>")
+    batches = iter(stoker.Loader(str(tmp_path / "a.tar"), {
+        "pixel_values": f"from(image) | pictures | resize_to_patches({model}, min_pixels={least}, max_pixels={most}) | normalize({normalize}) | patches({model}) | to(f32)",
+        "input_ids": f"from(ids.json) | ints | image_tokens(pixel_values, token={pad})"}, batch_size=4, collate="pack", num_workers=1))
+    for at, batch in zip(range(0, N, 4), batches):
+        some = [p for row in pictures[at:at + 4] for p in row]
+        if some:
+            want = image_processor(some, return_tensors="np")
+            assert (batch.grid["pixel_values"].numpy() == want["image_grid_thw"]).all()
+            assert near(batch["pixel_values"].numpy(), want["pixel_values"], 0, std, most=6)     # see resized()
+        expanded, k = [], 0
+        for text in texts[at:at + 4]:
+            while "<|image_pad|>" in text:
+                text = text.replace("<|image_pad|>", " ".join(["<placeholder>"] * (processor.replace_image_token(want, k).count("<|image_pad|>"))), 1)
+                k += 1
+            expanded.append(text.replace("<placeholder>", "<|image_pad|>"))
+        ids = [v for row in words(expanded)["input_ids"] for v in row]
+        assert batch["input_ids"].tolist() == ids
+        bounds = np.cumsum([0, *(len(r) for r in words(expanded)["input_ids"])]).tolist()
+        assert batch.offsets["input_ids"].tolist() == bounds
