@@ -51,7 +51,7 @@ def stoker_windows(job):
     import stoker as library
     chain = job.get("chain") or "center_crop(({}, {})) | to(u8, hwc)".format(*job["size"])
     windows = library.Windows(frames=job["frames"], step=job["frames"])
-    with library.Loader(job["files"], {"video": f"video | {chain}"}, windows=windows, shuffle=job.get("shuffle", "block"), batch_size=1,
+    with library.Loader(library.open(job["files"], windows=windows), {"video": f"video | {chain}"}, shuffle=job.get("shuffle", "block"), batch_size=1,
                         num_workers=job.get("workers", 1)) as loader:
         for _ in loader:
             pass

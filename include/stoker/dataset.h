@@ -61,6 +61,11 @@ typedef struct stk_dataset_options {
     /* Parquet and Arrow: what stands for a null in a list of whole numbers; NULL: such a list is
      * bad.  Borrowed until open returns. */
     const int64_t *list_null;
+    /* Arrow tables of another library: rows from each of these numbers on belong together (windows
+     * of one video), and block order takes them as they follow each other.  Ascending from 0.
+     * Copied. */
+    const uint64_t *runs;
+    uint64_t n_runs;
 } stk_dataset_options;
 
 /* Open the shards that `urls` name (each a path, a folder of shards or of pictures, a glob or a

@@ -127,35 +127,37 @@ PyObject *dataset_from_arrow(PyObject *module, PyObject *args)
     module_state *st = PyModule_GetState(module);
     stk_dataset_options o = { .size = sizeof o };
     PyObject *capsule, *null = Py_None;
+    Py_buffer runs = { 0 };
     struct ArrowArrayStream *stream, mine;
     dataset_object *self;
     stk_error err = { 0 };
     int64_t list_null = 0;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "O|O:from_arrow", &capsule, &null))
+    if (!PyArg_ParseTuple(args, "O|Oy*:from_arrow", &capsule, &null, &runs))
         return NULL;
+    o.runs = runs.buf;
+    o.n_runs = (uint64_t)runs.len / sizeof *o.runs;
     stream = PyCapsule_GetPointer(capsule, "arrow_array_stream");
-    if (!stream)
-        return NULL;
-    if (null != Py_None) {
+    if (stream && null != Py_None) {
         list_null = PyLong_AsLongLong(null);
         o.list_null = &list_null;
-        if (PyErr_Occurred())
-            return NULL;
     }
-    if (!stream->release) {
+    if (stream && !PyErr_Occurred() && !stream->release)
         PyErr_SetString(PyExc_ValueError, "the Arrow stream was read before");
+    self = stream && !PyErr_Occurred()
+               ? (dataset_object *)PyType_GenericAlloc(st->dataset, 0)
+               : NULL;
+    if (!self) {
+        PyBuffer_Release(&runs);
         return NULL;
     }
-    self = (dataset_object *)PyType_GenericAlloc(st->dataset, 0);
-    if (!self)
-        return NULL;
     mine = *stream;
     stream->release = NULL;
     Py_BEGIN_ALLOW_THREADS
     rc = stk_dataset_open_arrow(&self->ds, &mine, &o, &err);
     Py_END_ALLOW_THREADS
+    PyBuffer_Release(&runs);
     if (rc < 0) {
         Py_DECREF((PyObject *)self);
         return raise_error(st, rc, &err);

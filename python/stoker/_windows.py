@@ -97,12 +97,13 @@ class WindowsOf(Dataset):
         first = (np.arange(int(counts.sum())) - np.repeat(begins, counts)) * (windows.step or windows.frames * windows.stride)
         which = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         table = pa.table({"path": pa.DictionaryArray.from_arrays(pa.array(which), pa.array(self.videos)), "first": pa.array(first)})
+        self._runs = begins[counts > 0].astype(np.uint64).tobytes()
         super().__init__(table, None if fields is None else self.complete(fields), store=store)
 
     def complete(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Chains that begin with `video` have the window's frames; the output `first` has the number of its first one."""
         head = (f"from(path) | open(root='/') | video(frames={self.windows.frames}, stride={self.windows.stride}, first=first, "
-                f"pad={self.windows.pad or 'error'})")
+                f"step={self.windows.step or self.windows.frames * self.windows.stride}, pad={self.windows.pad or 'error'})")
         made = {name: head + chain.strip()[5:] if isinstance(chain, str) and re.match(r"\s*video\s*(\||$)", chain) else chain
                 for name, chain in fields.items()}
         return {**made, "first": made.get("first", "from(first)")}

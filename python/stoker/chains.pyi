@@ -56,6 +56,7 @@ class Chain:
             fps: builtins.float | None = None,
             at: str | None = None,
             first: str | None = None,
+            step: builtins.int | None = None,
             offsets: builtins.float | Sequence[builtins.float] | None = None,
             tolerance: builtins.float | None = None,
             keyframes: bool | None = None,
@@ -67,6 +68,7 @@ class Chain:
         fps: in place of stride: frames per second, by their times
         at: in place of start: the output that has the time, in seconds; or one for each frame
         first: in place of start: the output that has the first frame's number
+        step: with first: clips of a video begin so many frames apart; in order, frames are decoded once
         offsets: with at: frames so many seconds from it, nearest by time
         tolerance: with at: seconds that a frame may be from its time, else the sample is bad
         keyframes: no other frames are counted; default false

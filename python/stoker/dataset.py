@@ -88,6 +88,8 @@ def _satisfying(core: _stoker.Dataset, where: Any, rows: np.ndarray[Any, Any] | 
 class Dataset(Whole):
     """Shards and their index, from stoker.open().  Samples are dicts; see open()."""
 
+    _runs = b""                                 # of a table: rows at which runs begin that are read in order, as u64
+
     def __init__(self, urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,
                  classes: list[str] | None = None, columns: list[str] | None = None, jpeg: bool = False,
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
@@ -119,7 +121,7 @@ class Dataset(Whole):
             if classes is not None or columns is not None or dtype is not None or shape is not None or jpeg:
                 invalid("classes=, columns=, dtype=, shape= and jpeg= don't go with an Arrow table")
             capsule, self._rows = _arrow.stream(urls)
-            self._core = _stoker.from_arrow(capsule, self._null)
+            self._core = _stoker.from_arrow(capsule, self._null, self._runs)
         elif found is None:
             if classes is not None or columns is not None or dtype is not None or shape is not None:
                 invalid("classes=, columns=, dtype= and shape= don't go with a dict of arrays")

@@ -210,6 +210,8 @@ struct stk_dataset { /* first member of the struct of each kind */
     _Atomic(struct stk_mediafile *) media; /* sizes of its media; NULL: not loaded yet */
     stk_store *store; /* holds a reference; NULL: the settings of the process */
     stk_log log;
+    uint64_t *runs; /* first samples of runs that are read in order; NULL: shards are mixed */
+    uint64_t n_runs;
     char index_path[1280]; /* "": no index, or it is in memory */
     uint64_t index_bytes;  /* size of that file, unless the kind is indexed shards */
     int index_built;       /* true if it was built now, not found */

@@ -178,16 +178,19 @@ void stk_dataset_unref(stk_dataset **ds)
     stk_dataset *d = *ds;
     stk_mediafile *media;
     stk_store *store;
+    uint64_t *runs;
 
     *ds = NULL;
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1)
         return;
     store = d->store;
+    runs = d->runs;
     media = atomic_load_explicit(&d->media, memory_order_acquire);
     stk_mediafile_close(&media);
     stk_dataset_rest(d);
     d->ops->close(d);
     stk_store_unref(&store); /* its files are closed */
+    stk_free(runs);
 }
 
 uint64_t stk_dataset_len(const stk_dataset *ds)

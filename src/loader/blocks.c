@@ -33,6 +33,32 @@ static int add(starts *list, uint64_t number, stk_error *err)
     return 0;
 }
 
+/* 1: all data sets have runs that are read in order. */
+static int is_forward(const stk_plan_data *data)
+{
+    for (uint32_t d = 0; d < data->n; d++)
+        if (!data->set[d]->runs)
+            return 0;
+    return data->n > 0;
+}
+
+static int add_runs(const stk_schedule *s, const stk_plan_data *data, starts *list, stk_error *err)
+{
+    for (uint32_t d = 0; d < data->n; d++) {
+        const stk_dataset *ds = data->set[d];
+        uint64_t end = stk_dataset_len(ds);
+
+        for (uint64_t i = 0; i < ds->n_runs; i++) {
+            uint64_t first = stk_sample_set_below(&s->set, s->set.start[d] + ds->runs[i]);
+            uint64_t next = i + 1 < ds->n_runs ? ds->runs[i + 1] : end;
+
+            if (stk_sample_set_below(&s->set, s->set.start[d] + next) > first)
+                STK_TRY(add(list, first, err));
+        }
+    }
+    return 0;
+}
+
 /* Of what takes part in its own order, once. */
 static int add_shards(const stk_schedule *s, const stk_plan_data *data, starts *list,
                       stk_error *err)
@@ -91,7 +117,9 @@ static int find_starts(const stk_schedule *s, const stk_plan_data *data, starts 
     uint32_t times = s->set.repeat ? s->set.repeat : 1;
     uint64_t n = stk_sample_set_len(&s->set) / times, once;
 
-    STK_TRY(s->set.select ? add_table(s, data, n, list, err) : add_shards(s, data, list, err));
+    STK_TRY(s->set.select ? add_table(s, data, n, list, err)
+            : is_forward(data) ? add_runs(s, data, list, err)
+                               : add_shards(s, data, list, err));
     once = list->n;
     *passes = times > MANY_TIMES && once > MANY_SHARDS / times ? times : 1;
     times = *passes > 1 ? 1 : times;
@@ -106,7 +134,8 @@ int stk_blocks_replan(stk_schedule *s, const stk_plan_data *data, uint64_t strea
 {
     stk_block_plan p = { .seed = s->seed,
                          .streams = streams > UINT32_MAX ? UINT32_MAX : (uint32_t)streams,
-                         .window = window };
+                         .window = window,
+                         .forward = is_forward(data) };
     starts list = { 0 };
     stk_order fresh;
     int rc = find_starts(s, data, &list, &p.passes, err);
@@ -152,12 +181,30 @@ static int mean_size(const stk_plan_data *data, uint64_t *out, stk_error *err)
     return 0;
 }
 
+/* As many videos as a batch has rows, and at most 64 a rank: each has a decoder. */
+static uint64_t forward_streams(const stk_schedule *s, const stk_plan_data *data)
+{
+    uint64_t runs = 0, most = (uint64_t)64 * s->split.world, n = 1;
+
+    for (uint32_t d = 0; d < data->n; d++)
+        runs += data->set[d]->n_runs;
+    most = most < s->split.global ? most : s->split.global;
+    most = most < (uint64_t)8 * s->split.world ? (uint64_t)8 * s->split.world : most;
+    while (n < most && n * 2 <= runs)
+        n *= 2;
+    return n;
+}
+
 int stk_blocks_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan_data *data,
                     stk_error *err)
 {
     const stk_loader_options *o = in->o;
     uint64_t streams = o->streams, window = o->window, size;
 
+    if (is_forward(data)) {
+        streams = streams ? streams : forward_streams(s, data);
+        return stk_blocks_replan(s, data, streams, streams, err);
+    }
     if (!streams)
         streams = stk_block_streams(s->split.global, stk_sample_set_len(&s->set));
     if (!window && o->window_bytes) {

@@ -90,7 +90,7 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
 /* plan_rows.c */
 int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err);
-void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data);
+void stk_plan_rows_fini(stk_plan_rows *p, const stk_plan *of);
 
 typedef enum stk_rows_of { /* tables of rows: stk_plan_rows */
                               STK_ROWS_USUAL,

@@ -72,7 +72,7 @@ void stk_plan_close(stk_plan **pp)
     if (!p)
         return;
     *pp = NULL;
-    stk_plan_rows_fini(&p->rows, p->data.n);
+    stk_plan_rows_fini(&p->rows, p);
     stk_plan_chains_fini(&p->chains, p->data.n);
     stk_plan_memory_fini(&p->memory, &p->data);
     stk_plan_batching_fini(&p->batching);

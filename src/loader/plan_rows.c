@@ -9,6 +9,8 @@
 #include "loader/parts.h"
 #include "loader/sampling.h"
 #include "row/row.h"
+#include "video/clip_codec.h"
+#include "video/sessions.h"
 
 #define LEARN_MEMORY ((uint64_t)64 << 20) /* of seek points found, all data sets together */
 
@@ -268,6 +270,31 @@ static int plan_whole(stk_plan_rows *out, const stk_plan_input *in, const stk_pl
     return 0;
 }
 
+/* Where the windows of a video come in order, decoders stay where they are. */
+static int plan_sessions(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
+                         stk_error *err)
+{
+    const stk_plan_chains *c = &so_far->chains;
+    uint64_t streams = in->o->shuffle == STK_SHUFFLE_BLOCK ? so_far->schedule->streams : 1;
+    uint64_t most = streams / so_far->ranks.split.world + 1 + 2 * (uint64_t)so_far->io.workers;
+
+    if (in->o->shuffle == STK_SHUFFLE_EXACT || in->o->shuffle == STK_SHUFFLE_MEGATRON ||
+        in->o->order || in->measured || stk_sampling_given(in->o))
+        return 0;
+    out->sessions = stk_zalloc(c->n_out, sizeof *out->sessions);
+    if (!out->sessions)
+        return stk_fail_nomem(err, c->n_out * sizeof *out->sessions);
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        const stk_clip_how *how = c->chain[i].clip ? c->chain[i].clip->state : NULL;
+
+        if (how && how->step && !c->out[i].gpu_made)
+            STK_TRY(stk_sessions_open(&out->sessions[i], stk_pool_account(so_far->memory.pool),
+                                      so_far->memory.limit / 4,
+                                      most > 4096 ? 4096 : (uint32_t)most, err));
+    }
+    return 0;
+}
+
 static void nvtx_range(const void *device, const char *name)
 {
     stk_device_range(device, name);
@@ -282,14 +309,20 @@ int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_p
         out->trace = (stk_trace){ nvtx_range, so_far->gpu.device };
     STK_TRY(plan_whole(out, in, so_far, err));
     STK_TRY(plan_tables(out, in, so_far, err));
+    STK_TRY(plan_sessions(out, in, so_far, err));
     out->fit = stk_zalloc(so_far->chains.n_out, sizeof *out->fit);
     if (!out->fit)
         return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->fit);
     return in->o->learn_jpeg == STK_YES ? plan_learn(out, &so_far->data, err) : 0;
 }
 
-void stk_plan_rows_fini(stk_plan_rows *p, uint32_t n_data)
+void stk_plan_rows_fini(stk_plan_rows *p, const stk_plan *of)
 {
+    const uint32_t n_data = of->data.n;
+
+    for (uint32_t i = 0; p->sessions && i < of->chains.n_out; i++)
+        stk_sessions_close(&p->sessions[i]);
+    stk_free(p->sessions);
     for (uint32_t i = 0; p->learn && i < n_data; i++)
         stk_learn_close(&p->learn[i]);
     stk_free(p->learn);

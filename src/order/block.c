@@ -38,6 +38,7 @@ typedef struct block {
     uint64_t passes, pass; /* how often the runs come; samples of one pass */
     uint64_t window; /* of one stream */
     unsigned bits;   /* V = 2^bits */
+    int forward;     /* windows are not permuted, and streams go forward */
     stk_perm full;   /* the shape of a whole window */
     stk_perm shards; /* which shard is run i */
     run *run;        /* n_runs, and one that begins after the last sample */
@@ -87,7 +88,7 @@ static turn turn_of(const block *x, uint64_t key, const stream *m)
 
     if (m->inner) /* what it begins in began before it */
         j = j ? run_start(x, m->first + j) - m->start : 0;
-    return (turn){ j, len, (int)(h & 1) };
+    return (turn){ j, len, (int)(h & 1) && !x->forward };
 }
 
 static uint64_t wrapped(uint64_t u, uint64_t len)
@@ -262,12 +263,33 @@ static uint64_t item_at(const block *x, const stk_share *batch, uint64_t j)
     return ((c - batch->start) & mask) + (j << x->bits);
 }
 
+/* Forward: items of a stream follow each other as they are dealt.  Rows take every `each`-th of
+ * them, then the ones after those, so that a row of a stream comes long after the one before it. */
+static uint32_t apart(const block *x, const stk_share *share, uint32_t row)
+{
+    uint64_t of_stream = ((share->count - 1) >> x->bits) + 1;
+    uint32_t each = (uint32_t)(of_stream / share->stride), groups, full;
+
+    if (each < 2 || each >= share->rows)
+        return row;
+    groups = (share->rows - 1) / each + 1;
+    full = share->rows - (groups - 1) * each; /* so many of them have a member in every group */
+    if (row < full * groups)
+        return row % groups * each + row / groups;
+    row -= full * groups;
+    return row % (groups - 1) * each + full + row / (groups - 1);
+}
+
 static void block_deal(const void *state, const stk_share *share, uint32_t row, uint32_t n,
                        uint64_t *position)
 {
-    for (uint32_t i = 0; i < n; i++)
-        position[i] = share->start +
-                      item_at(state, share, share->item + (uint64_t)(row + i) * share->stride);
+    const block *x = state;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = x->forward ? apart(x, share, row + i) : row + i;
+
+        position[i] = share->start + item_at(x, share, share->item + at * share->stride);
+    }
 }
 
 /* ---- open and close ---- */
@@ -362,7 +384,8 @@ int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block
     x->passes = plan->passes ? plan->passes : 1;
     x->pass = n / x->passes;
     x->bits = (unsigned)__builtin_ctz(plan->streams);
-    x->window = plan->window >> x->bits ? plan->window >> x->bits : 1;
+    x->forward = plan->forward;
+    x->window = plan->window >> x->bits && !x->forward ? plan->window >> x->bits : 1;
     stk_perm_shape(&x->full, x->window);
     x->run = stk_zalloc(x->n_runs + 1, sizeof *x->run);
     x->first = stk_zalloc(x->n_runs + 1, sizeof *x->first);

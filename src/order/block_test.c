@@ -32,6 +32,8 @@ static uint32_t reverse(uint32_t v, uint32_t streams)
     return r;
 }
 
+static int forward; /* of the orders that are opened */
+
 /* n samples in `shards` shards of any lengths. */
 static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t shards,
                        uint32_t streams, uint64_t window)
@@ -39,7 +41,11 @@ static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t sha
     static uint64_t start[MOST];
     uint8_t begins[MOST] = { 1 };
     uint64_t k = 0;
-    stk_block_plan p = { .seed = SEED, .streams = streams, .window = window, .shards = start };
+    stk_block_plan p = { .seed = SEED,
+                         .streams = streams,
+                         .window = window,
+                         .shards = start,
+                         .forward = forward };
 
     assert_true(n <= MOST && shards <= n);
     assert_int_equal(stk_sample_set_init(r, &n, 1, NULL), 0);
@@ -335,6 +341,46 @@ static void refusals(void **state)
     o.close(o.state);
 }
 
+/* Forward: what a stream has comes as it is stored, but where it goes round; rows of one stream are
+ * as far apart in a batch as they can be, and dealing leaves none out. */
+static void forward_orders(void **state)
+{
+    static stk_sample_set r;
+    stk_order o;
+
+    (void)state;
+    forward = 1;
+    for (int i = 0; i < 60; i++) {
+        uint32_t streams = 1u << draw(5);
+        uint64_t n = 500 + draw(1000), breaks = 0, got[256], count = 1 + draw(256);
+        stk_share s = { .count = count, .stride = 1, .rows = (uint32_t)count };
+        uint8_t seen[256] = { 0 };
+
+        open_order(&o, &r, n, 1 + draw(9), streams, 64);
+        check_epoch(&o, n, (uint64_t)i);
+        for (uint64_t at = streams; at < n; at++) {
+            uint64_t before = at - streams;
+            stk_where w, last;
+
+            o.at(o.state, 3, &at, 1, &w);
+            o.at(o.state, 3, &before, 1, &last);
+            breaks += w.sample != last.sample + 1;
+        }
+        assert_true(breaks <= 2 * (streams + 10)); /* a shard's end, and going round */
+        o.deal(o.state, &s, 0, (uint32_t)count, got);
+        for (uint64_t k = 0; k < count; k++) {
+            assert_true(got[k] < count && !seen[got[k]]++);
+            for (uint64_t j = k + 1; j < count && count % streams == 0; j++)
+                if (got[j] % streams == got[k] % streams) {
+                    assert_true(got[j] == got[k] + streams && j - k == streams);
+                    break;
+                }
+        }
+        o.close(o.state);
+    }
+    forward = 0;
+}
+
 static void default_streams(void **state)
 {
     (void)state;
@@ -356,6 +402,7 @@ int main(void)
         cmocka_unit_test(ranks_keep_their_shards),
         cmocka_unit_test(epochs_differ),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(forward_orders),
         cmocka_unit_test(default_streams),
     };
 

@@ -131,6 +131,9 @@ typedef struct stk_block_plan {
     uint64_t n_shards;
     /* how often all shards are repeated, in the same order; 0: once */
     uint64_t passes;
+    /* 1: a stream takes its shards as they are stored, and rows of a batch that are of one stream
+     * are far apart, so that each can go on where the one before it ended */
+    int forward;
 } stk_block_plan;
 
 #define STK_BLOCK_WINDOW 65536

@@ -8,6 +8,7 @@
  * when even then there is no room, there never will be. */
 #include "data/shard_data.h"
 #include "pipe/engine.h"
+#include "video/sessions.h"
 
 #define LOOK_MS 50
 #define STUCK_NS 200000000u /* long enough for a thread that was woken to show it */
@@ -56,6 +57,9 @@ static int trim(stk_engine *e)
         if (stk_shard_data_of(e->plan->data.set[i]))
             any |= stk_frames_trim(
                 stk_shards_frames(stk_shard_data_of(e->plan->data.set[i])->shards));
+    for (uint32_t i = 0; e->plan->rows.sessions && i < e->plan->chains.n_out; i++)
+        if (e->plan->rows.sessions[i])
+            any |= stk_sessions_trim(e->plan->rows.sessions[i]);
     stk_mutex_lock(&e->lock);
     for (stk_request *r = e->requests.idle; r; r = r->next)
         any |= stk_request_trim(r);

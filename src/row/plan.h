@@ -182,6 +182,8 @@ typedef struct stk_plan_rows { /* how rows are made; planned last, from all othe
     stk_learn **learn;  /* by data set: collects seek points; NULL: there are none to find */
     stk_box_fit *fit;   /* by output: for boxes and keypoints that follow a picture */
     stk_trace trace;
+    /* by output: decoders that windows of videos take in turn; NULL: each is decoded by itself */
+    struct stk_sessions **sessions;
 } stk_plan_rows;
 
 typedef struct stk_plan {

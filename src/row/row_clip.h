@@ -27,6 +27,7 @@ typedef struct stk_row_clip {
     size_t step, bytes; /* from picture to picture there; of a picture */
     uint8_t *one; /* a frame whose channels are put apart; or NULL */
     uint64_t ticks;
+    int later; /* its packets are read now; job.n_parts 0: they were not */
     stk_media_part part[STK_MEDIA_RANGES]; /* what was read */
     stk_media_ask ask;
     stk_media_job job; /* all but the sink */

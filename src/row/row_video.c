@@ -16,6 +16,7 @@
 #include "kern/yuv.h"
 #include "row/row_clip.h"
 #include "video/points_cache.h"
+#include "video/sessions.h"
 
 typedef stk_row_clip clip;
 
@@ -214,6 +215,17 @@ static int know_time(stk_row *x, uint32_t output)
     return at->bytes.data != NULL;
 }
 
+/* Decoders that go on from window to window read for themselves; of a store, packets are asked for
+ * before. */
+static stk_sessions *sessions_of(const stk_row *x)
+{
+    stk_sessions **all = x->plan->rows.sessions;
+
+    return all && !(x->req->want[x->output].file->source->can & STK_SOURCE_REMOTE)
+               ? all[x->output]
+               : NULL;
+}
+
 void stk_row_clip_know(stk_row *x)
 {
     stk_wanted *want = &x->req->want[x->output];
@@ -226,7 +238,7 @@ void stk_row_clip_know(stk_row *x)
     if (!may_read_parts(x) || !know_points(x))
         return;
     c.points.head = want->hint;
-    if (c.how->at[0] && !know_time(x, c.how->at_output)) {
+    if (sessions_of(x) || (c.how->at[0] && !know_time(x, c.how->at_output))) {
         if (!(want->file->source->can & STK_SOURCE_REMOTE)) {
             g->range[0] = (stk_media_range){ 0, LATER };
             g->n = 1;
@@ -412,22 +424,21 @@ static int open_clip(clip *c, stk_media_part *all, stk_error *err)
 }
 
 /* The packets of a clip that know() could not tell, from a local file. */
-static int read_later(clip *c, const stk_media_ask *ask, stk_media_part *part, uint32_t *n,
-                      stk_error *err)
+static int read_later(clip *c, stk_error *err)
 {
     stk_wanted *want = &c->x->req->want[c->x->output];
     stk_ranged g = { 0 };
 
-    STK_TRY(c->decoder->ranges(&c->points, ask, UINT64_MAX, g.range, &g.n, err));
+    STK_TRY(c->decoder->ranges(&c->points, &c->ask, UINT64_MAX, g.range, &g.n, err));
     if (!g.n || !stk_row_ranges_fit(&g, want->place.len))
         return stk_fail(err, STK_ESTALE, "its points are of another video");
     for (uint32_t i = 0; i < g.n; i++) {
         reads r = { want, &c->x->m->scratch, stk_scratch_mark(&c->x->m->scratch) };
 
-        part[i].offset = g.range[i].offset;
-        STK_TRY(read_range(&r, g.range[i].offset, (size_t)g.range[i].len, &part[i].bytes, err));
+        c->part[i].offset = g.range[i].offset;
+        STK_TRY(read_range(&r, g.range[i].offset, (size_t)g.range[i].len, &c->part[i].bytes, err));
     }
-    *n = g.n;
+    c->job.n_parts = g.n;
     return 0;
 }
 
@@ -469,11 +480,54 @@ int stk_row_clip_open(clip *c, stk_row *x, stk_error *err)
                               .part = g->n ? g->part : c->part,
                               .n_parts = g->n ? g->n : 1,
                               .scratch = &x->m->scratch };
-    if (g->n == 1 && g->range[0].len == LATER) {
+    c->later = g->n == 1 && g->range[0].len == LATER;
+    if (c->later) {
         c->job.part = c->part;
-        STK_TRY(read_later(c, &c->ask, c->part, &c->job.n_parts, err));
+        c->job.n_parts = 0;
     }
+    if (c->later && !sessions_of(x))
+        STK_TRY(read_later(c, err));
     return 0;
+}
+
+/* ---- in order ---- */
+
+static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
+{
+    const clip *c = cookie;
+    stk_wanted *want = &c->x->req->want[c->x->output];
+    stk_io io = {
+        .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file
+    };
+    int rc = want->file->source->read(want->file, &io);
+
+    if (rc < 0 || io.got < len)
+        return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
+                        at + len);
+    stk_count(&c->x->m->count.bytes, len);
+    return 0;
+}
+
+/* By a decoder that stands where the window before ended.  STK_END: not so. */
+static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
+{
+    stk_wanted *want = &c->x->req->want[c->x->output];
+    const stk_session_job job = { .key = stk_points_key(want->file, want->place.name),
+                                  .points = &c->points,
+                                  .ask = &c->ask,
+                                  .frames = c->how->frames,
+                                  .stride = c->how->stride,
+                                  .step = c->how->step,
+                                  .read = read_there,
+                                  .cookie = c,
+                                  .sink = sink,
+                                  .scratch = &c->x->m->scratch };
+    int rc = stk_sessions_decode(sessions_of(c->x), &job, err);
+
+    if (rc != STK_END)
+        return rc;
+    STK_TRY(read_later(c, err));
+    return STK_END;
 }
 
 int stk_row_clip_decode(clip *c,
@@ -482,10 +536,13 @@ int stk_row_clip_decode(clip *c,
                         stk_error *err)
 {
     const stk_media_sink sink = { .cookie = c, .frame = frame };
-    int rc;
+    int rc = STK_END;
 
     c->job.sink = &sink;
-    rc = c->decoder->decode(c->ctx, &c->job, err);
+    if (c->later && !c->job.n_parts)
+        rc = decode_in_order(c, &sink, err);
+    if (rc == STK_END)
+        rc = c->decoder->decode(c->ctx, &c->job, err);
     c->job.sink = NULL;
     stk_stage_time_row_less(c->x->m, STK_STAGE_DECODE, c->ticks);
     stk_stage_time_row(c->x->m, STK_STAGE_RESAMPLE);

@@ -220,6 +220,23 @@ const stk_data_kind stk_data_arrow = {
     .rows = 1,
 };
 
+static int take_runs(stk_arrow *a, const stk_dataset_options *o, stk_error *err)
+{
+    stk_dataset *d = &a->base.data;
+
+    for (uint64_t i = 0; i < o->n_runs; i++)
+        if (o->runs[i] >= a->memory->rows || (i ? o->runs[i] <= o->runs[i - 1] : o->runs[i] > 0))
+            return stk_fail(err, STK_EINVAL, "runs are numbers of rows, ascending from 0");
+    if (!o->n_runs)
+        return 0;
+    d->runs = stk_alloc(o->n_runs * sizeof *d->runs);
+    if (!d->runs)
+        return stk_fail_nomem(err, o->n_runs * sizeof *d->runs);
+    memcpy(d->runs, o->runs, o->n_runs * sizeof *d->runs);
+    d->n_runs = o->n_runs;
+    return 0;
+}
+
 static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, const stk_dataset_options *o,
                        stk_error *err)
 {
@@ -236,6 +253,7 @@ static int take_memory(stk_arrow *a, struct ArrowArrayStream *stream, const stk_
     *a->shard = (stk_arrow_shard){ .schema = &a->memory->schema,
                                    .batch = a->memory->batch,
                                    .n_batches = a->memory->n };
+    STK_TRY(take_runs(a, o, err));
     return stk_table_rows(&a->base, 0, a->memory->rows, err);
 }
 

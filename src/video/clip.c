@@ -128,6 +128,31 @@ static int add_packets(lens *l, uint32_t from, const stk_clip_want *w, stk_clip 
     return 0;
 }
 
+/* The wanted frames by decode number, with their keyframes. */
+static int find_all(lens *l, const stk_media_ask *ask, uint32_t back, stk_clip_want *want,
+                    stk_error *err)
+{
+    l->mark = stk_scratch_mark(l->scratch);
+    for (uint32_t i = 0; i < ask->n_frames; i++) {
+        if (i && ask->frame[i] <= ask->frame[i - 1])
+            return stk_fail(err, STK_EINVAL, "frames of a clip ascend");
+        want[i].i = i;
+        STK_TRY(find_frame(l, ask->frame[i], back, &want[i], err));
+    }
+    qsort(want, ask->n_frames, sizeof *want, by_decode);
+    stk_scratch_rewind(l->scratch, l->mark);
+    l->has = 0;
+    return 0;
+}
+
+int stk_clip_find(const stk_video_head *h, const stk_media_ask *ask, stk_scratch *scratch,
+                  stk_clip_want *want, stk_error *err)
+{
+    lens l = { .h = h, .scratch = scratch };
+
+    return find_all(&l, ask, 0, want, err);
+}
+
 int stk_clip_plan(const stk_video_head *h, const stk_media_ask *ask, uint32_t back,
                   stk_scratch *scratch, stk_clip *out, stk_error *err)
 {
@@ -139,17 +164,8 @@ int stk_clip_plan(const stk_video_head *h, const stk_media_ask *ask, uint32_t ba
     out->want = stk_scratch_get(scratch, size + 1);
     if (!out->want)
         return stk_fail_nomem(err, size);
-    l.mark = stk_scratch_mark(scratch);
-    for (uint32_t i = 0; i < ask->n_frames; i++) {
-        if (i && ask->frame[i] <= ask->frame[i - 1])
-            return stk_fail(err, STK_EINVAL, "frames of a clip ascend");
-        out->want[i].i = i;
-        STK_TRY(find_frame(&l, ask->frame[i], back, &out->want[i], err));
-    }
-    qsort(out->want, ask->n_frames, sizeof *out->want, by_decode);
+    STK_TRY(find_all(&l, ask, back, out->want, err));
     n = join_runs(out->want, ask->n_frames);
-    stk_scratch_rewind(scratch, l.mark);
-    l.has = 0;
     out->packet = stk_scratch_get(scratch, (size_t)n * sizeof *out->packet + 1);
     if (!out->packet)
         return stk_fail_nomem(err, (size_t)n * sizeof *out->packet);

@@ -35,6 +35,9 @@ typedef struct stk_clip { /* in scratch memory */
     uint32_t n_want;
 } stk_clip;
 
+/* The wanted frames by decode number, each with its own keyframe; want: ask->n_frames. */
+int stk_clip_find(const stk_video_head *h, const stk_media_ask *ask, stk_scratch *scratch,
+                  stk_clip_want *want, stk_error *err);
 /* frame: show numbers, ascending, each once.  back: begin so many keyframes earlier than needed. */
 int stk_clip_plan(const stk_video_head *h, const stk_media_ask *ask, uint32_t back,
                   stk_scratch *scratch, stk_clip *out, stk_error *err);

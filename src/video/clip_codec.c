@@ -71,6 +71,24 @@ static int first_named(stk_clip_how *how, const stk_args *args, stk_error *err)
     return 0;
 }
 
+/* step=: clips are windows of their video. */
+static int step_of(stk_clip_how *how, const stk_args *args, stk_error *err)
+{
+    int64_t step = stk_args_has(args, "step") ? stk_args_i64(args, "step") : 0;
+
+    if (!stk_args_has(args, "step"))
+        return 0;
+    if (!how->at_number || how->keyframes)
+        return stk_fail(err, STK_EINVAL,
+                        "video: step= is of windows, whose first frame first= names%s",
+                        how->keyframes ? ", and of all frames" : ": give both");
+    if (step < 1 || step > STK_VIDEO_FRAMES)
+        return stk_fail(err, STK_EINVAL, "video: step=%" PRId64 " is not in 1..%u", step,
+                        STK_VIDEO_FRAMES);
+    how->step = (uint32_t)step;
+    return 0;
+}
+
 /* at= and offsets=: frames around a time that another output has. */
 static int at_of(stk_clip_how *how, const stk_args *args, stk_error *err)
 {
@@ -132,6 +150,7 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
         return stk_fail(err, STK_EINVAL,
                         "video: keyframes are counted, they are not found by time: leave %s out",
                         how->at[0] ? "at=" : "fps=");
+    STK_TRY(step_of(how, args, err));
     if (stk_args_has(args, "fps")) {
         how->fps = stk_args_f64(args, "fps");
         if (!(how->fps >= 0.001 && how->fps <= 10000))
@@ -386,6 +405,8 @@ static const stk_arg video_args[] = {
       "in place of start: the output that has the time, in seconds; or one for each frame" },
     { "first", STK_ARG_NAME, "",
       "in place of start: the output that has the first frame's number" },
+    { "step", STK_ARG_INT, "",
+      "with first: clips begin so many frames apart; in order, a frame is decoded once" },
     { "offsets", STK_ARG_FLOATS, "", "with at: frames so many seconds from it, nearest by time" },
     { "tolerance", STK_ARG_FLOAT, "",
       "with at: seconds that a frame may be from its time, else the sample is bad" },

@@ -9,7 +9,9 @@
  * error as a string.  Modes: `whole` decodes from all bytes without points, `points` from all bytes
  * with them, `parts` from the ranges that the points ask for, the points read in slices.  `stream`
  * does not decode: the line is [width, height, bits, chroma, matrix, full range, siting, fields,
- * the packets of the clip as a byte stream in hexadecimal]. */
+ * the packets of the clip as a byte stream in hexadecimal].  `window:FRAMES:STRIDE:STEP` decodes by
+ * sessions that all these lines share; "alone" if that is not to be.  `count`: what those sessions
+ * did, [windows, windows that went on, packets, frames, sessions]. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "video/clip_stream.h"
+#include "video/sessions.h"
 #include "video/video.h"
 
 #define CLIP 4096
@@ -122,6 +125,41 @@ static int decode(const stk_decoder *d, void *ctx, stk_bytes in, const stk_media
     return rc;
 }
 
+/* ---- windows ---- */
+
+static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
+{
+    const stk_bytes *in = cookie;
+
+    if (at > in->len || len > in->len - at)
+        return stk_fail(err, STK_ECORRUPT, "past the end");
+    memcpy(dst, in->data + at, len);
+    return 0;
+}
+
+static int decode_window(stk_sessions *pool, stk_bytes *in, stk_bytes points, const char *mode,
+                         out *o, stk_error *err)
+{
+    const stk_media_ask ask = { .frame = o->frame, .n_frames = o->n };
+    const stk_media_sink sink = { .cookie = o, .frame = take };
+    const stk_media_points p = { .head = points };
+    stk_scratch scratch = { 0 };
+    stk_session_job job = { .key = 1,
+                            .points = &p,
+                            .ask = &ask,
+                            .read = read_there,
+                            .cookie = in,
+                            .sink = &sink,
+                            .scratch = &scratch };
+    int rc;
+
+    if (sscanf(mode, "window:%u:%u:%u", &job.frames, &job.stride, &job.step) != 3)
+        exit(2);
+    rc = stk_sessions_decode(pool, &job, err);
+    stk_scratch_fini(&scratch);
+    return rc;
+}
+
 static void print_clip(const out *o, int rc, const stk_error *err)
 {
     if (rc < 0) {
@@ -158,12 +196,46 @@ static int print_stream(stk_bytes in, stk_bytes points, const out *o, stk_scratc
     return 0;
 }
 
+static void print_count(stk_sessions *pool)
+{
+    stk_sessions_stats s;
+
+    stk_sessions_count(pool, &s);
+    printf("[%" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %" PRIu64 ", %u]\n", s.windows, s.continued,
+           s.packets, s.frames, s.n);
+}
+
+/* 1: the line was one of sessions. */
+static int run_window(stk_sessions *pool, stk_bytes *in, stk_bytes points, const char *mode, out *o)
+{
+    stk_error err = { 0 };
+    int rc;
+
+    if (!strcmp(mode, "count")) {
+        print_count(pool);
+        return 1;
+    }
+    if (strncmp(mode, "window:", 7) != 0)
+        return 0;
+    rc = decode_window(pool, in, points, mode, o, &err);
+    if (rc == STK_END)
+        printf("\"alone\"\n");
+    else
+        print_clip(o, rc, &err);
+    return 1;
+}
+
 static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes points)
 {
+    stk_sessions *pool = NULL;
+    stk_account account;
     static out o;
     static uint64_t frame[CLIP];
     static char line[1 << 16];
 
+    stk_account_init(&account, 1u << 30);
+    if (stk_sessions_open(&pool, &account, 1u << 29, 4, NULL) < 0)
+        exit(2);
     while (fgets(line, sizeof line, stdin)) {
         char *rest = line, *mode = strtok_r(rest, " \n", &rest), *word;
         stk_scratch scratch = { 0 };
@@ -177,6 +249,8 @@ static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes p
         stk_crc32_init(&o.table);
         while ((word = strtok_r(NULL, " \n", &rest)) && o.n < CLIP)
             frame[o.n++] = strtoull(word, NULL, 10);
+        if (run_window(pool, &in, points, mode, &o))
+            continue;
         if (!strcmp(mode, "points"))
             p.head = points;
         if (!strcmp(mode, "parts"))
@@ -190,6 +264,10 @@ static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes p
         free(s.copy);
         stk_scratch_fini(&scratch);
     }
+    stk_sessions_close(&pool);
+    if (atomic_load(&account.used))
+        exit(3); /* all that was charged is given back */
+    stk_account_fini(&account);
 }
 
 static int print_table(stk_bytes points, stk_error *err)
