@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/lock.h"
 #include "base/mem.h"
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "sound/resample.h"
 
 #define RATES 8
@@ -122,7 +122,7 @@ static int try_field(const stk_partners *p, stk_decoders *d, const char *name, r
 
     if (p->field && strcmp(name, p->field))
         return STK_END;
-    rc = stk_decoders_find(d, r->in, &r->decoder, &r->ctx, why);
+    rc = stk_decoders_find_sound(d, r->in, &r->decoder, &r->ctx, why);
     if (rc == 0)
         rc = r->decoder->header(r->ctx, r->in, &none, &r->info, why);
     return rc == 0 && (r->info.medium != STK_SOUND || !r->info.units) ? STK_END : rc;
