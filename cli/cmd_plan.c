@@ -7,8 +7,62 @@
 
 #define MS_PER_S 1e3
 
-static int open_data(const cli_args *a, stk_need *n)
+typedef struct plan_ask {
+    stk_need need;
+    double seconds; /* of sound in a sample; 0: it has none */
+} plan_ask;
+
+static int mean_of(stk_column *c, uint64_t n, double *out, stk_error *err)
 {
+    double part[1024], sum = 0;
+    uint64_t known = 0;
+
+    for (uint64_t at = 0; at < n; at += 1024) {
+        uint64_t some = n - at < 1024 ? n - at : 1024;
+        int rc = stk_column_f64(c, at, some, part, err);
+
+        if (rc < 0)
+            return rc;
+        for (uint64_t i = 0; i < some; i++)
+            if (part[i] > 0) {
+                sum += part[i];
+                known++;
+            }
+    }
+    *out = known ? sum / (double)known : 0;
+    return 0;
+}
+
+/* The mean length of the recordings in the first field whose name is one of sound. */
+static int find_seconds(stk_dataset *ds, double *out, stk_error *err)
+{
+    static const char *const names[] = { "wav", "flac", "mp3", "ogg", "opus", "m4a", "audio" };
+    const stk_column_options how = { .size = sizeof how, .read = STK_YES };
+    const char *field;
+    char name[200];
+
+    for (uint32_t i = 0; (field = stk_dataset_field(ds, i)); i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            const char *dot = strrchr(field, '.');
+            stk_column *c = NULL;
+            int rc;
+
+            if (strcmp(dot ? dot + 1 : field, names[k]) != 0)
+                continue;
+            snprintf(name, sizeof name, "%.180s.seconds", field);
+            rc = stk_column_open(&c, ds, name, &how, NULL);
+            if (rc == 0)
+                rc = mean_of(c, stk_dataset_len(ds), out, err);
+            stk_column_close(&c);
+            if (rc == 0 && *out > 0)
+                return 0;
+        }
+    return 0;
+}
+
+static int open_data(const cli_args *a, plan_ask *ask)
+{
+    stk_need *n = &ask->need;
     stk_dataset_options o = { .size = sizeof o,
                               .log = cli_log,
                               .cache_dir = cli_value(a, "cache-dir"),
@@ -25,6 +79,8 @@ static int open_data(const cli_args *a, stk_need *n)
         rc = stk_dataset_print(ds, &print, &err);
     n->samples = ds ? (double)stk_dataset_len(ds) : 0;
     n->sample_bytes = n->samples > 0 ? (double)print.bytes / n->samples : 0;
+    if (rc == 0 && !cli_value(a, "sample-seconds"))
+        rc = find_seconds(ds, &ask->seconds, &err);
     stk_dataset_unref(&ds);
     if (rc < 0)
         return cli_failed(&err);
@@ -47,8 +103,9 @@ static int bytes_value(const cli_args *a, const char *name, double *v)
 }
 
 /* What was given in place of what the data says, or where there is none. */
-static int read_need(const cli_args *a, stk_need *n)
+static int read_need(const cli_args *a, plan_ask *ask)
 {
+    stk_need *n = &ask->need;
     double step_ms = 0, load_ms = n->load_s * MS_PER_S; /* measured, where nothing is given */
     int bad = cli_number(a, "step-ms", 1e-3, 1e9, &step_ms) ||
               cli_number(a, "rate", 1e-6, 1e15, &n->rate) ||
@@ -56,6 +113,7 @@ static int read_need(const cli_args *a, stk_need *n)
               cli_number(a, "gpus", 1, 1e6, &n->gpus) ||
               cli_number(a, "samples", 1, 1e18, &n->samples) ||
               cli_number(a, "load-ms", 0, 1e9, &load_ms) ||
+              cli_number(a, "sample-seconds", 1e-6, 1e9, &ask->seconds) ||
               cli_number(a, "loader-rate", 1e-6, 1e15, &n->loader_rate) ||
               cli_number(a, "gpu-hour", 0, 1e6, &n->gpu_hour) ||
               bytes_value(a, "sample-bytes", &n->sample_bytes) ||
@@ -127,10 +185,21 @@ static void line_time(const sink *k, double s)
         line(k, "an epoch", s, "s");
 }
 
-static void print(const sink *k, const stk_need *n, const stk_plan_figures *f)
+/* -1: not known. */
+static double sound_of(const plan_ask *ask, double samples)
 {
+    return ask->seconds > 0 && samples > 0 ? samples * ask->seconds : -1;
+}
+
+static void print(const sink *k, const plan_ask *ask, const stk_plan_figures *f)
+{
+    const stk_need *n = &ask->need;
+
     line(k, "loaded here", n->loader_rate > 0 ? n->loader_rate : -1, "samples/s");
+    line(k, "sound loaded here", sound_of(ask, n->loader_rate), "s/s");
     line(k, "samples", f->samples_rate, "/s");
+    line(k, "sound", sound_of(ask, f->samples_rate), "s/s");
+    line(k, "sound in an epoch", sound_of(ask, n->samples / 3600), "hours");
     line(k, "steps", f->steps_rate, "/s");
     line_bytes(k, "from storage", f->storage_rate, "/s");
     line_bytes(k, "to each GPU (PCIe)", f->link_rate, "/s");
@@ -152,13 +221,17 @@ static void real_or_null(cli_json *j, const char *key, double v)
         cli_json_real(j, key, v);
 }
 
-static void print_json(const stk_need *n, const stk_plan_figures *f)
+static void print_json(const plan_ask *ask, const stk_plan_figures *f)
 {
+    const stk_need *n = &ask->need;
     cli_json j = { .to = stdout };
 
     cli_json_open(&j, NULL, '{');
     real_or_null(&j, "loaded_per_s", n->loader_rate > 0 ? n->loader_rate : -1);
     real_or_null(&j, "samples_per_s", f->samples_rate);
+    real_or_null(&j, "sound_loaded_per_s", sound_of(ask, n->loader_rate));
+    real_or_null(&j, "sound_per_s", sound_of(ask, f->samples_rate));
+    real_or_null(&j, "sound_s", sound_of(ask, n->samples));
     real_or_null(&j, "steps_per_s", f->steps_rate);
     real_or_null(&j, "storage_bytes_per_s", f->storage_rate);
     real_or_null(&j, "pcie_bytes_per_s", f->link_rate);
@@ -172,7 +245,7 @@ static void print_json(const stk_need *n, const stk_plan_figures *f)
     cli_json_close(&j, '}');
 }
 
-static int tell(const cli_args *a, const stk_need *n, const stk_plan_figures *f)
+static int tell(const cli_args *a, const plan_ask *n, const stk_plan_figures *f)
 {
     page p;
     sink k = { cli_value(a, "json") ? NULL : stdout, &p };
@@ -190,21 +263,22 @@ static int tell(const cli_args *a, const stk_need *n, const stk_plan_figures *f)
 
 static int run(const cli_args *a)
 {
-    stk_need n = { .size = sizeof n };
+    plan_ask ask = { .need = { .size = sizeof ask.need } };
+    stk_need *n = &ask.need;
     stk_plan_figures f = { .size = sizeof f };
     stk_error err;
-    int rc = open_data(a, &n);
+    int rc = open_data(a, &ask);
 
     if (rc == 0)
-        rc = measure(a, &n);
+        rc = measure(a, n);
     if (rc == 0)
-        rc = read_need(a, &n);
-    if (rc == 0 && n.step_s <= 0 && n.rate <= 0)
+        rc = read_need(a, &ask);
+    if (rc == 0 && n->step_s <= 0 && n->rate <= 0)
         return cli_usage("how fast is the model? give --step-ms MS (of one step) or --rate N "
                          "(samples/s of one GPU)");
-    if (rc == 0 && stk_plan_need(&n, &f, &err) < 0)
+    if (rc == 0 && stk_plan_need(n, &f, &err) < 0)
         return cli_failed(&err);
-    return rc ? rc : tell(a, &n, &f);
+    return rc ? rc : tell(a, &ask, &f);
 }
 
 static const cli_option options[] = {
@@ -214,6 +288,7 @@ static const cli_option options[] = {
     { "gpus", "N", "1", "GPUs that train" },
     { "samples", "N", "the data's", "samples of an epoch, or tokens" },
     { "sample-bytes", "SIZE", "the data's mean", "of a sample as it is stored" },
+    { "sample-seconds", "S", "the data's mean", "of sound in a sample" },
     { "row-bytes", "SIZE", NULL, "of a sample as it goes to the GPU: 3 x 224 x 224 x 2 for f16" },
     { "load-ms", "MS", NULL, "CPU time of one core to make a sample" },
     { "loader-rate", "N", NULL, "samples/s that are loaded" },

@@ -98,6 +98,7 @@ EXAMPLES = {
     "speed": "from(flac) | sound(rate=16000) | speed(0.9, 1.1)",
     "gain": "from(flac) | sound(rate=16000) | gain(-6, 6)",
     "noise": "from(flac) | sound(rate=16000) | noise(from=\"musan/*.tar\", snr=(10, 20), p=0.5)",
+    "reverb": "from(flac) | sound(rate=16000) | reverb(from=\"rirs/*.tar\", p=0.5)",
     "pad_to": "from(flac) | sound(rate=16000) | part(0, 30.0) | pad_to(30.0)",
     "normalize_peak": "from(flac) | sound(rate=16000) | normalize_peak",
     "preemphasis": "from(flac) | sound(rate=16000) | preemphasis(0.97)",

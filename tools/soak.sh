@@ -60,12 +60,13 @@ programs() {
 }
 
 fuzz() {
-    local target=$1 name folders
+    local target=$1 name folders dictionary=()
     name=$(basename "$target")
     folders=("build-fuzz/found/$name")  # new inputs are written to the first
     mkdir -p "${folders[0]}"
     if [ -d "fuzz/corpus/${name#fuzz_}" ]; then folders+=("fuzz/corpus/${name#fuzz_}"); fi
-    "$target" -max_total_time=$((minutes * 60)) -seed="$seed" -timeout=10 -rss_limit_mb=2048 \
+    if [ -f "fuzz/corpus/${name#fuzz_}.dict" ]; then dictionary=("-dict=fuzz/corpus/${name#fuzz_}.dict"); fi
+    "$target" "${dictionary[@]}" -max_total_time=$((minutes * 60)) -seed="$seed" -timeout=10 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="build-fuzz/bug-$name-" "${folders[@]}"
 }
 

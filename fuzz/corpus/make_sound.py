@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds of fuzz_wav, fuzz_flac, fuzz_mp3, fuzz_opus, fuzz_vorbis and fuzz_sound_points beside this script.  Needs flac,
-lame, opusenc and oggenc."""
+"""Write the seeds and dictionaries of fuzz_wav, fuzz_flac, fuzz_mp3, fuzz_opus, fuzz_vorbis, fuzz_sound_points and fuzz_sound_track
+beside this script.  Needs flac, lame, opusenc, oggenc and ffmpeg."""
 
 import math
 import pathlib
 import struct
 import subprocess
+import tempfile
 
 HERE = pathlib.Path(__file__).parent
 
@@ -42,7 +43,33 @@ def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
     return bytes([len(body) // 4]) + body + bytes(range(256)) * 2
 
 
+TRACKS = {"aac.m4a": "-c:a aac", "faststart.m4a": "-c:a aac -movflags +faststart", "alac.m4a": "-c:a alac", "flac.mp4": "-c:a flac -strict -2",
+          "opus.mp4": "-c:a libopus -ar 48000 -strict -2", "ac3.mov": "-c:a ac3 -b:a 32k -ar 32000", "opus.webm": "-c:a libopus -ar 48000", "alac.mka": "-c:a alac",
+          "mp3.mka": "-c:a libmp3lame -b:a 8k", "aac.aac": "-c:a aac",
+          "fragments.mp4": "-c:a aac -movflags +frag_keyframe+empty_moov -frag_duration 100000"}
+ATOMS = ("ftyp moov mvhd trak tkhd edts elst mdia mdhd hdlr soun minf stbl stsd mp4a alac fLaC Opus ac-3 ec-3 wave esds dfLa dOps stts stsc stsz stz2 stco "
+         "co64 mvex trex moof traf tfhd tfdt trun OpusHead A_AAC A_OPUS A_FLAC A_ALAC A_MPEG/L3").split()
+DICTIONARIES = {
+    "wav": ["RIFF", "RF64", "BW64", "WAVE", "fmt ", "data", "ds64", "LIST", r"\xfe\xff", r"\xff\xff\xff\xff", r"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"],
+    "flac": ["fLaC", r"\xff\xf8", r"\xff\xf9", r"\x80\x00\x00\x22", r"\x84\x00\x00\x00", "ID3"],
+    "mp3": ["ID3", "TAG", "APETAGEX", "Xing", "Info", "VBRI", "LAME", r"\xff\xfb", r"\xff\xf3", r"\xff\xe3"],
+    "opus": ["OggS", "OpusHead", "OpusTags", r"\x00\x02", r"\x00\x04"], "vorbis": ["OggS", r"\x01vorbis", r"\x03vorbis", r"\x05vorbis", "BCV"],
+    "sound_points": ["W", "F", "M", "O", "V", r"\x01", r"\xff\xff\xff\xff"],
+    "sound_track": [*ATOMS, r"\x1a\x45\xdf\xa3", r"\x18\x53\x80\x67", r"\x16\x54\xae\x6b", r"\x1f\x43\xb6\x75", r"\x56\xaa", r"\x75\xa2", r"\xff\xf1", r"\xff\xf9"],
+}
+
+
+def track(name, options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, name)
+        run(["ffmpeg", "-v", "error", "-f", "s16le", "-ar", "8000", "-i", "-", "-bitexact", *options.split(), str(path)], tone(1600))
+        return path.read_bytes()
+
+
 def main():
+    for name, words in DICTIONARIES.items():
+        (HERE / f"{name}.dict").write_text("".join(f'"{w}"\n' for w in words))
+    put("sound_track", {name: track(name, options) for name, options in TRACKS.items()})
     guid = struct.pack("<HHI", 22, 24, 3) + bytes.fromhex("0100000000001000800000aa00389b71")
     put("wav", {"pcm16": wav(tone(100)), "stereo": wav(tone(80, 2), channels=2), "u8": wav(bytes(range(200)), bits=8),
                 "float": wav(struct.pack("<50f", *(math.sin(i) for i in range(50))), kind=3, bits=32),

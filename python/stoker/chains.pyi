@@ -880,6 +880,18 @@ class Chain:
         field: of the recording; absent: the first that is sound
         """
 
+    def reverb(self,
+            from_: str,
+            p: builtins.float | None = None,
+            seconds: builtins.float | None = None,
+            field: str | None = None) -> Chain:
+        """a recording as a room answers it, by a response of another data set
+        from: the data set of responses: a path, a folder, a glob
+        p: how often; default 0.5
+        seconds: of a response from its start on; absent: all, at most 60
+        field: of the recording; absent: the first that is sound
+        """
+
     def pad_to(self,
             seconds: builtins.float) -> Chain:
         """add silence up to so many seconds, so that rows stack

@@ -370,7 +370,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
         before it; those that are missing are made now, once (docs/jpeg.md)
 
     windows: of videos: clips one after another as samples, stoker.Windows(frames=16, stride=4, step=32); chains that begin with
-        `video` have their frames (docs/video.md)
+        `video` have their frames (docs/video.md); of recordings: stoker.Windows(seconds=15), chains that begin with `sound`
 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decoders.c - which decoder knows some bytes, and pictures through the seam.  The number of
  * decoders is taken once: one that is added later has no context here and is not used. */
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -39,16 +39,31 @@ static int open_context(stk_decoders *d, size_t i, const stk_decoder **out, void
     return 0;
 }
 
-int stk_decoders_find(stk_decoders *d, stk_bytes in, const stk_decoder **out, void **ctx,
-                      stk_error *err)
+/* Of those that decode sound tracks alone, or of the others. */
+static int find(stk_decoders *d, stk_bytes in, uint32_t tracks, const stk_decoder **out, void **ctx,
+                stk_error *err)
 {
     for (size_t i = 0; i < d->n; i++) {
         const stk_decoder *decoder = stk_registry_get(d->registry, STK_PLUGIN_DECODER, i);
 
-        if (decoder->probe(in))
+        if ((decoder->can & STK_DECODER_SOUND_TRACK) == tracks && decoder->probe(in))
             return open_context(d, i, out, ctx, err);
     }
     return STK_END;
+}
+
+int stk_decoders_find(stk_decoders *d, stk_bytes in, const stk_decoder **out, void **ctx,
+                      stk_error *err)
+{
+    return find(d, in, 0, out, ctx, err);
+}
+
+int stk_decoders_find_sound(stk_decoders *d, stk_bytes in, const stk_decoder **out, void **ctx,
+                            stk_error *err)
+{
+    int rc = find(d, in, STK_DECODER_SOUND_TRACK, out, ctx, err);
+
+    return rc == STK_END ? find(d, in, 0, out, ctx, err) : rc;
 }
 
 int stk_decoders_of_points(stk_decoders *d, stk_bytes points, const stk_decoder **out, void **ctx,

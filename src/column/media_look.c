@@ -5,8 +5,8 @@
  * together; a decoder that knows a picture reads its header there.  Where that is not enough, and
  * for sound and videos, the field is read further, and whole at last; of a large field with a
  * decoder that makes points, the points are made instead.  No format has a name here. */
-#include "codec/decoders.h"
 #include "codec/exif.h"
+#include "codec/sound_decoders.h"
 #include "column/media_sizes.h"
 #include "fetch/request.h"
 
@@ -164,6 +164,27 @@ static int by_points(const looking *k, uint32_t number, uint64_t size, const stk
            d->know(&points, 0, info, NULL) == 0;
 }
 
+/* 1: a file that may have sound without video. */
+static int may_be_sound(const looking *k, stk_bytes in)
+{
+    const stk_decoder *d;
+    void *ctx;
+
+    return in.len && stk_decoders_find_sound(&k->l->decoders, in, &d, &ctx, NULL) == 0 &&
+           d->can & STK_DECODER_SOUND_TRACK;
+}
+
+static int by_sound(const looking *k, stk_bytes in, stk_media_info *info)
+{
+    const stk_media_points none = { 0 };
+    const stk_decoder *d;
+    void *ctx;
+
+    return may_be_sound(k, in) &&
+           stk_decoders_find_sound(&k->l->decoders, in, &d, &ctx, NULL) == 0 &&
+           d->header(ctx, in, &none, info, NULL) == 0;
+}
+
 /* 1: known; 0: it is not media, or damaged; STK_PENDING: more of it has to be read. */
 static int by_bytes(const looking *k, stk_bytes in, int whole, stk_media_info *info,
                     const stk_decoder **d, void **ctx)
@@ -171,14 +192,15 @@ static int by_bytes(const looking *k, stk_bytes in, int whole, stk_media_info *i
     const stk_media_points none = { 0 };
     int rc = in.len ? stk_decoders_find(&k->l->decoders, in, d, ctx, NULL) : STK_END;
 
-    if (rc == STK_END)
-        return 0;
+    *info = (stk_media_info){ 0 };
     if (rc < 0)
         return rc;
-    *info = (stk_media_info){ 0 };
-    rc = (*d)->header(*ctx, in, &none, info, NULL);
-    if (rc < 0 || (!whole && info->medium != STK_PICTURE)) /* a head has not all frames */
-        return rc < 0 && whole ? 0 : STK_PENDING;
+    if (rc == STK_END && !whole)
+        return may_be_sound(k, in) ? STK_PENDING : 0;
+    if (rc == STK_END || (*d)->header(*ctx, in, &none, info, NULL) < 0)
+        return whole ? by_sound(k, in, info) : STK_PENDING;
+    if (!whole && info->medium != STK_PICTURE) /* a head has not all frames */
+        return STK_PENDING;
     if (!info->turn && info->medium == STK_PICTURE)
         info->turn = whole ? stk_exif_turn(in) : stk_exif_turn_head(in);
     return info->turn || whole ? 1 : STK_PENDING; /* a PNG may be turned by its last chunk */
@@ -198,8 +220,11 @@ static int look_further(const looking *k, uint32_t number, const char *name, stk
 
         if (most == UINT64_MAX && d && d->points && d->know && r->want[0].place.len > LARGE &&
             r->ranged[0].n) {
+            int sound = may_be_sound(k, bytes_of(r, 0));
+
             rc = by_points(k, number, r->want[0].place.len, d, ctx, &info);
-            break;
+            if (rc || !sound)
+                break;
         }
         stk_request_end(r);
         r->want[0].number = number;

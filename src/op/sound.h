@@ -27,6 +27,16 @@ static inline uint64_t stk_wave_channels(const stk_value_row *row)
 int stk_wave_new(stk_value_row *row, uint64_t samples, stk_scratch *scratch, float **out,
                  stk_error *err);
 
+/* The mean square of n samples, n above 0. */
+static inline double stk_wave_power(const float *x, uint64_t n)
+{
+    double sum = 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sum / (double)n;
+}
+
 /* part and random_part: which samples of n, at that rate.  state: the op's. */
 typedef struct stk_part_of { /* samples from .. to - 1 */
     uint64_t from, to;

@@ -30,15 +30,6 @@ static void noise_fini(void *state)
     stk_partners_close(&((struct sound_noise *)state)->partners);
 }
 
-static double power_of(const float *x, uint64_t n)
-{
-    double sum = 0;
-
-    for (uint64_t i = 0; i < n; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sum / (double)n;
-}
-
 static int noise_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
                        stk_error *err)
 {
@@ -52,8 +43,8 @@ static int noise_value(const void *state, stk_value_row *row, stk_rng *rng, stk_
     snr = stk_between(rng, &s->snr);
     STK_TRY(stk_partners_take(s->partners, &(stk_partner_ask){ rng, row->rate, n }, scratch, &other,
                               err));
-    own = power_of(x, n * channels);
-    its = power_of(other, n);
+    own = stk_wave_power(x, n * channels);
+    its = stk_wave_power(other, n);
     if (!(own > 0 && its > 0))
         return 0;
     by = (float)sqrt(own / its * pow(10, -snr / 10));

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/lock.h"
 #include "base/mem.h"
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "sound/resample.h"
 
 #define RATES 8
@@ -113,36 +113,41 @@ typedef struct recording {
     const stk_rate_change *change; /* to the wanted rate; NULL: it has that */
 } recording;
 
-/* Is this field the recording?  0, or STK_END. */
+/* Is this field the recording?  0, or STK_END; `why` says what is wrong with one that is sound. */
 static int try_field(const stk_partners *p, stk_decoders *d, const char *name, recording *r,
-                     stk_error *err)
+                     stk_error *why)
 {
     const stk_media_points none = { 0 };
     int rc;
 
     if (p->field && strcmp(name, p->field))
         return STK_END;
-    rc = stk_decoders_find(d, r->in, &r->decoder, &r->ctx, err);
+    rc = stk_decoders_find_sound(d, r->in, &r->decoder, &r->ctx, why);
     if (rc == 0)
-        rc = r->decoder->header(r->ctx, r->in, &none, &r->info, err);
-    if (rc == 0 && (r->info.medium != STK_SOUND || !r->info.units))
-        rc = STK_END;
-    return !p->field && rc < 0 ? STK_END : rc;
+        rc = r->decoder->header(r->ctx, r->in, &none, &r->info, why);
+    return rc == 0 && (r->info.medium != STK_SOUND || !r->info.units) ? STK_END : rc;
 }
 
 static int find_recording(const stk_partners *p, stk_decoders *d, const stk_sample *s, recording *r,
                           stk_error *err)
 {
+    stk_error first = { 0 };
+
     for (uint32_t i = 0; i < stk_sample_fields(s); i++) {
         const void *data;
         const char *name = stk_sample_field(s, i, &data, &r->in.len);
+        stk_error why = { 0 };
         int rc;
 
         r->in.data = data;
-        rc = try_field(p, d, name, r, err);
-        if (rc != STK_END)
-            return rc;
+        rc = try_field(p, d, name, r, &why);
+        if (rc == 0)
+            return 0;
+        if (rc < 0 && rc != STK_END && !first.code)
+            first = why;
     }
+    if (first.code)
+        return stk_fail(err, first.code, "%s", first.message);
     return stk_fail(err, STK_ECORRUPT, "none of its fields is sound");
 }
 
@@ -216,6 +221,11 @@ static int make(const recording *r, uint64_t from, uint64_t n, stk_scratch *scra
     return 0;
 }
 
+static uint64_t length_of(const recording *r) /* at the wanted rate */
+{
+    return r->change ? stk_rate_change_length(r->change, r->info.units) : r->info.units;
+}
+
 static uint64_t draw(stk_rng *rng, uint64_t n) /* below n */
 {
     double unit = stk_rng_unit(rng) + stk_rng_unit(rng) * 0x1p-32;
@@ -224,13 +234,11 @@ static uint64_t draw(stk_rng *rng, uint64_t n) /* below n */
     return i < n ? i : n - 1;
 }
 
-static int take_of(stk_partners *p, recording *r, const stk_partner_ask *ask, stk_scratch *scratch,
-                   float *out, stk_error *err)
+static int take_of(const recording *r, const stk_partner_ask *ask, stk_scratch *scratch, float *out,
+                   stk_error *err)
 {
-    uint64_t n = ask->n, have, at;
+    uint64_t n = ask->n, have = length_of(r), at;
 
-    STK_TRY(find_rate(p, r->info.rate, ask->rate, &r->change, err));
-    have = r->change ? stk_rate_change_length(r->change, r->info.units) : r->info.units;
     if (have >= n)
         return make(r, draw(ask->rng, have - n + 1), n, scratch, out, err);
     STK_TRY(make(r, 0, have, scratch, out, err));
@@ -239,28 +247,65 @@ static int take_of(stk_partners *p, recording *r, const stk_partner_ask *ask, st
     return 0;
 }
 
-int stk_partners_take(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch,
-                      float **out, stk_error *err)
+typedef struct taken { /* where the samples go */
+    float *out;
+    uint64_t n;
+    int start; /* those of its start, as many as there are; else n of them */
+} taken;
+
+static int take_one(stk_partners *p, recording *r, const stk_partner_ask *ask, stk_scratch *scratch,
+                    taken *t, stk_error *err)
+{
+    STK_TRY(find_rate(p, r->info.rate, ask->rate, &r->change, err));
+    t->n = ask->n;
+    if (t->start && length_of(r) < t->n)
+        t->n = length_of(r);
+    t->out = stk_scratch_get(scratch, (size_t)t->n * sizeof *t->out + 1);
+    if (!t->out)
+        return stk_fail_nomem(err, (size_t)t->n * sizeof *t->out);
+    return t->start ? make(r, 0, t->n, scratch, t->out, err)
+                    : take_of(r, ask, scratch, t->out, err);
+}
+
+static int take_any(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch, taken *t,
+                    stk_error *err)
 {
     uint64_t which = draw(ask->rng, stk_dataset_len(p->data));
     stk_sample *sample = NULL;
     stk_decoders decoders = { 0 };
     stk_error why = { 0 };
     recording r = { 0 };
-    int rc;
+    int rc = stk_decoders_init(&decoders, NULL, &why);
 
-    *out = stk_scratch_get(scratch, (size_t)ask->n * sizeof **out + 1);
-    if (!*out)
-        return stk_fail_nomem(err, (size_t)ask->n * sizeof **out);
-    rc = stk_decoders_init(&decoders, NULL, &why);
     if (rc == 0)
         rc = stk_dataset_read(p->data, which, &sample, &why);
     if (rc == 0)
         rc = find_recording(p, &decoders, sample, &r, &why);
     if (rc == 0)
-        rc = take_of(p, &r, ask, scratch, *out, &why);
+        rc = take_one(p, &r, ask, scratch, t, &why);
     stk_sample_close(&sample);
     stk_decoders_fini(&decoders);
     return rc < 0 ? stk_fail(err, rc, "%s: its sample %" PRIu64 ": %s", p->op, which, why.message)
                   : 0;
+}
+
+int stk_partners_take(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch,
+                      float **out, stk_error *err)
+{
+    taken t = { 0 };
+
+    STK_TRY(take_any(p, ask, scratch, &t, err));
+    *out = t.out;
+    return 0;
+}
+
+int stk_partners_take_start(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch,
+                            float **out, uint64_t *made, stk_error *err)
+{
+    taken t = { .start = 1 };
+
+    STK_TRY(take_any(p, ask, scratch, &t, err));
+    *out = t.out;
+    *made = t.n;
+    return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sound_partner.h - recordings of another data set that `noise` mixes into a sample's.
+/* sound_partner.h - recordings of another data set: noises that `noise` mixes into a sample's, and
+ * responses of rooms that `reverb` takes.
  *
  * Which one is drawn by the sample's random numbers: it depends on seed, epoch and position
  * alone. */
@@ -24,5 +25,8 @@ typedef struct stk_partner_ask {
  * where it is longer, again and again where it is shorter. */
 int stk_partners_take(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch,
                       float **out, stk_error *err);
+/* One of them from its start on, at most n samples: *made of them, the mean of its channels. */
+int stk_partners_take_start(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch,
+                            float **out, uint64_t *made, stk_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/rng.h"
 #include "codec/sound_codec.h"
+#include "codec/sound_decoders.h"
 #include "codec/sound_points.h"
 #include "op/sound.h"
 #include "row/row.h"
@@ -207,7 +208,7 @@ static int find_whole(stk_row *x, source *from, stk_media_info *info, stk_error 
 
     if (x->req->want[x->output].unpack || stk_row_chain(x)->extracts)
         STK_TRY(stk_row_extract_more(x, &in, err));
-    rc = stk_decoders_find(&x->m->decoders, in, &from->decoder, &from->ctx, err);
+    rc = stk_decoders_find_sound(&x->m->decoders, in, &from->decoder, &from->ctx, err);
     if (rc < 0)
         return rc;
     if (rc == STK_END)

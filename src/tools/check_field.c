@@ -10,12 +10,14 @@
 
 #include "base/crc32.h"
 #include "base/registry.h"
+#include "codec/sound_decoders.h"
 #include "tools/check_model.h"
 #include "compress/unpack.h"
 #include "format/zip.h"
 
 #define DEFAULT_PIXELS 178956970u
 #define PICTURE ((check_kind)(STK_MAX_DECODERS - 1)) /* named[]: any picture */
+#define SOUND ((check_kind)(STK_MAX_DECODERS - 2))   /* named[]: any recording */
 
 static const struct {
     const char *name, *chain;
@@ -33,7 +35,8 @@ static const struct {
     { "image", PICTURE },  { "json", CHECK_JSON }, { "txt", CHECK_TEXT },  { "text", CHECK_TEXT },
     { "cls", CHECK_INT },  { "cls2", CHECK_INT },  { "index", CHECK_INT }, { "inx", CHECK_INT },
     { "npy", CHECK_NPY },  { "npz", CHECK_NPZ },   { "gz", CHECK_GZIP },   { "gzip", CHECK_GZIP },
-    { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD },
+    { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD }, { "wav", SOUND },      { "flac", SOUND },
+    { "mp3", SOUND },      { "ogg", SOUND },       { "opus", SOUND },     { "m4a", SOUND },
 };
 
 int check_codecs_plan(check *c, stk_error *err)
@@ -114,6 +117,11 @@ int check_names_picture(const char *name)
     return by_name(name) == PICTURE;
 }
 
+int check_names_sound(const char *name)
+{
+    return by_name(name) == SOUND;
+}
+
 /* A kind of picture that is known and that no decoder of this build reads; NULL: none. */
 static const char *foreign_picture(stk_bytes in)
 {
@@ -140,7 +148,7 @@ static const char *foreign_picture(stk_bytes in)
     return NULL;
 }
 
-/* ---- pictures ---- */
+/* ---- pictures, video, sound ---- */
 
 static int drop_frame(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
                       stk_error *err)
@@ -177,19 +185,75 @@ static int check_video(reader *r, const stk_decoder *d, void *ctx, stk_bytes in,
     return 0;
 }
 
+static int drop_samples(void *cookie, uint64_t first, const float *const *channel, uint32_t n,
+                        stk_error *err)
+{
+    (void)cookie, (void)first, (void)channel, (void)n, (void)err;
+    return 0;
+}
+
+static int check_sound(reader *r, const stk_decoder *d, void *ctx, stk_bytes in, uint64_t units,
+                       stk_error *err)
+{
+    stk_lane lane = STK_LANE_PLAIN;
+    const stk_media_sink sink = { .sound = drop_samples, .lane = &lane };
+    const stk_media_points points = { .head = { 0 } };
+    const stk_media_part all = { 0, in };
+    const stk_media_ask ask = { .to = units };
+
+    if (!units)
+        return stk_fail(err, STK_ECORRUPT, "the recording has no samples");
+    return d->decode(ctx,
+                     &(stk_media_job){ .points = &points,
+                                       .ask = &ask,
+                                       .part = &all,
+                                       .n_parts = 1,
+                                       .sink = &sink,
+                                       .scratch = &r->scratch },
+                     err);
+}
+
+static int header_of(reader *r, size_t i, stk_bytes in, stk_media_info *info, stk_error *err)
+{
+    const stk_decoder *d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
+
+    if (!r->decoder[i])
+        STK_TRY(d->open(&r->decoder[i], err));
+    *info = (stk_media_info){ 0 };
+    return d->header(r->decoder[i], in, &(stk_media_points){ .head = { 0 } }, info, err);
+}
+
+/* The decoder of a file's sound alone, where that of its video, *i, finds none. */
+static int header_of_sound(reader *r, size_t *i, stk_bytes in, stk_media_info *info)
+{
+    const stk_decoder *d;
+
+    for (size_t k = 0; k < STK_MAX_DECODERS && (d = stk_registry_get(NULL, STK_PLUGIN_DECODER, k));
+         k++)
+        if (k != *i && d->can & STK_DECODER_SOUND_TRACK && d->probe(in) &&
+            header_of(r, k, in, info, NULL) == 0) {
+            *i = k;
+            return 1;
+        }
+    return 0;
+}
+
 static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
 {
     uint64_t limit = r->c->o.max_pixels ? r->c->o.max_pixels : DEFAULT_PIXELS;
-    const stk_decoder *d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
+    const stk_decoder *d;
     stk_pixels pixels = { 0 };
     stk_picture_source from;
     stk_media_info info;
     stk_rect all = { 0 };
+    int rc = header_of(r, i, in, &info, err);
 
-    if (!r->decoder[i])
-        STK_TRY(d->open(&r->decoder[i], err));
+    if (rc < 0 && !header_of_sound(r, &i, in, &info))
+        return rc;
+    d = stk_registry_get(NULL, STK_PLUGIN_DECODER, i);
     from = (stk_picture_source){ .decoder = d, .ctx = r->decoder[i] };
-    STK_TRY(d->header(r->decoder[i], in, &(stk_media_points){ .head = { 0 } }, &info, err));
+    if (info.medium == STK_SOUND)
+        return check_sound(r, d, r->decoder[i], in, info.units, err);
     if (!info.width || !info.height)
         return stk_fail(err, STK_ECORRUPT, "the picture is %ux%u", info.width, info.height);
     if ((uint64_t)info.width * info.height > limit)
@@ -204,10 +268,15 @@ static int check_picture(reader *r, size_t i, stk_bytes in, stk_error *err)
                              &r->scratch, &pixels, err);
 }
 
-static int no_picture(stk_bytes in, stk_error *err)
+static int no_picture(check_kind said, stk_bytes in, stk_error *err)
 {
     const char *kind = foreign_picture(in);
 
+    if (said == SOUND)
+        return stk_fail(err, STK_ECORRUPT,
+                        in.len ? "these %zu bytes are not sound that this build decodes"
+                               : "the recording is empty (%zu bytes)",
+                        in.len);
     if (kind)
         return stk_fail(err, STK_ENOTSUP, "a %s picture, which this build can't decode", kind);
     return stk_fail(
@@ -337,8 +406,8 @@ static check_kind settle(reader *r, const char *name, stk_bytes in)
 
     if (said == CHECK_INT && !by_suffix(r->c->ds))
         said = CHECK_NONE;
-    if (said == PICTURE)
-        return is < CHECK_FIRST_CODEC ? is : PICTURE;
+    if (said == PICTURE || said == SOUND)
+        return is < CHECK_FIRST_CODEC ? is : said;
     if (said != CHECK_NONE)
         return said;
     return is == CHECK_NONE && is_json(r, in) ? CHECK_JSON : is;
@@ -350,7 +419,8 @@ static int check_as(reader *r, check_kind kind, stk_bytes *in, stk_error *err)
         return check_npz(r, *in, err);
     if (kind >= CHECK_FIRST_CODEC)
         return check_codec(r, kind, in, err);
-    return by_content(*in) == kind ? check_picture(r, kind, *in, err) : no_picture(*in, err);
+    return by_content(*in) == kind ? check_picture(r, kind, *in, err)
+                                   : no_picture(kind, *in, err);
 }
 
 /* What is packed is checked too: json.gz as json.  One layer, as a chain unpacks it. */

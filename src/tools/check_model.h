@@ -11,7 +11,7 @@
 #include "indexer/indexer.h"
 #include "pipe/engine.h"
 
-#define STK_MAX_DECODERS 16 /* that a check counts apart */
+#define STK_MAX_DECODERS 32 /* that a check counts apart */
 
 /* What a field was decoded as.  Below STK_MAX_DECODERS: a picture, by its decoder's number. */
 typedef enum check_kind {
@@ -73,6 +73,7 @@ const char *check_kind_name(size_t kind); /* NULL: no such kind here */
 int check_field(reader *r, const char *name, stk_bytes in, stk_error *err);
 void check_reader_fini(reader *r);
 int check_names_picture(const char *name); /* does a field of this name have to be a picture? */
+int check_names_sound(const char *name); /* the same of a recording */
 
 /* check_walk.c: job i is shard i. */
 int check_walk(void *cookie, uint64_t shard, stk_error *err);

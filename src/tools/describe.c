@@ -2,8 +2,9 @@
 /* describe.c - what is in a data set, in figures that can be compared: every sample is read once
  * and its pictures are decoded.
  *
- * Of every field: its size; of pictures width, height, brightness and colors; of short texts their
- * value, as a category where there are few.  Jobs are runs of samples and write to places of their
+ * Of every field: its size; of pictures width, height, brightness and colors; of sound seconds,
+ * rate, channels, loudness, clipping and silence; of short texts their value, as a category where
+ * there are few.  Jobs are runs of samples and write to places of their
  * own, so the result does not depend on how many work.  Figures are of every k-th sample where
  * there are more than a million; duplicates are looked for among all. */
 #include <math.h>
@@ -19,6 +20,7 @@
 #include "base/opts.h"
 #include "tools/check_model.h"
 #include "tools/description.h"
+#include "tools/hear.h"
 #include "tools/look.h"
 
 #define RUN 64u
@@ -26,9 +28,27 @@
 #define MAX_FIELDS 64u
 #define SHORT 40u /* bytes of a text that may be a category */
 
-enum { SIZE, WIDTH, HEIGHT, BRIGHT, RED, GREEN, BLUE, VALUE, COLUMNS };
-static const char *const column_name[COLUMNS] = { "bytes", "width", "height", "brightness",
-                                                  "red",   "green", "blue",   "value" };
+enum {
+    SIZE,
+    WIDTH,
+    HEIGHT,
+    BRIGHT,
+    RED,
+    GREEN,
+    BLUE,
+    VALUE,
+    SECONDS,
+    RATE,
+    CHANNELS,
+    LOUDNESS,
+    CLIPPED,
+    SILENT,
+    COLUMNS
+};
+static const char *const column_name[COLUMNS] = {
+    "bytes",   "width", "height",   "brightness", "red",     "green",  "blue", "value",
+    "seconds", "rate",  "channels", "loudness",   "clipped", "silent",
+};
 
 typedef struct field {
     const char *name;
@@ -107,6 +127,24 @@ static void close_job(job *j)
 
 /* ---- one sample ---- */
 
+/* As look_at_picture(), of sound; 1: it is sound. */
+static int hear_sound(hand *h, const char *name, stk_bytes in, double *v)
+{
+    stk_media_info info;
+    stk_heard heard;
+    int rc = stk_hear(&h->decoders, &h->scratch, in, &info, &heard);
+
+    if (rc <= 0)
+        return rc == 0 && check_names_sound(name) ? STK_ECORRUPT : rc;
+    v[SECONDS] = heard.seconds;
+    v[RATE] = info.rate;
+    v[CHANNELS] = info.channels;
+    v[LOUDNESS] = heard.loudness;
+    v[CLIPPED] = heard.clipped;
+    v[SILENT] = heard.silent;
+    return 1;
+}
+
 /* 0: the field is not a picture, or one that was looked at.  Negative: it is a bad one, or its name
  * says that it has to be one. */
 static int look_at_picture(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
@@ -131,6 +169,13 @@ static int look_at_picture(hand *h, const char *name, stk_bytes in, uint64_t k, 
     v[BLUE] = look.mean[2];
     v[BRIGHT] = 0.299 * v[RED] + 0.587 * v[GREEN] + 0.114 * v[BLUE];
     return 0;
+}
+
+static int describe_media(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
+{
+    int rc = hear_sound(h, name, in, v);
+
+    return rc ? rc : look_at_picture(h, name, in, k, v);
 }
 
 /* A text of one short line, without the spaces around it; its length, 0: it is none. */
@@ -185,15 +230,17 @@ static void describe_sample(hand *h, uint64_t k)
         return;
     }
     for (uint32_t i = 0; i < stk_sample_fields(s); i++) {
-        double v[COLUMNS] = { NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+        double v[COLUMNS];
         const void *data;
         size_t len;
         const char *name = stk_sample_field(s, i, &data, &len);
         field *f = field_named(j, name);
 
+        for (int c = 0; c < COLUMNS; c++)
+            v[c] = NAN;
         atomic_fetch_add_explicit(&j->bytes, len, memory_order_relaxed);
         stk_same_add(&j->same[k], name, data, len);
-        bad |= look_at_picture(h, name, (stk_bytes){ data, len }, k, v) < 0;
+        bad |= describe_media(h, name, (stk_bytes){ data, len }, k, v) < 0;
         if (!f || !described)
             continue;
         v[SIZE] = (double)len;

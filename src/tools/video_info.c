@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* video_info.c - what the tables of one video file say: its size, frames and keyframes.  Of a file
- * on a store these tables alone are read. */
+ * on a store these tables alone are read.  A recording is read whole; its frames are samples. */
 #include <string.h>
 
 #include <stoker/tools.h>
 
 #include "base/mem.h"
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "data/data.h"
 #include "source/source.h"
 #include "video/video.h"
@@ -50,6 +50,32 @@ static void tell(const stk_video_head *h, stk_video_info *out)
                              .codec = stk_video_codec_name(h->codec) };
 }
 
+static int sound_info_of(stk_decoders *d, reading *r, uint64_t size, stk_video_info *out,
+                         stk_error *err)
+{
+    const stk_media_points none = { 0 };
+    const stk_decoder *decoder;
+    stk_media_info info = { 0 };
+    stk_bytes all;
+    void *ctx;
+    int rc;
+
+    STK_TRY(read_range(r, 0, (size_t)size, &all, err));
+    rc = stk_decoders_find_sound(d, all, &decoder, &ctx, err);
+    if (rc == 0)
+        rc = decoder->header(ctx, all, &none, &info, err);
+    if (rc < 0)
+        return rc;
+    if (rc == STK_END || info.medium != STK_SOUND)
+        return stk_fail(err, STK_ECORRUPT,
+                        "it is neither a video that is read (MP4, MOV, Matroska, WebM) nor sound");
+    *out = (stk_video_info){ .size = sizeof *out,
+                             .frames = info.units,
+                             .duration_us = info.duration_us,
+                             .codec = decoder->name };
+    return 0;
+}
+
 static int info_of(stk_decoders *d, reading *r, uint64_t size, stk_video_info *out, stk_error *err)
 {
     const stk_media_reader reader = { r, size, read_range };
@@ -66,14 +92,15 @@ static int info_of(stk_decoders *d, reading *r, uint64_t size, stk_video_info *o
     if (rc < 0)
         return rc;
     if (rc == STK_END || !stk_video_is(decoder))
-        return stk_fail(err, STK_ECORRUPT,
-                        "it is not a video that is read: MP4, MOV, Matroska and WebM are");
+        return sound_info_of(d, r, size, out, err);
     rc = decoder->points(ctx, &reader, &scratch, &points.head, err);
     if (rc == 0)
         rc = stk_video_points_open(&h, &points, err);
     if (rc == 0)
         tell(&h, out);
     stk_scratch_fini(&scratch);
+    if (rc == STK_ECORRUPT && sound_info_of(d, r, size, out, NULL) == 0)
+        return 0; /* sound alone */
     return rc;
 }
 

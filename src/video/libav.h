@@ -47,7 +47,9 @@ typedef struct stk_libav { /* Thread: worker. */
     void (*av_frame_free)(AVFrame **f);
     int (*av_opt_set)(void *o, const char *name, const char *value, int flags);
     int (*av_opt_set_int)(void *o, const char *name, int64_t value, int flags);
+    int (*av_opt_get_int)(void *o, const char *name, int flags, int64_t *out);
     const char *(*av_get_pix_fmt_name)(int format);
+    const char *(*av_get_sample_fmt_name)(int format);
     void *(*av_mallocz)(size_t size);
     int (*av_strerror)(int code, char *out, size_t size);
 } stk_libav;

@@ -38,7 +38,9 @@
     X(av_frame_free)                                                                               \
     X(av_opt_set)                                                                                  \
     X(av_opt_set_int)                                                                              \
+    X(av_opt_get_int)                                                                              \
     X(av_get_pix_fmt_name)                                                                         \
+    X(av_get_sample_fmt_name)                                                                      \
     X(av_mallocz)                                                                                  \
     X(av_strerror)
 

@@ -8,7 +8,7 @@
  * writes video today makes them. */
 #include <string.h>
 
-#include "video/track.h"
+#include "video/sound_track.h"
 
 enum { /* EBML IDs, with their length marks */
        ID_EBML = 0x1A45DFA3,
@@ -23,6 +23,8 @@ enum { /* EBML IDs, with their length marks */
        ID_PRIVATE = 0x63A2,
        ID_DURATION = 0x23E383,
        ID_ENCODINGS = 0x6D80,
+       ID_DELAY = 0x56AA,
+       ID_PADDING = 0x75A2,
        ID_VIDEO = 0xE0,
        ID_WIDTH = 0xB0,
        ID_HEIGHT = 0xBA,
@@ -55,6 +57,7 @@ typedef struct scan {
     uint64_t scale;
     uint64_t default_ns;
     uint64_t elements;
+    uint64_t padding_ns; /* of the sound's last packet, that is left out */
     int has_tracks;
 } scan;
 
@@ -183,7 +186,7 @@ static int walk(scan *s, uint64_t at, uint64_t end, visit fn, void *cookie, stk_
 /* ---- tracks ---- */
 
 typedef struct entry {
-    uint64_t number, type, width, height, matrix, range, duration;
+    uint64_t number, type, width, height, matrix, range, duration, delay_ns;
     char codec[33];
     element setup;
     int encoded;
@@ -217,6 +220,7 @@ static int in_entry(scan *s, const element *e, void *cookie, stk_error *err)
     case ID_NUMBER: return uint_of(s, e, &t->number, err);
     case ID_TYPE: return uint_of(s, e, &t->type, err);
     case ID_DURATION: return uint_of(s, e, &t->duration, err);
+    case ID_DELAY: return uint_of(s, e, &t->delay_ns, err);
     case ID_CODEC:
         STK_TRY(body_of(s, e, 1 << 16, &name, err));
         if (name.len > sizeof t->codec - 1)
@@ -254,6 +258,66 @@ static stk_video_codec codec_of(const char *name)
     return STK_VIDEO_OTHER;
 }
 
+static stk_sound_coding coding_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        stk_sound_coding coding;
+    } all[] = { { "A_AAC", STK_CODING_AAC },   { "A_MPEG/L3", STK_CODING_MP3 },
+                { "A_AC3", STK_CODING_AC3 },   { "A_EAC3", STK_CODING_EAC3 },
+                { "A_ALAC", STK_CODING_ALAC }, { "A_FLAC", STK_CODING_FLAC },
+                { "A_OPUS", STK_CODING_OPUS } };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(name, all[i].name))
+            return all[i].coding;
+    return STK_CODING_OTHER;
+}
+
+/* As libavcodec takes it: of FLAC STREAMINFO alone, of ALAC with the head of its box. */
+static int use_sound_setup(stk_video_track *t, stk_bytes setup, stk_error *err)
+{
+    static const uint8_t head[12] = { 0, 0, 0, 36, 'a', 'l', 'a', 'c' };
+    uint8_t alac[36];
+
+    if (t->sound.coding == STK_CODING_FLAC && setup.len >= 42 && !memcmp(setup.data, "fLaC", 4))
+        setup = (stk_bytes){ setup.data + 8, 34 };
+    if (t->sound.coding == STK_CODING_ALAC && setup.len == 24) {
+        memcpy(alac, head, 12);
+        memcpy(alac + 12, setup.data, 24);
+        setup = (stk_bytes){ alac, 36 };
+    }
+    return stk_video_track_setup(t, setup, err);
+}
+
+static int use_sound(scan *s, const entry *e, stk_error *err)
+{
+    stk_video_track *t = s->t;
+    stk_bytes setup = { 0 };
+
+    t->sound.coding = coding_of(e->codec);
+    if (t->sound.coding == STK_CODING_OTHER)
+        return stk_fail(err, STK_ENOTSUP,
+                        "track %u: the sound's codec is `%s`; AAC, MP3, AC-3, ALAC, FLAC and Opus "
+                        "are decoded: re-encode it with the ffmpeg program",
+                        t->number, t->fourcc);
+    t->sound.skip_num = e->delay_ns;
+    t->sound.skip_den = e->delay_ns ? 1000000000 : 0;
+    if (e->setup.body)
+        STK_TRY(body_of(s, &e->setup, STK_VIDEO_SETUP, &setup, err));
+    return use_sound_setup(t, setup, err);
+}
+
+static int check_encoded(const stk_video_track *t, const entry *e, stk_error *err)
+{
+    if (!e->encoded)
+        return 0;
+    return stk_fail(err, STK_ENOTSUP,
+                    "track %u: its packets are compressed or encrypted by the container: write "
+                    "the file again with the ffmpeg program",
+                    t->number);
+}
+
 static int use_entry(scan *s, const entry *e, stk_error *err)
 {
     stk_video_track *t = s->t;
@@ -261,6 +325,10 @@ static int use_entry(scan *s, const entry *e, stk_error *err)
 
     memcpy(t->fourcc, e->codec, sizeof t->fourcc);
     t->number = e->number > UINT32_MAX ? UINT32_MAX : (uint32_t)e->number;
+    if (t->sound.wanted) {
+        STK_TRY(check_encoded(t, e, err));
+        return use_sound(s, e, err);
+    }
     t->codec = codec_of(e->codec);
     t->width = e->width > UINT32_MAX ? 0 : (uint32_t)e->width;
     t->height = e->height > UINT32_MAX ? 0 : (uint32_t)e->height;
@@ -272,11 +340,7 @@ static int use_entry(scan *s, const entry *e, stk_error *err)
                         "track %u: the video's codec is `%s`; H.264, HEVC, AV1, VP8, VP9, MPEG-4 "
                         "and MJPEG are decoded: re-encode it with the ffmpeg program",
                         t->number, t->fourcc);
-    if (e->encoded)
-        return stk_fail(err, STK_ENOTSUP,
-                        "track %u: its packets are compressed or encrypted by the container: write "
-                        "the file again with the ffmpeg program",
-                        t->number);
+    STK_TRY(check_encoded(t, e, err));
     if (e->setup.body)
         STK_TRY(body_of(s, &e->setup, STK_VIDEO_SETUP, &setup, err));
     return stk_video_track_setup(t, setup, err);
@@ -290,7 +354,7 @@ static int in_tracks(scan *s, const element *e, void *cookie, stk_error *err)
     if (e->id != ID_ENTRY)
         return 0;
     STK_TRY(walk(s, e->body, e->end, in_entry, &t, err));
-    return t.type == 1 && !s->t->tracks++ ? use_entry(s, &t, err) : 0;
+    return t.type == (s->t->sound.wanted ? 2 : 1) && !s->t->tracks++ ? use_entry(s, &t, err) : 0;
 }
 
 static int in_info(scan *s, const element *e, void *cookie, stk_error *err)
@@ -305,6 +369,7 @@ typedef struct cluster {
     uint64_t time;
     int key;       /* of the block group that is walked */
     element block; /* of it */
+    uint64_t padding_ns;
 } cluster;
 
 /* A VP8 frame that is only a reference is a packet of its own. */
@@ -344,6 +409,7 @@ static int take_block(scan *s, const element *e, const cluster *c, int simple, i
     f.time = (int64_t)c->time + (int16_t)(in.data[n] << 8 | in.data[n + 1]);
     if (simple ? flags & 128 : key)
         f.flags |= STK_FRAME_KEY;
+    s->padding_ns = simple ? 0 : c->padding_ns;
     if (flags & 8 || is_invisible(s, (stk_bytes){ in.data + head, in.len - head }))
         f.flags |= STK_FRAME_HIDDEN;
     return stk_video_track_add(s->t, &f, err);
@@ -353,7 +419,8 @@ static int in_group(scan *s, const element *e, void *cookie, stk_error *err)
 {
     cluster *c = cookie;
 
-    (void)s, (void)err;
+    if (e->id == ID_PADDING)
+        return uint_of(s, e, &c->padding_ns, err);
     if (e->id == ID_BLOCK)
         c->block = *e;
     if (e->id == ID_REFERENCE)
@@ -371,6 +438,7 @@ static int in_cluster(scan *s, const element *e, cluster *c, stk_error *err)
         return 0;
     c->key = 1;
     c->block = (element){ 0 };
+    c->padding_ns = 0;
     STK_TRY(walk(s, e->body, e->end, in_group, c, err));
     return c->block.id ? take_block(s, &c->block, c, 0, c->key, err) : 0;
 }
@@ -453,17 +521,14 @@ static void set_unit(scan *s)
     s->t->den = (uint32_t)den;
 }
 
-int stk_matroska_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+static int read_track(scan *s, stk_error *err)
 {
-    scan s = { .read = read, .t = t, .scale = 1000000 };
     uint64_t at = 0;
     element e = { 0 };
     int rc;
 
-    stk_video_track_begin(t);
-    t->field = read->size;
     for (;;) {
-        rc = next(&s, at, &e, err);
+        rc = next(s, at, &e, err);
         STK_TRY(rc);
         if (!rc || (e.id != ID_SEGMENT && e.end == UNKNOWN))
             return stk_fail(err, STK_ECORRUPT,
@@ -472,10 +537,33 @@ int stk_matroska_read(stk_video_track *t, const stk_media_reader *read, stk_erro
             break;
         at = e.end;
     }
-    STK_TRY(take_segment(&s, &e, err));
-    if (!t->tracks)
-        return stk_fail(err, STK_ECORRUPT, "the file has no video track");
-    set_unit(&s);
+    STK_TRY(take_segment(s, &e, err));
+    if (!s->t->tracks)
+        return stk_fail(err, STK_ECORRUPT, "the file has no %s track",
+                        s->t->sound.wanted ? "sound" : "video");
+    set_unit(s);
+    return 0;
+}
+
+int stk_matroska_read_sound(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+{
+    scan s = { .read = read, .t = t, .scale = 1000000 };
+
+    stk_video_track_begin(t);
+    t->field = read->size;
+    t->sound.wanted = 1;
+    STK_TRY(read_track(&s, err));
+    t->sound.pad_ns = s.padding_ns < 1000000000 ? s.padding_ns : 0;
+    return stk_sound_track_end(t, err);
+}
+
+int stk_matroska_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+{
+    scan s = { .read = read, .t = t, .scale = 1000000 };
+
+    stk_video_track_begin(t);
+    t->field = read->size;
+    STK_TRY(read_track(&s, err));
     if (s.default_ns && t->num)
         t->last_len = (int64_t)(s.default_ns / (s.scale ? s.scale : 1));
     else if (t->n > 1)

@@ -9,6 +9,7 @@
  * taken for it.  A frame whose packet is past the end of the file stays in the table: it is an
  * error when it is wanted. */
 #include "video/mp4.h"
+#include "video/sound_track.h"
 
 #include <string.h>
 
@@ -261,7 +262,7 @@ static int take_track(stk_mp4 *m, const tables *b, stk_error *err)
     STK_TRY(take_heads(m, b, err));
     if (!b->stsd.p)
         return torn(m, &b->mdhd, "stbl", err);
-    STK_TRY(stk_mp4_entry(m->t, b->stsd, err));
+    STK_TRY((m->t->sound.wanted ? stk_mp4_sound_entry : stk_mp4_entry)(m->t, b->stsd, err));
     STK_TRY(take_elst(m, b->elst, err));
     if (!b->stsz.p && !b->stz2.p)
         return m->fragmented ? 0 : torn(m, &b->stsd, "stsz", err);
@@ -295,6 +296,7 @@ static void take_trex(stk_mp4 *m, stk_mp4_in in)
 
 static int take_moov(stk_mp4 *m, stk_mp4_in all, stk_error *err)
 {
+    uint32_t kind = m->t->sound.wanted ? STK_BOX('s', 'o', 'u', 'n') : STK_BOX('v', 'i', 'd', 'e');
     stk_mp4_in in = all;
     tables found = { 0 };
     stk_mp4_box b;
@@ -313,13 +315,14 @@ static int take_moov(stk_mp4 *m, stk_mp4_in all, stk_error *err)
         if (b.type != STK_BOX('t', 'r', 'a', 'k'))
             continue;
         collect(b.in, &one, 0);
-        if (one.handler == STK_BOX('v', 'i', 'd', 'e') && !m->t->tracks++)
+        if (one.handler == kind && !m->t->tracks++)
             found = one;
     }
     if (in.bad)
         return torn(m, &in, "moov", err);
     if (!m->t->tracks)
-        return stk_fail(err, STK_ECORRUPT, "the file has no video track");
+        return stk_fail(err, STK_ECORRUPT, "the file has no %s track",
+                        m->t->sound.wanted ? "sound" : "video");
     STK_TRY(take_track(m, &found, err));
     m->next_dts = 0;
     for (uint32_t i = 0; i < m->t->n; i++)
@@ -384,22 +387,20 @@ static int take_box(stk_mp4 *m, const stk_media_reader *read, const top *b, int 
     return moov ? take_moov(m, in, err) : stk_mp4_fragment(m, in, b->at, err);
 }
 
-int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+/* All frames of the first track that is wanted, without edits. */
+static int read_track(stk_mp4 *m, const stk_media_reader *read, stk_error *err)
 {
-    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1 };
     int has_moov = 0, rc = 1;
     top b = { 0 };
 
-    stk_video_track_begin(t);
-    t->field = read->size;
     for (uint32_t i = 0; rc == 1; i++) {
-        rc = i < TOP_BOXES ? next_top(&m, read, b.at + b.size, &b, err)
+        rc = i < TOP_BOXES ? next_top(m, read, b.at + b.size, &b, err)
                            : stk_fail(err, STK_ELIMIT, "the file has more than %u boxes", i);
         if (rc == 1) {
-            STK_TRY(take_box(&m, read, &b, &has_moov, err));
-            if (has_moov && !m.fragmented)
+            STK_TRY(take_box(m, read, &b, &has_moov, err));
+            if (has_moov && !m->fragmented)
                 break;
-            if (b.size > m.field - b.at)
+            if (b.size > m->field - b.at)
                 break; /* torn */
         }
     }
@@ -408,7 +409,29 @@ int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *er
         return stk_fail(err, STK_ECORRUPT,
                         "the file has no moov box in its %" PRIu64
                         " bytes: it is torn, or was not closed when it was written",
-                        m.field);
+                        m->field);
+    return 0;
+}
+
+int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+{
+    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1 };
+
+    stk_video_track_begin(t);
+    t->field = read->size;
+    STK_TRY(read_track(&m, read, err));
     STK_TRY(stk_mp4_edits(&m, err));
     return stk_video_track_end(t, err);
+}
+
+int stk_mp4_read_sound(stk_video_track *t, const stk_media_reader *read, stk_error *err)
+{
+    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1 };
+
+    stk_video_track_begin(t);
+    t->field = read->size;
+    t->sound.wanted = 1;
+    STK_TRY(read_track(&m, read, err));
+    STK_TRY(stk_mp4_sound_edits(&m, err));
+    return stk_sound_track_end(t, err);
 }

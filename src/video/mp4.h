@@ -30,6 +30,12 @@ typedef struct stk_mp4 {
 
 /* mp4_entry.c: a stsd: codec, size, setup and colors. */
 int stk_mp4_entry(stk_video_track *t, stk_mp4_in in, stk_error *err);
+/* Length of an MPEG-4 descriptor. */
+uint32_t stk_mp4_descriptor(stk_mp4_in *in, uint8_t *tag);
+/* mp4_sound.c: a stsd of sound: coding and setup. */
+int stk_mp4_sound_entry(stk_video_track *t, stk_mp4_in in, stk_error *err);
+/* Edit lists say which samples are the recording. */
+int stk_mp4_sound_edits(stk_mp4 *m, stk_error *err);
 /* mp4_fragment.c: a moof; at: of it in the file. */
 int stk_mp4_fragment(stk_mp4 *m, stk_mp4_in in, uint64_t at, stk_error *err);
 /* mp4_edit.c: all frames are there: edit lists turn times into show times. */

@@ -31,8 +31,8 @@ static void name_of(uint32_t type, char out[5])
     out[4] = 0;
 }
 
-/* Length of an MPEG-4 descriptor: 7 bits a byte, at most four. */
-static uint32_t descriptor(stk_mp4_in *in, uint8_t *tag)
+/* 7 bits a byte, at most four. */
+uint32_t stk_mp4_descriptor(stk_mp4_in *in, uint8_t *tag)
 {
     uint32_t len = 0;
 
@@ -54,14 +54,14 @@ static int take_esds(stk_video_track *t, stk_mp4_in in, stk_error *err)
     uint32_t len;
 
     stk_mp4_version(&in, NULL);
-    descriptor(&in, &tag);
+    stk_mp4_descriptor(&in, &tag);
     if (tag == 3) {
         stk_mp4_be(&in, 2);
         flags = (uint8_t)stk_mp4_be(&in, 1);
         stk_mp4_skip(&in, (flags & 128 ? 2 : 0) + (flags & 32 ? 2 : 0));
         if (flags & 64)
             stk_mp4_skip(&in, stk_mp4_be(&in, 1));
-        descriptor(&in, &tag);
+        stk_mp4_descriptor(&in, &tag);
     }
     if (tag != 4 || in.bad)
         return stk_fail(err, STK_ECORRUPT, "track %u: a damaged esds box at byte %" PRIu64,
@@ -74,7 +74,7 @@ static int take_esds(stk_video_track *t, stk_mp4_in in, stk_error *err)
                         "track %u: mp4v of object type 0x%02x: MPEG-4 (0x20) and MJPEG (0x6c) are "
                         "decoded",
                         t->number, type);
-    len = descriptor(&in, &tag);
+    len = stk_mp4_descriptor(&in, &tag);
     if (tag != 5 || in.bad)
         return 0; /* it has none */
     if (len > (size_t)(in.end - in.p))

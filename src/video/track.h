@@ -30,6 +30,27 @@ typedef enum stk_video_codec { /* on disk */
 } stk_video_codec;
 const char *stk_video_codec_name(stk_video_codec codec);
 
+typedef enum stk_sound_coding {
+                                STK_CODING_OTHER,
+                                STK_CODING_AAC,
+                                STK_CODING_MP3,
+                                STK_CODING_AC3,
+                                STK_CODING_EAC3,
+                                STK_CODING_ALAC,
+                                STK_CODING_FLAC,
+                                STK_CODING_OPUS,
+                                STK_CODINGS
+} stk_sound_coding;
+
+/* Of a sound track; what is not 0 is as its container says. */
+typedef struct stk_track_sound {
+    int wanted; /* the table is of a sound track, in place of a video's */
+    stk_sound_coding coding;
+    uint64_t skip_num, skip_den; /* seconds at the beginning that are left out; den 0: none */
+    uint64_t keep_num, keep_den; /* seconds that follow; den 0: all but ... */
+    uint64_t pad_ns;             /* ... so many nanoseconds at the end */
+} stk_track_sound;
+
 enum { /* of a frame */
        STK_FRAME_KEY = 1,
        STK_FRAME_HIDDEN = 2 /* decoded, never shown: an edit list leaves it out */
@@ -59,6 +80,7 @@ typedef struct stk_video_track { /* Thread: one. */
     uint32_t n, cap;
     uint32_t *show; /* decode numbers of the frames that are shown, by their show number */
     uint32_t shown, show_cap;
+    stk_track_sound sound; /* see sound_track.h */
 } stk_video_track;
 
 /* Empty, with its memory kept for the next one. */

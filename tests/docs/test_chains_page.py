@@ -48,8 +48,9 @@ def shard(tmp_path_factory):
             info = tarfile.TarInfo(f"0.{field}")
             info.size = 3
             tar.addfile(info, io.BytesIO(b"abc"))
-    (folder / "musan").mkdir()          # what noise() mixes in
-    shutil.copy(folder / "a.tar", folder / "musan" / "0.tar")
+    for name in ("musan", "rirs"):      # what noise() mixes in, what reverb() takes
+        (folder / name).mkdir()
+        shutil.copy(folder / "a.tar", folder / name / "0.tar")
     return folder / "a.tar"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""noise: another data set's recordings, mixed in at the ratio that is drawn, the same for equal seed, epoch and position."""
+"""noise and reverb: another data set's recordings, the same ones for equal seed, epoch and position."""
 
 import numpy as np
 import pytest
@@ -70,3 +70,98 @@ def test_refused(sets, tmp_path):
     for path, more, said in ((texts, "p=1", "sample 0: none of its fields is sound"), (paths["long"], 'field="flac", p=1', "none of its fields")):
         with stoker.Loader(source, {"x": chain(path, more)}, batch_size=1) as loader, pytest.raises(stoker.StokerError, match=said):
             next(iter(loader))
+
+
+@pytest.fixture(scope="module")
+def rooms(tmp_path_factory):
+    """Responses: a long one with its direct sound late, a short one, one sample alone, silence; each in a tar file, and as floats."""
+    d = tmp_path_factory.mktemp("rooms")
+    rng = np.random.default_rng(11)
+    long = rng.normal(0, 0.1, 9000) * np.exp(-np.arange(9000) / 1500)
+    long[140] = 0.9
+    made = {"long": long, "short": np.array([0.1, -0.8, 0.3, 0.05]), "one": np.array([0.5]), "silent": np.zeros(50)}
+    made = {name: integers(x, 16) / 32768 for name, x in made.items()}
+    paths = {name: tar_of(d / f"{name}.tar", [("wav", wav16(x[:, None]))]) for name, x in made.items()}
+    paths["all"] = tar_of(d / "all.tar", [("wav", wav16(made[n][:, None])) for n in ("long", "short", "one")])
+    return paths, made
+
+
+def answered(x, h):
+    """The definition, in doubles: the loudest tap stays in place, the power is as before."""
+    size = len(x) + len(h) - 1
+    y = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(h, size), size)[int(np.argmax(abs(h))):][:len(x)]
+    y = np.concatenate([y, np.zeros(len(x) - len(y))])
+    return y * np.sqrt(np.sum(x * x) / np.sum(y * y))
+
+
+def room(path, more="p=1"):
+    return f'from(wav) | sound(rate=16000) | reverb(from="{path}", {more})'
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("name", ["long", "short", "one", "silent"])
+def test_a_room_answers(sets, rooms, name):
+    source, own, _, _ = sets
+    paths, responses = rooms
+    for got, x in zip(rows(source, room(paths[name])), own):
+        want = x if name == "silent" else answered(x, responses[name])
+        np.testing.assert_allclose(got, want, atol=2e-6)
+
+
+def test_many_blocks_and_channels(tmp_path, rooms, monkeypatch):
+    """Of a recording of many blocks: every channel by itself, all as loud together as before; at every CPU level the same bits."""
+    x = integers(tone(20, channels=2), 16) / 32768
+    source, h = tar_of(tmp_path / "a.tar", [("wav", wav16(x))]), rooms[1]["long"]
+    chain = f'from(wav) | sound(rate=16000, mono=false) | reverb(from="{rooms[0]["long"]}", p=1)'
+    got = rows(source, chain)[0]
+    each = [answered(c, h) / np.sqrt(np.sum(c * c) / np.sum(np.convolve(c, h)[140:140 + len(c)] ** 2)) for c in x.T]
+    want = np.stack(each) * np.sqrt(np.sum(x * x) / np.sum(np.stack(each) ** 2))
+    np.testing.assert_allclose(got, want, atol=3e-6)
+    monkeypatch.setenv("STK_CPU", "none")
+    assert np.array_equal(got, rows(source, chain)[0])
+
+
+def test_responses_are_cut_and_resampled(sets, rooms, tmp_path):
+    source, own, _, _ = sets
+    paths, responses = rooms
+    np.testing.assert_allclose(rows(source, room(paths["long"], "p=1, seconds=0.05"))[0], answered(own[0], responses["long"][:800]), atol=2e-6)
+    slow = np.zeros(400)
+    slow[100:141] = np.hanning(41) * 0.5           # of 8 kHz: twice as many taps at 16, of the same shape
+    path = tar_of(tmp_path / "slow.tar", [("wav", wav16(integers(slow, 16)[:, None] / 32768, 8000))])
+    fast = np.interp(np.arange(800) / 2, np.arange(400), slow)
+    assert abs(rows(source, room(path))[0] - answered(own[0], fast)).max() < 0.02
+
+
+def test_rooms_and_noises_are_addressed(sets, rooms):
+    """The same partners by seed, epoch and position: for any number of workers, and after a state."""
+    source, own, paths, _ = sets
+    chain = f'from(wav) | sound(rate=16000) | reverb(from="{rooms[0]["all"]}", p=0.5) | noise(from="{paths["all"]}", p=0.5)'
+    options = {"batch_size": 1, "shuffle": True, "seed": 5}
+    first = rows(source, chain, epochs=4, num_workers=1, **{k: v for k, v in options.items() if k != "batch_size"})
+    again = rows(source, chain, epochs=4, num_workers=3, **{k: v for k, v in options.items() if k != "batch_size"})
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    kept = {a.tobytes() for a in first}
+    assert len(kept) > 12                            # other partners in every epoch
+    with stoker.Loader(source, {"x": chain}, num_workers=2, **options) as loader:
+        for _ in range(2):
+            assert len(list(loader)) == 6
+        part = iter(loader)
+        for _ in range(2):
+            next(part)
+        state = loader.state_dict()
+    with stoker.Loader(source, {"x": chain}, num_workers=1, **options) as loader:
+        loader.load_state_dict(state)
+        rest = [b["x"][0].numpy().copy() for _ in range(2) for b in loader]
+    assert len(rest) == 10 and all(np.array_equal(a, b) for a, b in zip(rest, first[14:]))
+
+
+def test_reverb_refused(sets, rooms, tmp_path):
+    source = sets[0]
+    path = rooms[0]["long"]
+    for more, said in ((f'from(wav) | sound | reverb(from="{path}")', "one rate"), (room("/nowhere/*.tar"), "nowhere"), (room(path, "p=2"), "p"),
+                       (room(path, "seconds=0"), "seconds")):
+        with pytest.raises(stoker.StokerError, match=said):
+            stoker.Loader(source, {"x": more}, batch_size=1)
+    broken = tar_of(tmp_path / "t.tar", [("wav", wav16(tone(0.1))[:1000])])
+    with stoker.Loader(source, {"x": room(broken)}, batch_size=1) as loader, pytest.raises(stoker.StokerError, match="reverb: its sample 0: .*truncated"):
+        next(iter(loader))

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sound_decoders.h - decoders for who wants sound: a file with pictures and sound has a decoder
+ * for each of them. */
+#ifndef STOKER_CODEC_SOUND_DECODERS_H
+#define STOKER_CODEC_SOUND_DECODERS_H
+
+#include "codec/decoders.h"
+
+/* Of stk_decoder.can, beside STK_DECODER_GPU: the sound of files that another decoder may know.
+ * stk_decoders_find() passes it over. */
+enum { STK_DECODER_SOUND_TRACK = 2 };
+
+/* As stk_decoders_find(), but where a file's sound has a decoder of its own it is that one.  All
+ * bytes of the field are there. */
+int stk_decoders_find_sound(stk_decoders *d, stk_bytes in, const stk_decoder **out, void **ctx,
+                            stk_error *err);
+
+#endif

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sound_track.c - the sound of MP4, Matroska and ADTS files through the seam of decoders: packets
+ * by their container's tables, decoded by libavcodec.
+ *
+ * What a packet gives is known before it is decoded: as many samples as the first one, or for Opus
+ * what its first bytes say.  A packet that gives another number is an error.  Decoding begins a
+ * fixed number of packets before the first that is wanted, in a stream that is opened for it: some
+ * decoders draw noise from a state that all packets before have changed, and no part may depend on
+ * what was decoded last. */
+#include "video/sound_track.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "codec/codec.h"
+#include "codec/sound_decoders.h"
+#include "codec/sound_points.h"
+#include "video/libav.h"
+
+#define RUN_UP 12     /* packets: MP3 borrows bits of up to nine before */
+#define OPUS_RATE 48000u
+#define OPUS_RUN_UP 24000u /* samples, as opus.c has it */
+#define LOUDEST 1e30f
+#define CHANNELS 8
+
+typedef struct sound_track_ctx { /* of one worker; of the field whose header was read last: */
+    stk_video_track track;
+    uint32_t rate, channels;
+    uint32_t per, last; /* samples of a packet, of the last one; Opus: 0 */
+    uint64_t skip, units;
+    void *lib;
+} sound_track_ctx;
+
+const char *stk_sound_coding_name(stk_sound_coding coding)
+{
+    static const char *const names[STK_CODINGS] = { "other", "AAC",  "MP3",  "AC-3",
+                                                    "E-AC-3", "ALAC", "FLAC", "Opus" };
+
+    return coding < STK_CODINGS ? names[coding] : "unknown";
+}
+
+int stk_sound_track_end(stk_video_track *t, stk_error *err)
+{
+    if (!t->n)
+        return stk_fail(err, STK_ECORRUPT, "track %u: the sound has no packets", t->number);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->frame[i].at > t->field || t->frame[i].size > t->field - t->frame[i].at)
+            return stk_fail(err, STK_ECORRUPT,
+                            "the file is truncated: packet %u of track %u is at byte %" PRIu64
+                            " with %u bytes, and the file ends at %" PRIu64,
+                            i, t->number, t->frame[i].at, t->frame[i].size, t->field);
+    return 0;
+}
+
+static int sound_track_open(void **out, stk_error *err)
+{
+    *out = STK_NEW(sound_track_ctx);
+    return *out ? 0 : stk_fail_nomem(err, sizeof(sound_track_ctx));
+}
+
+static void sound_track_close(void *p)
+{
+    sound_track_ctx *c = p;
+
+    if (!c)
+        return;
+    if (c->lib)
+        stk_libav_close(c->lib);
+    stk_video_track_fini(&c->track);
+    stk_free(c);
+}
+
+/* ---- what a packet gives ---- */
+
+static stk_bytes packet(const sound_track_ctx *c, stk_bytes in, uint32_t i)
+{
+    const stk_video_frame *f = &c->track.frame[i];
+
+    return (stk_bytes){ in.data + f->at, f->size };
+}
+
+/* RFC 6716, 3.1: frames of a length that the first byte says, one, two, or as many as the second
+ * byte says.  0: it is none. */
+static uint32_t opus_samples(stk_bytes in)
+{
+    static const uint16_t silk[4] = { 480, 960, 1920, 2880 };
+    uint32_t config, frame, n;
+
+    if (!in.len)
+        return 0;
+    config = in.data[0] >> 3;
+    frame = config < 12   ? silk[config & 3]
+            : config < 16 ? 480u << (config & 1)
+                          : 120u << (config & 3);
+    n = (in.data[0] & 3) == 0 ? 1 : (in.data[0] & 3) < 3 ? 2 : in.len > 1 ? in.data[1] & 63 : 0;
+    return frame * n <= 5760 ? frame * n : 0;
+}
+
+static uint32_t samples_of(const sound_track_ctx *c, stk_bytes in, uint32_t i)
+{
+    if (c->track.sound.coding == STK_CODING_OPUS)
+        return opus_samples(packet(c, in, i));
+    return i + 1 == c->track.n ? c->last : c->per;
+}
+
+/* Of Opus without the count of samples at the beginning that are left out: where a stream begins in
+ * the middle there are none. */
+static int open_stream(sound_track_ctx *c, stk_libav_sound **out, stk_error *err)
+{
+    stk_libav_setup how = { c->track.sound.coding, { c->track.setup, c->track.setup_len } };
+    uint8_t head[19 + 257];
+
+    *out = NULL;
+    if (how.coding == STK_CODING_OPUS) {
+        how.setup.len = how.setup.len < sizeof head ? how.setup.len : sizeof head;
+        memset(head, 0, sizeof head);
+        if (how.setup.len)
+            memcpy(head, how.setup.data, how.setup.len);
+        head[10] = head[11] = 0;
+        how.setup.data = head;
+    }
+    if (!c->lib)
+        STK_TRY(stk_libav_open(&c->lib, err));
+    return stk_libav_sound_open(out, c->lib, &how, err);
+}
+
+/* What packet i alone gives. */
+static int try_packet(sound_track_ctx *c, stk_bytes in, uint32_t i, stk_libav_samples *out,
+                      stk_error *err)
+{
+    stk_libav_sound *s;
+    int rc = open_stream(c, &s, err);
+
+    if (rc == 0)
+        rc = stk_libav_sound_send(s, packet(c, in, i), i, err);
+    if (rc == 0)
+        rc = stk_libav_sound_receive(s, out, err);
+    if (rc == STK_END) {
+        rc = stk_libav_sound_send(s, (stk_bytes){ 0 }, 0, err);
+        rc = rc == 0 ? stk_libav_sound_receive(s, out, err) : rc;
+    }
+    stk_libav_sound_close(&s);
+    if (rc == STK_END)
+        return stk_fail(err, STK_ECORRUPT, "packet %u of track %u gives no samples", i,
+                        c->track.number);
+    return rc;
+}
+
+/* ---- header ---- */
+
+static uint64_t in_samples(uint64_t num, uint64_t den, uint32_t rate)
+{
+    double n = den ? floor((double)num / (double)den * rate + 0.5) : 0;
+
+    return n < 0x1p60 ? (uint64_t)n : (uint64_t)1 << 60;
+}
+
+/* Which of all samples that the packets give are the recording. */
+static int settle(sound_track_ctx *c, uint64_t all, stk_error *err)
+{
+    const stk_track_sound *s = &c->track.sound;
+    const uint8_t *setup = c->track.setup;
+    uint64_t keep = in_samples(s->keep_num, s->keep_den, c->rate);
+    uint64_t pad = in_samples(s->pad_ns, 1000000000, c->rate);
+
+    c->skip = in_samples(s->skip_num, s->skip_den, c->rate);
+    if (s->coding == STK_CODING_OPUS && !s->skip_den && c->track.setup_len >= 19)
+        c->skip = setup[10] | (uint32_t)setup[11] << 8;
+    if (c->skip >= all)
+        return stk_fail(err, STK_ECORRUPT,
+                        "track %u: its first %" PRIu64 " samples are left out, and it has %" PRIu64,
+                        c->track.number, c->skip, all);
+    c->units = all - c->skip;
+    if (s->keep_den && keep < c->units)
+        c->units = keep;
+    if (!s->keep_den)
+        c->units -= pad < c->units ? pad : c->units;
+    return 0;
+}
+
+static int measure(sound_track_ctx *c, stk_bytes in, stk_error *err)
+{
+    stk_sound_coding coding = c->track.sound.coding;
+    uint32_t n = c->track.n;
+    stk_libav_samples made = { 0 };
+    uint64_t all = 0;
+
+    STK_TRY(try_packet(c, in, 0, &made, err));
+    STK_TRY(stk_sound_check(stk_sound_coding_name(coding), made.rate, made.channels, err));
+    c->rate = made.rate;
+    c->channels = made.channels;
+    c->per = c->last = made.n;
+    if (n > 1 && (coding == STK_CODING_ALAC || coding == STK_CODING_FLAC)) {
+        STK_TRY(try_packet(c, in, n - 1, &made, err)); /* a shorter one */
+        c->last = made.n;
+    }
+    if (coding == STK_CODING_OPUS && c->rate != OPUS_RATE)
+        return stk_fail(err, STK_ENOTSUP, "libavcodec gives Opus at %u samples per second",
+                        c->rate);
+    if (coding != STK_CODING_OPUS)
+        return settle(c, (uint64_t)c->per * (n - 1) + c->last, err);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = samples_of(c, in, i);
+
+        if (!k)
+            return stk_fail(err, STK_ECORRUPT, "packet %u of track %u is damaged", i,
+                            c->track.number);
+        all += k;
+    }
+    return settle(c, all, err);
+}
+
+typedef int (*read_fn)(stk_video_track *t, const stk_media_reader *read, stk_error *err);
+
+static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_media_info *out,
+                     stk_error *err)
+{
+    const stk_media_reader read = stk_media_here(&in);
+
+    c->units = 0;
+    STK_TRY(read_track(&c->track, &read, err));
+    STK_TRY(measure(c, in, err));
+    *out = stk_sound_info(c->rate, c->channels, c->units);
+    out->tracks = c->track.tracks;
+    return 0;
+}
+
+/* ---- decoding ---- */
+
+typedef struct run {
+    sound_track_ctx *c;
+    const stk_media_job *job;
+    stk_bytes in;
+    uint32_t next;     /* the packet whose samples come next */
+    uint64_t at;       /* their number, of all that the packets give */
+    uint64_t from, to; /* that are wanted, of the same */
+    float *room;       /* CHANNELS rows of them, for those that are not floats */
+    uint32_t room_n;
+} run;
+
+static int damaged(const run *r, const char *why, stk_error *err)
+{
+    return stk_fail(err, STK_ECORRUPT, "packet %u of track %u (%s) can't be decoded: %s", r->next,
+                    r->c->track.number, stk_sound_coding_name(r->c->track.sound.coding), why);
+}
+
+static int to_floats(run *r, const stk_libav_samples *s, float *channel[CHANNELS], stk_error *err)
+{
+    for (uint32_t k = 0; k < s->channels; k++) {
+        float most = 0, *out = r->room + (size_t)k * r->room_n;
+        const int16_t *half = s->data[k];
+        const int32_t *word = s->data[k];
+
+        channel[k] = s->whole ? out : s->data[k];
+        for (uint32_t i = 0; s->whole && s->bytes == 2 && i < s->n; i++)
+            out[i] = (float)half[i] * 0x1p-15f;
+        for (uint32_t i = 0; s->whole && s->bytes == 4 && i < s->n; i++)
+            out[i] = (float)((double)word[i] * 0x1p-31);
+        for (uint32_t i = 0; !s->whole && i < s->n; i++)
+            most = fabsf(channel[k][i]) <= LOUDEST ? most : 1;
+        if (most > 0)
+            return damaged(r, "it gives samples that are not finite numbers", err);
+    }
+    return 0;
+}
+
+/* The samples of packet r->next. */
+static int give(run *r, const stk_libav_samples *s, stk_error *err)
+{
+    uint64_t first = r->at, skip = r->c->skip;
+    uint32_t n = samples_of(r->c, r->in, r->next), drop;
+    float *channel[CHANNELS];
+
+    if (s->rate != r->c->rate || s->channels != r->c->channels || s->n < n ||
+        (s->n > n && r->next + 1 < r->c->track.n))
+        return stk_fail(err, STK_ECORRUPT,
+                        "packet %u of track %u gives %u samples of %u channels at %u per second, "
+                        "where %u of %u at %u should come",
+                        r->next, r->c->track.number, s->n, s->channels, s->rate, n,
+                        r->c->channels, r->c->rate);
+    r->next++;
+    r->at += n;
+    if (r->at <= r->from || r->at <= skip)
+        return 0;
+    STK_TRY(to_floats(r, s, channel, err));
+    drop = (uint32_t)(first < skip ? skip - first : 0);
+    for (uint32_t k = 0; k < s->channels; k++)
+        channel[k] += drop;
+    return stk_sound_give(r->job, first + drop - skip, channel, n - drop, s->channels, err);
+}
+
+/* Packets that gave nothing: only before what is wanted. */
+static int pass_to(run *r, uint32_t number, stk_error *err)
+{
+    while (r->next < number) {
+        r->at += samples_of(r->c, r->in, r->next);
+        if (r->at > r->from)
+            return damaged(r, "it gives no samples", err);
+        r->next++;
+    }
+    return 0;
+}
+
+static int take(run *r, stk_libav_sound *s, stk_error *err)
+{
+    stk_libav_samples made;
+    int rc;
+
+    while ((rc = stk_libav_sound_receive(s, &made, err)) == 0) {
+        if (made.number < r->next || made.number >= r->c->track.n || !made.data[0])
+            return damaged(r, "its samples come out of order", err);
+        if (r->at >= r->to)
+            continue;
+        STK_TRY(pass_to(r, made.number, err));
+        STK_TRY(give(r, &made, err));
+    }
+    return rc == STK_END ? 0 : rc;
+}
+
+static int run_packets(run *r, stk_libav_sound *s, stk_error *err)
+{
+    stk_error why = { 0 };
+
+    for (uint32_t i = r->next; i < r->c->track.n && r->at < r->to; i++) {
+        int rc = stk_libav_sound_send(s, packet(r->c, r->in, i), i, &why);
+
+        if (rc == 0)
+            rc = take(r, s, &why);
+        if (rc == STK_ENOMEM)
+            return stk_fail_nomem(err, 0);
+        /* the first packets after a start in the middle may lack what was before them */
+        if (rc < 0 && (!r->c->per || (uint64_t)(i + 1) * r->c->per > r->from))
+            return why.code == STK_ECORRUPT ? damaged(r, why.message, err)
+                                            : stk_fail(err, rc, "%s", why.message);
+    }
+    if (r->at < r->to) {
+        STK_TRY(stk_libav_sound_send(s, (stk_bytes){ 0 }, 0, err));
+        STK_TRY(take(r, s, err));
+    }
+    return r->at < r->to ? damaged(r, "it gives no samples", err) : 0;
+}
+
+/* Where decoding begins: its packet, and the number of its first sample. */
+static void find_start(run *r)
+{
+    const sound_track_ctx *c = r->c;
+    uint64_t at = 0, from = r->from > OPUS_RUN_UP ? r->from - OPUS_RUN_UP : 0;
+    uint32_t i = 0;
+
+    if (c->track.sound.coding != STK_CODING_OPUS) {
+        uint64_t p = r->from / c->per;
+
+        r->next = p > RUN_UP ? (uint32_t)(p - RUN_UP) : 0;
+        r->at = (uint64_t)r->next * c->per;
+        return;
+    }
+    for (uint32_t n; i + 1 < c->track.n && at + (n = samples_of(c, r->in, i)) <= from; i++)
+        at += n;
+    r->next = i;
+    r->at = at;
+}
+
+static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *err)
+{
+    sound_track_ctx *c = ctx;
+    run r = { .c = c, .job = job, .in = job->part[0].bytes };
+    stk_libav_sound *s = NULL;
+    int rc;
+
+    STK_TRY(stk_sound_check_ask(job->ask, c->units, err));
+    if (job->n_parts != 1 || job->part->offset || r.in.len != c->track.field)
+        return stk_fail(err, STK_ESTALE, "a sound track is read whole");
+    if (job->ask->from == job->ask->to)
+        return 0;
+    r.from = job->ask->from + c->skip;
+    r.to = job->ask->to + c->skip;
+    r.room_n = (c->per > c->last ? c->per : c->last) + 5760;
+    r.room = stk_scratch_get(job->scratch, (size_t)r.room_n * CHANNELS * sizeof *r.room);
+    if (!r.room)
+        return stk_fail_nomem(err, (size_t)r.room_n * CHANNELS * sizeof *r.room);
+    find_start(&r);
+    rc = open_stream(c, &s, err);
+    if (rc == 0)
+        rc = run_packets(&r, s, err);
+    stk_libav_sound_close(&s);
+    return rc;
+}
+
+/* ---- the decoders ---- */
+
+#define CONTAINER(id, probe_fn, read, text)                                                        \
+    static int id##_header(void *ctx, stk_bytes in, const stk_media_points *p,                     \
+                           stk_media_info *out, stk_error *err)                                    \
+    {                                                                                              \
+        (void)p;                                                                                   \
+        return header_of(ctx, read, in, out, err);                                                 \
+    }                                                                                              \
+    const stk_decoder stk_decoder_##id = { .abi = STK_PLUGIN_ABI,                                  \
+                                           .size = sizeof(stk_decoder),                            \
+                                           .name = #id,                                            \
+                                           .help = text,                                           \
+                                           .probe = probe_fn,                                      \
+                                           .open = sound_track_open,                               \
+                                           .close = sound_track_close,                             \
+                                           .header = id##_header,                                  \
+                                           .decode = sound_track_decode,                           \
+                                           .can = STK_DECODER_SOUND_TRACK };
+
+CONTAINER(mp4_sound, stk_mp4_probe, stk_mp4_read_sound,
+          "sound in MP4, M4A and MOV by libavcodec: AAC, ALAC, MP3, AC-3, FLAC, Opus")
+CONTAINER(matroska_sound, stk_matroska_probe, stk_matroska_read_sound,
+          "sound in Matroska and WebM: the codecs of mp4_sound")
+CONTAINER(adts, stk_adts_probe, stk_adts_read, "AAC in ADTS frames by libavcodec")
