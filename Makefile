@@ -43,7 +43,7 @@ help:
 	@echo "make bench-sampling  what a draw by weight costs"
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
 	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
-	@echo "make gpu-bench  measure on a GPU: pictures, tokens, training, a share of the chip (DATA=folder of JPEGs)"
+	@echo "make gpu-bench  measure on a GPU: pictures, tokens, videos, training, a share of the chip (DATA=folder of JPEGs; ONLY=video)"
 	@echo "make coverage  lines and branches of C and Python that the tests run (ONLY=tests/cli: of some tests)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"

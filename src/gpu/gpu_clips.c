@@ -2,7 +2,14 @@
 /* gpu_clips.c - see gpu_clips.h.
  *
  * One lock for queue, sessions and states.  A thread holds it only to take and to put back: neither
- * NVDEC nor CUDA is called with it. */
+ * NVDEC nor CUDA is called with it.
+ *
+ * A thread takes a clip and a session for it at once: the oldest clip for which there is one.  A
+ * driver opens one session after the other, each in the time of several clips.  So only one is
+ * opened at a time, with the newest clip, and meanwhile those that are open go on with the oldest:
+ * the first batch waits for one session, not for as many as there are threads.  Where workers may
+ * decode too they make the first clips, and a trial opens the first session: a clip of which
+ * nothing is used. */
 #include "gpu/gpu_clips.h"
 
 #include <assert.h>
@@ -13,18 +20,25 @@
 #include "gpu/gpu_views.h"
 
 #define THREADS 32u
-#define IDLE 64u /* sessions that wait for a clip, at most */
+#define SESSIONS 64u /* open at once */
 #define HELD 64u /* batches that wait for clips: no ring has more slots in flight */
+#define TRIALS 8u /* that may fail one after the other */
+#define AHEAD 64u /* clips that are looked at for one that has a session */
 
 typedef struct held_batch {
     stk_batch *batch;
     stk_ticket *ticket;
 } held_batch;
 
-typedef struct idle_session {
-    stk_nvdec_session *session;
-    uint64_t bytes;
-} idle_session;
+typedef enum session_state { CLOSED, OPENS, RUNS, IDLE } session_state;
+
+typedef struct session {
+    session_state state; /* lock; opens: with its first clip */
+    stk_video_codec codec;   /* that it is for, while it is not closed */
+    stk_frame_format format; /* likewise */
+    uint64_t bytes;          /* likewise, of the GPU's memory */
+    stk_nvdec_session *nvdec; /* of the thread that has it; NULL: not open yet */
+} session;
 
 typedef struct clip_thread {
     stk_gpu_clips *c;
@@ -32,6 +46,7 @@ typedef struct clip_thread {
     void *stream;
     stk_views *views;
     stk_gpu_clip *clip; /* in hand */
+    session *session;   /* for it */
 } clip_thread;
 
 struct stk_gpu_clips {
@@ -45,8 +60,11 @@ struct stk_gpu_clips {
     uint32_t queued, runs;         /* lock */
     held_batch held[HELD];         /* lock */
     uint32_t n_held;               /* lock */
-    idle_session idle[IDLE];       /* lock */
-    uint32_t n_idle;               /* lock */
+    session session[SESSIONS];     /* lock: their states */
+    uint32_t n_ready;              /* lock: sessions that run or are idle */
+    int opening;                   /* lock: one opens */
+    int trial;                     /* lock: one is queued, or runs */
+    uint32_t in_vain;              /* lock: trials in a row that failed */
     uint64_t bytes;                /* lock: of all sessions */
     clip_thread thread[THREADS];
     uint32_t n_threads; /* lock */
@@ -57,82 +75,68 @@ static void *clips_main(void *p);
 
 /* ---- sessions ---- */
 
-/* The idle session that fits best; n_idle: none does. */
-static uint32_t best_locked(stk_gpu_clips *c, const stk_gpu_clip *k) STK_REQUIRES(c->lock)
+/* How well a session fits: 0: it does not. */
+static int fit_of(const session *s, const stk_gpu_clip *k)
 {
-    uint32_t best = c->n_idle;
+    return stk_nvdec_fits(s->codec, &s->format, k->codec, &k->format);
+}
+
+/* The idle session that fits best; NULL: none does. */
+static session *best_locked(stk_gpu_clips *c, const stk_gpu_clip *k) STK_REQUIRES(c->lock)
+{
+    session *best = NULL;
     int fit = 0;
 
-    for (uint32_t i = 0; i < c->n_idle; i++) {
-        int f = stk_nvdec_session_fits(c->idle[i].session, k->codec, &k->format);
-
-        if (f > fit) {
-            fit = f;
-            best = i;
+    for (session *s = c->session; s < c->session + SESSIONS; s++)
+        if (s->state == IDLE && fit_of(s, k) > fit) {
+            fit = fit_of(s, k);
+            best = s;
         }
-    }
     return best;
 }
 
-static idle_session take_idle_locked(stk_gpu_clips *c, uint32_t i) STK_REQUIRES(c->lock)
+/* One fits that is in use, or is opened. */
+static int comes_locked(const stk_gpu_clips *c, const stk_gpu_clip *k) STK_REQUIRES(c->lock)
 {
-    idle_session s = c->idle[i];
-
-    c->idle[i] = c->idle[--c->n_idle];
-    return s;
+    for (const session *s = c->session; s < c->session + SESSIONS; s++)
+        if (s->state != CLOSED && fit_of(s, k))
+            return 1;
+    return 0;
 }
 
-static void close_session(stk_gpu_clips *c, idle_session *s)
+static session *any_locked(stk_gpu_clips *c, session_state state) STK_REQUIRES(c->lock)
 {
-    stk_nvdec_session_close(&s->session);
+    for (session *s = c->session; s < c->session + SESSIONS; s++)
+        if (s->state == state)
+            return s;
+    return NULL;
+}
+
+static void enter_locked(stk_gpu_clips *c, session *s, session_state state) STK_REQUIRES(c->lock)
+{
+    c->opening += (state == OPENS) - (s->state == OPENS);
+    c->n_ready += state == RUNS || state == IDLE;
+    c->n_ready -= s->state == RUNS || s->state == IDLE;
+    c->bytes += s->state == CLOSED ? s->bytes : 0;
+    c->bytes -= state == CLOSED ? s->bytes : 0;
+    s->state = state;
+    pthread_cond_signal(&c->more);
+}
+
+/* Of the calling thread. */
+static void close_session(stk_gpu_clips *c, session *s)
+{
+    stk_nvdec_session_close(&s->nvdec);
     stk_mutex_lock(&c->lock);
-    c->bytes -= s->bytes;
-    pthread_cond_broadcast(&c->less);
+    enter_locked(c, s, CLOSED);
     stk_mutex_unlock(&c->lock);
 }
 
-/* A session for the clip; NULL session: one is to be opened, for which `bytes` are taken. */
-static idle_session take_session(stk_gpu_clips *c, const stk_gpu_clip *k)
+static void put_session(stk_gpu_clips *c, session *s)
 {
-    idle_session s = { NULL, stk_nvdec_bytes(&k->format) }, old;
-
     stk_mutex_lock(&c->lock);
-    for (;;) {
-        uint32_t best = best_locked(c, k);
-
-        if (best < c->n_idle) {
-            s = take_idle_locked(c, best);
-            break;
-        }
-        if (!c->bytes || c->bytes + s.bytes <= c->o.limit) {
-            c->bytes += s.bytes;
-            break;
-        }
-        if (!c->n_idle) {
-            stk_cond_wait(&c->less, &c->lock);
-            continue;
-        }
-        old = take_idle_locked(c, 0);
-        stk_mutex_unlock(&c->lock);
-        close_session(c, &old);
-        stk_mutex_lock(&c->lock);
-    }
+    enter_locked(c, s, IDLE);
     stk_mutex_unlock(&c->lock);
-    return s;
-}
-
-static void put_session(stk_gpu_clips *c, idle_session *s)
-{
-    int put;
-
-    stk_mutex_lock(&c->lock);
-    put = c->n_idle < IDLE;
-    if (put)
-        c->idle[c->n_idle++] = *s;
-    pthread_cond_broadcast(&c->less);
-    stk_mutex_unlock(&c->lock);
-    if (!put)
-        close_session(c, s);
 }
 
 /* ---- a clip ---- */
@@ -163,6 +167,8 @@ static int on_frames(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_err
     };
     int rc;
 
+    if (!k->batch)
+        return 0; /* a trial */
     for (uint32_t i = 0; i < k->n_pictures; i++)
         for (uint32_t j = 0; j < n; j++)
             if (k->want[i] == f[j].want) {
@@ -188,18 +194,11 @@ static int decode(clip_thread *t, stk_gpu_clip *k, stk_error *err)
                                  .stream = t->stream,
                                  .frames = on_frames,
                                  .cookie = t };
-    idle_session s = take_session(t->c, k);
-    int rc = 0;
+    session *s = t->session;
 
-    if (!s.session)
-        rc = stk_nvdec_session_open(&s.session, t->c->nvdec, k->codec, &k->format, err);
-    if (rc == 0)
-        rc = stk_nvdec_run(s.session, &k->format, &run, err);
-    if (rc == 0)
-        put_session(t->c, &s);
-    else
-        close_session(t->c, &s);
-    return rc;
+    if (!s->nvdec)
+        STK_TRY(stk_nvdec_session_open(&s->nvdec, t->c->nvdec, k->codec, &k->format, err));
+    return stk_nvdec_run(s->nvdec, &k->format, &run, err);
 }
 
 static int make(clip_thread *t, stk_gpu_clip *k, stk_error *err)
@@ -211,7 +210,9 @@ static int make(clip_thread *t, stk_gpu_clip *k, stk_error *err)
         STK_TRY(stk_views_open(&t->views, (uint32_t)o->gpu, err));
     if (!t->stream && o->cuda->stream_open(o->gpu, 1, &t->stream))
         return stk_fail(err, STK_EIO, "no stream could be made");
-    STK_TRY(stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made, err));
+    if (k->batch)
+        STK_TRY(stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made,
+                                 err));
     return decode(t, k, err);
 }
 
@@ -236,6 +237,13 @@ static held_batch done_locked(stk_gpu_clips *c, stk_gpu_clip *k) STK_REQUIRES(c-
     k->state = STK_CLIP_DONE;
     c->runs--;
     pthread_cond_broadcast(&c->less);
+    if (!k->batch) {
+        c->trial = 0;
+        c->in_vain = k->rc ? c->in_vain + 1 : 0;
+        k->next = c->free;
+        c->free = k;
+        return none;
+    }
     if (pending_locked(c, k->batch))
         return none;
     for (uint32_t i = 0; i < c->n_held; i++)
@@ -247,21 +255,92 @@ static held_batch done_locked(stk_gpu_clips *c, stk_gpu_clip *k) STK_REQUIRES(c-
     return none;
 }
 
-static stk_gpu_clip *next_clip(stk_gpu_clips *c)
+/* Out of the queue, where it is there. */
+static void unqueue_locked(stk_gpu_clips *c, stk_gpu_clip *k) STK_REQUIRES(c->lock)
 {
-    stk_gpu_clip *k;
+    stk_gpu_clip **at = &c->head;
+
+    while (*at != k)
+        at = &(*at)->next;
+    *at = k->next;
+    if (c->tail == &k->next)
+        c->tail = at;
+    c->queued--;
+}
+
+static stk_gpu_clip *run_locked(stk_gpu_clips *c, stk_gpu_clip *k) STK_REQUIRES(c->lock)
+{
+    unqueue_locked(c, k);
+    c->runs++;
+    k->state = STK_CLIP_RUNS;
+    return k;
+}
+
+/* The clip for which a session is to be opened; NULL: those that are open do.  The oldest one that
+ * fits none of them, else the newest of many. */
+static stk_gpu_clip *lacks_locked(const stk_gpu_clips *c) STK_REQUIRES(c->lock)
+{
+    stk_gpu_clip *k = c->head;
+
+    for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
+        if (!comes_locked(c, k))
+            return k;
+    if (c->queued <= c->n_ready)
+        return NULL;
+    for (k = c->head; k && k->next;)
+        k = k->next;
+    return k;
+}
+
+/* A clip and its session: the oldest for which one is idle, else one for which it is opened; NULL:
+ * neither.  *old: an idle session that has to be closed first. */
+static stk_gpu_clip *pair_locked(stk_gpu_clips *c, session **to, session **old)
+    STK_REQUIRES(c->lock)
+{
+    stk_gpu_clip *k = c->head;
+    session *s;
+    uint64_t bytes;
+
+    *old = NULL;
+    for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
+        if ((s = best_locked(c, k)) != NULL) {
+            enter_locked(c, s, RUNS);
+            *to = s;
+            return run_locked(c, k);
+        }
+    k = c->opening ? NULL : lacks_locked(c);
+    if (!k)
+        return NULL;
+    bytes = stk_nvdec_bytes(&k->format);
+    s = any_locked(c, CLOSED);
+    if (!s || (c->bytes && c->bytes + bytes > c->o.limit)) {
+        *old = comes_locked(c, k) ? NULL : any_locked(c, IDLE);
+        return NULL;
+    }
+    s->codec = k->codec;
+    s->format = k->format;
+    s->bytes = bytes;
+    enter_locked(c, s, OPENS);
+    *to = s;
+    return run_locked(c, k);
+}
+
+/* NULL: it stops. */
+static stk_gpu_clip *next_clip(stk_gpu_clips *c, session **s)
+{
+    stk_gpu_clip *k = NULL;
+    session *old;
 
     stk_mutex_lock(&c->lock);
-    while (!c->head && !c->stop)
-        stk_cond_wait(&c->more, &c->lock);
-    k = c->head;
-    if (k) {
-        c->head = k->next;
-        if (!c->head)
-            c->tail = &c->head;
-        c->queued--;
-        c->runs++;
-        k->state = STK_CLIP_RUNS;
+    while (!(c->stop && !c->head) && !(k = pair_locked(c, s, &old))) {
+        if (!old) {
+            stk_cond_wait(&c->more, &c->lock);
+            continue;
+        }
+        enter_locked(c, old, RUNS); /* ours: a clip waits for its memory */
+        stk_mutex_unlock(&c->lock);
+        close_session(c, old);
+        stk_mutex_lock(&c->lock);
     }
     stk_mutex_unlock(&c->lock);
     return k;
@@ -274,10 +353,14 @@ static void *clips_main(void *p)
     stk_gpu_clip *k;
 
     (void)c->o.cuda->bind(c->o.gpu); /* where that fails, the first call says so */
-    while ((k = next_clip(c)) != NULL) {
+    while ((k = next_clip(c, &t->session)) != NULL) {
         held_batch h;
 
         k->rc = make(t, k, NULL);
+        if (k->rc == 0)
+            put_session(c, t->session);
+        else
+            close_session(c, t->session);
         stk_mutex_lock(&c->lock);
         h = done_locked(c, k);
         stk_mutex_unlock(&c->lock);
@@ -320,14 +403,22 @@ void stk_gpu_clips_close(stk_gpu_clips **cp)
         return;
     *cp = NULL;
     stk_mutex_lock(&c->lock);
-    assert(!c->head && !c->n_held); /* batches have let go of their clips */
+    while (c->head) { /* a trial */
+        stk_gpu_clip *k = c->head;
+
+        assert(!k->batch); /* batches have let go of their clips */
+        unqueue_locked(c, k);
+        k->next = c->free;
+        c->free = k;
+    }
+    assert(!c->n_held);
     c->stop = 1;
     pthread_cond_broadcast(&c->more);
     stk_mutex_unlock(&c->lock);
     for (uint32_t i = 0; i < c->n_threads; i++)
         pthread_join(c->thread[i].id, NULL);
-    for (uint32_t i = 0; i < c->n_idle; i++)
-        stk_nvdec_session_close(&c->idle[i].session);
+    for (uint32_t i = 0; i < SESSIONS; i++)
+        stk_nvdec_session_close(&c->session[i].nvdec);
     while (c->free) {
         stk_gpu_clip *k = c->free;
 
@@ -352,7 +443,7 @@ int stk_gpu_clips_busy(stk_gpu_clips *c)
     int busy;
 
     stk_mutex_lock(&c->lock);
-    busy = c->n_threads && c->queued >= c->n_threads;
+    busy = !c->n_ready || c->queued > c->n_ready || c->queued >= c->n_threads;
     stk_mutex_unlock(&c->lock);
     return busy;
 }
@@ -400,6 +491,21 @@ static int start_threads_locked(stk_gpu_clips *c, const stk_gpu_clip *k, stk_err
     return 0;
 }
 
+static int cold_locked(const stk_gpu_clips *c) STK_REQUIRES(c->lock)
+{
+    return !c->n_ready && !c->trial && c->in_vain < TRIALS;
+}
+
+int stk_gpu_clips_cold(stk_gpu_clips *c)
+{
+    int cold;
+
+    stk_mutex_lock(&c->lock);
+    cold = cold_locked(c);
+    stk_mutex_unlock(&c->lock);
+    return cold;
+}
+
 int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
 {
     stk_gpu_clips *c = k->owner;
@@ -408,14 +514,17 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
     stk_mutex_lock(&c->lock);
     if (!c->n_threads)
         rc = start_threads_locked(c, k, err);
-    if (rc < 0) {
+    if (rc < 0 || (!b && !cold_locked(c))) {
         k->next = c->free;
         c->free = k;
     } else {
         k->batch = b;
-        k->sibling = b->clips;
-        b->clips = k;
-        b->drop_clips = stk_gpu_clips_drop;
+        c->trial |= !b;
+        if (b) {
+            k->sibling = b->clips;
+            b->clips = k;
+            b->drop_clips = stk_gpu_clips_drop;
+        }
         k->state = STK_CLIP_QUEUED;
         k->next = NULL;
         *c->tail = k;
@@ -441,20 +550,6 @@ int stk_gpu_clips_hold(stk_gpu_clips *c, stk_batch *b, stk_ticket *ticket)
     return hold;
 }
 
-/* Out of the queue, where it is there. */
-static void unqueue_locked(stk_gpu_clips *c, stk_gpu_clip *k) STK_REQUIRES(c->lock)
-{
-    stk_gpu_clip **at = &c->head;
-
-    while (*at != k)
-        at = &(*at)->next;
-    *at = k->next;
-    if (c->tail == &k->next)
-        c->tail = at;
-    c->queued--;
-    k->state = STK_CLIP_DONE;
-}
-
 void stk_gpu_clips_drop(stk_batch *b)
 {
     while (b->clips) {
@@ -464,6 +559,8 @@ void stk_gpu_clips_drop(stk_batch *b)
         stk_mutex_lock(&c->lock);
         if (k->state == STK_CLIP_QUEUED)
             unqueue_locked(c, k);
+        if (k->state == STK_CLIP_QUEUED)
+            k->state = STK_CLIP_DONE;
         while (k->state == STK_CLIP_RUNS)
             stk_cond_wait(&c->less, &c->lock);
         stk_mutex_unlock(&c->lock);

@@ -7,7 +7,7 @@
  * batch's output.  A clip that could not be made is a row that the CPU makes again.
  *
  * Sessions are one table: a thread takes one that fits the clip, else opens one, and puts it
- * back. */
+ * back.  They are opened one after the other, when there are clips for them. */
 #ifndef STOKER_GPU_CLIPS_H
 #define STOKER_GPU_CLIPS_H
 
@@ -71,10 +71,12 @@ void stk_gpu_clips_close(stk_gpu_clips **c);
 int stk_gpu_clips_takes(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f);
 /* 1: they have enough to do for now. */
 int stk_gpu_clips_busy(stk_gpu_clips *c);
+/* 1: no session is open, and no trial is on its way. */
+int stk_gpu_clips_cold(stk_gpu_clips *c);
 
 /* An empty clip with `room` bytes of memory; NULL: there are none. */
 stk_gpu_clip *stk_gpu_clip_new(stk_gpu_clips *c, size_t room);
-/* It is filled: it is made for that batch. */
+/* It is filled: it is made for that batch.  NULL: a trial, of which nothing is used. */
 int stk_gpu_clip_submit(stk_gpu_clip *clip, stk_batch *b, stk_error *err);
 /* 1: clips of the batch are not done; ready() follows.  0: all are. */
 int stk_gpu_clips_hold(stk_gpu_clips *c, stk_batch *b, stk_ticket *ticket);

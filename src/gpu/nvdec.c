@@ -98,7 +98,7 @@ int stk_nvdec_open(stk_nvdec **out, const stk_cuda *cuda, int gpu, stk_error *er
     stk_mutex_init(&n->lock);
     n->cuda = cuda;
     n->gpu = gpu;
-    n->lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    n->lib = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL); /* without end: drivers start threads */
     if (!n->lib)
         rc = stk_fail(err, STK_ENOTSUP,
                       "video on the GPU: the driver's " LIBRARY " is not here: in a container, "
@@ -118,8 +118,6 @@ void stk_nvdec_close(stk_nvdec **np)
     if (!n)
         return;
     *np = NULL;
-    if (n->lib)
-        dlclose(n->lib);
     stk_mutex_destroy(&n->lock);
     stk_free(n);
 }
@@ -209,8 +207,7 @@ typedef struct mapped {
 struct stk_nvdec_session {
     stk_nvdec *n;
     stk_video_codec codec;
-    stk_frame_format made; /* frames it was made for, which are the largest ... */
-    stk_frame_format now;  /* ... and those of the clip in hand */
+    stk_frame_format now; /* frames of the clip in hand */
     CUvideoparser parser;
     CUvideodecoder decoder;
     uint32_t surfaces;
@@ -483,7 +480,6 @@ int stk_nvdec_session_open(stk_nvdec_session **out, stk_nvdec *n, stk_video_code
         return stk_fail_nomem(err, sizeof *s);
     s->n = n;
     s->codec = codec;
-    s->made = *f;
     p.pUserData = s;
     rc = n->cuda->bind(n->gpu);
     if (rc)
@@ -509,16 +505,6 @@ void stk_nvdec_session_close(stk_nvdec_session **sp)
     if (s->decoder)
         s->n->destroy(s->decoder);
     stk_free(s);
-}
-
-int stk_nvdec_session_fits(const stk_nvdec_session *s, stk_video_codec codec,
-                           const stk_frame_format *f)
-{
-    if (s->codec != codec || s->made.bits != f->bits)
-        return 0;
-    if (s->made.width == f->width && s->made.height == f->height)
-        return 2;
-    return f->width <= s->made.width && f->height <= s->made.height;
 }
 
 static void send(stk_nvdec_session *s, const CUVIDSOURCEDATAPACKET *p)
@@ -621,12 +607,6 @@ void stk_nvdec_session_close(stk_nvdec_session **s)
     *s = NULL;
 }
 
-int stk_nvdec_session_fits(const stk_nvdec_session *s, stk_video_codec codec,
-                           const stk_frame_format *f)
-{
-    return 0;
-}
-
 int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvdec_clip *clip,
                   stk_error *err)
 {
@@ -634,3 +614,13 @@ int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvd
 }
 
 #endif
+
+int stk_nvdec_fits(stk_video_codec made_codec, const stk_frame_format *made, stk_video_codec codec,
+                   const stk_frame_format *f)
+{
+    if (made_codec != codec || made->bits != f->bits)
+        return 0;
+    if (made->width == f->width && made->height == f->height)
+        return 2;
+    return f->width <= made->width && f->height <= made->height;
+}

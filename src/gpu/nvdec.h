@@ -56,9 +56,10 @@ typedef struct stk_nvdec_session stk_nvdec_session; /* Thread: one. */
 int stk_nvdec_session_open(stk_nvdec_session **out, stk_nvdec *n, stk_video_codec codec,
                            const stk_frame_format *f, stk_error *err);
 void stk_nvdec_session_close(stk_nvdec_session **s);
-/* 2: made for such frames; 1: it can be made to fit; 0: another has to be opened. */
-int stk_nvdec_session_fits(const stk_nvdec_session *s, stk_video_codec codec,
-                           const stk_frame_format *f);
+/* A session that was opened for frames `made`: 2: of such frames; 1: it can be made to fit; 0:
+ * another has to be opened. */
+int stk_nvdec_fits(stk_video_codec made_codec, const stk_frame_format *made, stk_video_codec codec,
+                   const stk_frame_format *f);
 /* All wanted frames go to clip->frames, in any order, each once.  After an error the session is to
  * be closed. */
 int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvdec_clip *clip,

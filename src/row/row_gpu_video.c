@@ -282,21 +282,23 @@ static stk_gpu_clip *fill(gpu_clip *g, stk_gpu_clips *clips, const stk_clip_stre
     return k;
 }
 
-/* 1: the GPU decodes the clip; 0: it does not, or has enough to do. */
+/* 1: the GPU decodes the clip; 0: it does not, or has enough to do.  Where no session is open yet,
+ * it gets the packets as a trial, so that one is, and the clip is the worker's. */
 static int leave(gpu_clip *g, int must)
 {
     stk_gpu_clips *clips = stk_device_clips(g->c.x->plan->gpu.device);
     stk_pic *head = stk_scratch_get(g->c.job.scratch, stk_row_views(g->c.x) * sizeof *head);
     uint32_t pictures = stk_spec_times(&stk_row_chain(g->c.x)->spec);
+    int busy = clips && !must && stk_gpu_clips_busy(clips);
     stk_clip_stream s;
     stk_gpu_clip *k;
 
-    if (!clips || !head || g->c.turn != 1 || (!must && stk_gpu_clips_busy(clips)) ||
+    if (!clips || !head || g->c.turn != 1 || (busy && !stk_gpu_clips_cold(clips)) ||
         ask_heads(g, head) < 0 || stk_clip_stream_cut(&s, &g->c.h, &g->c.job, NULL) < 0 ||
-        !stk_gpu_clips_takes(clips, g->c.h.codec, &s.format) || !put_made(g, pictures))
+        !stk_gpu_clips_takes(clips, g->c.h.codec, &s.format) || (!busy && !put_made(g, pictures)))
         return 0;
     k = fill(g, clips, &s, head);
-    if (!k || stk_gpu_clip_submit(k, g->c.x->batch, NULL) < 0)
+    if (!k || stk_gpu_clip_submit(k, busy ? NULL : g->c.x->batch, NULL) < 0 || busy)
         return 0;
     for (uint32_t i = 0; i < g->c.n_wanted; i++)
         stk_row_clip_note(&g->c, i, s.time_us[i]);

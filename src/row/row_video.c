@@ -400,8 +400,12 @@ static int open_clip(clip *c, stk_media_part *all, stk_error *err)
     stk_scratch_reset(&x->m->scratch);
     stk_does_next(x->m, STK_STAGE_DECODE);
     c->points.head = want->hint;
-    if (g->n)
-        return stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, err);
+    if (g->n) {
+        rc = stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, err);
+        if (rc == 0)
+            stk_video_forget(c->ctx); /* the field before this one may have been read whole */
+        return rc;
+    }
     STK_TRY(stk_row_input(x, &in, err));
     rc = stk_decoders_find(&x->m->decoders, in, &c->decoder, &c->ctx, err);
     if (rc < 0)

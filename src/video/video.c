@@ -203,6 +203,13 @@ stk_media_points stk_video_made(void *ctx)
     return (stk_media_points){ .head = { v->made, v->made_len } };
 }
 
+void stk_video_forget(void *ctx)
+{
+    video_ctx *v = ctx;
+
+    v->made_len = 0;
+}
+
 /* Frames after an open keyframe of H.264 may drop references that were made before it; libavcodec
  * takes it for damage where these are not there. */
 static int needs_run_up(const stk_video_head *h, const stk_clip *c)

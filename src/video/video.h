@@ -9,5 +9,7 @@
 int stk_video_is(const stk_decoder *d);
 /* The points that header() made of the bytes that it was given; they stay until its next call. */
 stk_media_points stk_video_made(void *ctx);
+/* The next field is another one, whose points are known: header() is not called for it. */
+void stk_video_forget(void *ctx);
 
 #endif

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -62,3 +63,14 @@ def test_dry_runs(shards, tmp_path):
     assert said.count("4 of 4 pictures of the first batch equal the CPU's") == 3
     said = run("tokens.py", "--work", tmp_path, "--mb", 1, "--dry", "--rounds", 1, "--seconds", 0.05, "--threads", 1)
     assert "of the smaller" in said
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None or os.environ.get("TORCH") == "0", reason="torch is not installed")
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program makes the videos")
+def test_dry_runs_of_videos(tmp_path):
+    said = run("video.py", "--work", tmp_path, "--dry", "--rounds", 1, "--seconds", 0.05, "--batch", 2, "--size", 32, "--copies", 6, "--workers", 1, "--only", "cpu,pynv")
+    assert [line.split()[:3] for line in said.splitlines() if " stoker " in line] == [["360p", "stoker", "cpu"], ["720p", "stoker", "cpu"]]
+    assert said.count("PyNvVideoCodec     absent: a dry run has no GPU") == 2
+    said = run("train_video.py", "--work", tmp_path, "--dry", "--seconds", 0.05, "--copies", 6, "--workers", 1, "--decodes", "gpu", "--models", "vit")
+    [row] = [line.split() for line in said.splitlines() if line.startswith("vit")]
+    assert row[7] == "%" and 0 <= float(row[6]) <= 100, said     # the share of a step that waited for data

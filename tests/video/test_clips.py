@@ -230,6 +230,20 @@ def test_keyframes_alone(shard, args, expected):
     assert [index_of(f, want[0]) for f in batch["video"].numpy()[0]] == expected
 
 
+def test_a_video_that_is_read_whole_leaves_nothing_to_the_next(tmp_path):
+    """A video without keyframes is read whole, and then others by ranges with the same decoder."""
+    names = ["refresh.mp4", "gop12.mp4", "odd.mp4", "vfr.mp4", "refresh.mp4", "fragments.mp4"]
+    fields = {"video": "from(mp4) | video(frames=4, start=center) | resize((20, 30)) | to(u8)"}
+    paths = [make(tmp_path, name) if i == names.index(name) else tmp_path / name for i, name in enumerate(names)]
+
+    def rows(name, paths):
+        tar = made.write_tar(tmp_path / name, [(f"{i}.mp4", p.read_bytes()) for i, p in enumerate(paths)])
+        with stoker.Loader(str(tar), fields, batch_size=1, num_workers=0) as loader:
+            return [(b["video"].numpy().tobytes(), b.frames["video"].tolist()) for b in loader]
+    alone = [row for i, p in enumerate(paths) for row in rows(f"{i}.tar", [p])]
+    assert rows("all.tar", paths) == alone
+
+
 def test_rows_of_a_table_name_files_and_times(tmp_path):
     """An Arrow table in memory: a path, and a time for each frame; lists that share values are views."""
     pa = pytest.importorskip("pyarrow")

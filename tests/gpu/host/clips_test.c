@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clips_test.c - clips that the GPU decodes: hostgpu.c is the GPU, hostnvdec.c its NVDEC, and the
+ * CPU's batches are what is right.  Needs libavcodec. */
+#include <limits.h>
+#include <unistd.h>
+
+#include "../../seams/make_tar.h"
+#include "../../seams/seam.h"
+#include "gpu/load.h"
+#include "gpu/nvdec.h"
+#include "video/vdec.h"
+
+#define CHAIN "from(mp4) | video(frames=4, stride=2) | random_resized_crop(40) | hflip | to(f16)"
+#define BATCH 3
+#define ROUNDS 6 /* times that each file is there */
+
+static const char *const files[] = { "h264.mp4", "hevc.mp4", "hevc10.mkv", "vp9.webm" };
+static stk_dataset *mixed, *alike; /* all files; the first alone */
+static const stk_output outputs[] = { { "video", CHAIN } };
+
+static stk_loader_options options(const char *device, const char *decode)
+{
+    return (stk_loader_options){ .size = sizeof(stk_loader_options),
+                                 .batch_size = BATCH,
+                                 .outputs = outputs,
+                                 .n_outputs = 1,
+                                 .num_workers = 2,
+                                 .shuffle = STK_SHUFFLE_EXACT,
+                                 .seed = 7,
+                                 .drop_last = STK_YES,
+                                 .device = device,
+                                 .decode = decode };
+}
+
+static stk_loader *on_gpu(stk_dataset *ds, const char *decode)
+{
+    stk_loader_options o = options("cuda", decode);
+
+    return seam_loader(&ds, 1, &o);
+}
+
+static stk_loader *on_cpu(stk_dataset *ds)
+{
+    stk_loader_options o = options(NULL, NULL);
+
+    return seam_loader(&ds, 1, &o);
+}
+
+static stk_batch *next(stk_loader *l)
+{
+    stk_batch *b = NULL;
+    stk_error err;
+    int rc = stk_loader_next(l, &b, -1, &err);
+
+    if (rc != STK_END)
+        seam_ok(rc, &err);
+    return b;
+}
+
+static void same(const stk_batch *a, const stk_batch *b)
+{
+    stk_tensor x, y;
+    size_t n;
+
+    assert_int_equal(stk_batch_dense(a, 0, &x), 0);
+    assert_int_equal(stk_batch_dense(b, 0, &y), 0);
+    assert_int_equal(y.gpu, 1);
+    n = stk_dtype_size(x.dtype);
+    for (uint32_t i = 0; i < x.ndim; i++)
+        n *= (size_t)x.shape[i];
+    assert_memory_equal(x.data, y.data, n); /* the simulated GPU's memory is the host's */
+}
+
+static void same_epochs(stk_loader *a, stk_loader *b, int epochs)
+{
+    for (int epoch = 0; epoch < epochs; epoch++)
+        for (;;) {
+            stk_batch *x = next(a), *y = next(b);
+
+            assert_true(!x == !y);
+            if (!x)
+                break;
+            same(x, y);
+            stk_batch_release(&x);
+            stk_batch_release(&y);
+        }
+}
+
+static stk_stats stats_of(const stk_loader *l)
+{
+    stk_stats s = { .size = sizeof s };
+
+    stk_loader_stats(l, &s);
+    return s;
+}
+
+/* ---- what the simulated driver noted ---- */
+
+static void begin_log(void)
+{
+    setenv("STK_HOSTNVDEC_LOG", seam_path("log"), 1);
+    (void)unlink(seam_path("log"));
+}
+
+/* Lines that begin so; *most: decoders that were open at once. */
+static unsigned count_log(const char *what, unsigned *most)
+{
+    FILE *f = fopen(getenv("STK_HOSTNVDEC_LOG"), "r");
+    unsigned n = 0, open = 0;
+    char line[80];
+
+    *most = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        n += !strncmp(line, what, strlen(what));
+        open += !strncmp(line, "make", 4);
+        open -= !strncmp(line, "close", 5);
+        *most = open > *most ? open : *most;
+    }
+    if (f)
+        fclose(f);
+    unsetenv("STK_HOSTNVDEC_LOG");
+    return n;
+}
+
+/* The driver makes as many decoders as the gate has bytes. */
+static void set_gate(size_t n)
+{
+    FILE *f = fopen(seam_path("gate"), "w");
+
+    setenv("STK_HOSTNVDEC_GATE", seam_path("gate"), 1);
+    while (n--)
+        fputc('x', f);
+    fclose(f);
+}
+
+/* ---- tests ---- */
+
+static void the_cpus_bits(void **state)
+{
+    const char *const decode[] = { "gpu", NULL, "cpu" };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        stk_loader *a = on_cpu(mixed), *b = on_gpu(mixed, decode[i]);
+        stk_stats s;
+
+        same_epochs(a, b, 4);
+        s = stats_of(b);
+        assert_int_equal(s.gpu_redecoded, 0);
+        assert_true(i == 0 ? !s.gpu_clips_by_workers && s.gpu_clips >= 4 * ROUNDS * 4
+                    : i == 1 ? s.gpu_clips_by_workers > 0
+                             : !s.gpu_clips && s.gpu_clips_by_workers >= 4 * ROUNDS * 4);
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+    }
+}
+
+/* Whatever call fails, and whatever status frames have, batches are the CPU's. */
+static void failures_are_the_cpus(void **state)
+{
+    const char *const what[] = { "create",      "map",      "parse", "decode",
+                                 "reconfigure", "status:5", "late:7" };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+        stk_loader *a = on_cpu(mixed), *b;
+        stk_stats s;
+
+        setenv("STK_HOSTNVDEC_FAIL", what[i], 1);
+        b = on_gpu(mixed, "gpu");
+        same_epochs(a, b, 2);
+        s = stats_of(b);
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+        unsetenv("STK_HOSTNVDEC_FAIL");
+        if (strcmp(what[i], "reconfigure")) /* of sizes that are all alike */
+            assert_true(s.gpu_redecoded > 0);
+    }
+}
+
+/* Capabilities are asked: what no engine takes is decoded by workers. */
+static void engines_that_take_nothing(void **state)
+{
+    stk_loader *a = on_cpu(mixed), *b;
+    stk_stats s;
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "caps", 1);
+    b = on_gpu(mixed, "gpu");
+    same_epochs(a, b, 1);
+    s = stats_of(b);
+    assert_true(!s.gpu_clips && s.gpu_clips_by_workers >= ROUNDS * 4 && !s.gpu_redecoded);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
+}
+
+/* Sessions are used again from clip to clip: as many as there are threads, for each codec and
+ * depth. */
+static void sessions_are_used_again(void **state)
+{
+    stk_loader *a = on_cpu(mixed), *b;
+    unsigned most;
+
+    (void)state;
+    begin_log();
+    b = on_gpu(mixed, "gpu");
+    same_epochs(a, b, 8);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    assert_true(count_log("make", &most) <= 16 && most <= 16); /* of some 200 clips */
+}
+
+/* Sessions have a quarter of device_memory_limit: then one has to go before another is opened. */
+static void sessions_have_a_limit(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_frame_format f = { .width = 160, .height = 96, .bits = 8, .chroma = 1 };
+    stk_loader *a = on_cpu(mixed), *b;
+    unsigned most;
+
+    (void)state;
+    begin_log();
+    f.bits = 10; /* the largest of the files */
+    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) + (1 << 20));
+    b = seam_loader(&mixed, 1, &o);
+    same_epochs(a, b, 2);
+    assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    assert_true(count_log("close", &most) > 1);
+    assert_int_equal(most, 1);
+}
+
+/* One session is enough for the first batches: those that are being opened hold newer clips. */
+static void the_first_batch_waits_for_one_session(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_loader *l;
+    stk_batch *b;
+
+    (void)state;
+    set_gate(1);
+    o.num_workers = 1; /* clips come in their order */
+    o.prefetch = 4;
+    l = seam_loader(&alike, 1, &o);
+    b = next(l);
+    assert_non_null(b);
+    stk_batch_release(&b);
+    set_gate(64);
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* Where workers may decode, nothing waits for the first session; when it is there it is used. */
+static void workers_begin(void **state)
+{
+    stk_loader *l;
+    stk_batch *b;
+
+    (void)state;
+    set_gate(0);
+    l = on_gpu(alike, NULL);
+    for (int i = 0; i < 3; i++) {
+        b = next(l);
+        assert_non_null(b);
+        stk_batch_release(&b);
+    }
+    assert_int_equal(stats_of(l).gpu_clips, 0);
+    set_gate(64);
+    for (uint64_t end = seam_now_ms() + 60000; !stats_of(l).gpu_clips && seam_now_ms() < end;) {
+        b = next(l);
+        stk_batch_release(&b);
+    }
+    assert_true(stats_of(l).gpu_clips > 0);
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* A first session that can't be opened is tried again. */
+static void a_trial_may_fail(void **state)
+{
+    stk_loader *a = on_cpu(alike), *b;
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "create", 1);
+    b = on_gpu(alike, NULL);
+    same_epochs(a, b, 1);
+    assert_int_equal(stats_of(b).gpu_clips, 0);
+    assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
+}
+
+/* Closed while sessions open, decode, or wait. */
+static void closed_in_mid_clip(void **state)
+{
+    (void)state;
+    setenv("STK_HOSTNVDEC_CREATE_MS", "3", 1);
+    setenv("STK_HOSTNVDEC_DECODE_US", "700", 1);
+    for (unsigned n = 0; n < 16; n++) {
+        stk_loader *l = on_gpu(mixed, n % 2 ? "gpu" : NULL);
+        stk_error err;
+
+        for (unsigned i = 0; i < n % 5; i++) {
+            stk_batch *b = next(l);
+
+            stk_batch_release(&b);
+        }
+        if (n % 3 == 1)
+            seam_ok(stk_loader_resume(l, 2, n, &err), &err);
+        seam_sleep_ms(n % 4 * 3);
+        stk_loader_close(&l);
+    }
+    unsetenv("STK_HOSTNVDEC_CREATE_MS");
+    unsetenv("STK_HOSTNVDEC_DECODE_US");
+}
+
+static void two_loaders(void **state)
+{
+    stk_loader *a = on_cpu(mixed), *b = on_gpu(mixed, "gpu"), *c = on_cpu(alike),
+               *d = on_gpu(alike, NULL);
+
+    (void)state;
+    for (int i = 0; i < 30; i++) {
+        stk_batch *x[4] = { next(a), next(b), next(c), next(d) };
+
+        for (int k = 0; k < 4; k += 2) {
+            assert_true(!x[k] == !x[k + 1]);
+            if (x[k])
+                same(x[k], x[k + 1]);
+        }
+        for (int k = 0; k < 4; k++)
+            stk_batch_release(&x[k]);
+    }
+    stk_loader_close(&b); /* the other goes on */
+    same_epochs(c, d, 2);
+    stk_loader_close(&a);
+    stk_loader_close(&c);
+    stk_loader_close(&d);
+}
+
+/* sm_limit and memory_limit change nothing but how much is done at once. */
+static void limits_change_no_bit(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_loader *a = on_cpu(mixed), *b;
+
+    (void)state;
+    o.sm_limit = 1;
+    o.in_flight = 1;
+    o.memory_limit = 48 << 20;
+    b = seam_loader(&mixed, 1, &o);
+    same_epochs(a, b, 2);
+    assert_true(stats_of(b).gpu_clips > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+}
+
+/* ---- data ---- */
+
+static stk_bytes file_of(const char *name)
+{
+    char path[PATH_MAX];
+    uint8_t *data = NULL;
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", CLIPS, name);
+    f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 0, SEEK_END), 0);
+    n = (size_t)ftell(f);
+    rewind(f);
+    data = malloc(n);
+    assert_int_equal(fread(data, 1, n, f), n);
+    fclose(f);
+    return (stk_bytes){ data, n };
+}
+
+static stk_dataset *write_clips(const char *name, unsigned kinds, unsigned rounds)
+{
+    FILE *f = fopen(seam_path(name), "wb");
+    char member[32];
+
+    for (unsigned i = 0; i < rounds * kinds; i++) {
+        stk_bytes in = file_of(files[i % kinds]);
+
+        snprintf(member, sizeof member, "%03u.mp4", i);
+        tar_member(f, member, in.data, in.len);
+        free((void *)in.data);
+    }
+    tar_end(f);
+    fclose(f);
+    return seam_open("", name, NULL);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    mixed = write_clips("mixed.tar", 4, ROUNDS);
+    alike = write_clips("alike.tar", 1, 4 * ROUNDS);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    stk_dataset_unref(&mixed);
+    stk_dataset_unref(&alike);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_cpus_bits),
+        cmocka_unit_test(failures_are_the_cpus),
+        cmocka_unit_test(engines_that_take_nothing),
+        cmocka_unit_test(sessions_are_used_again),
+        cmocka_unit_test(sessions_have_a_limit),
+        cmocka_unit_test(the_first_batch_waits_for_one_session),
+        cmocka_unit_test(workers_begin),
+        cmocka_unit_test(a_trial_may_fail),
+        cmocka_unit_test(closed_in_mid_clip),
+        cmocka_unit_test(two_loaders),
+        cmocka_unit_test(limits_change_no_bit),
+    };
+    stk_error err;
+    void *lib;
+
+    if (stk_vdec_libav.load(&lib, &err) < 0) {
+        printf("%s\n", err.message);
+        return 77;
+    }
+    stk_vdec_libav.unload(lib);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
