@@ -52,3 +52,8 @@ def test_the_index_leads_to_every_how_to():
 
 def test_readme_is_three_screens():
     assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
+def test_every_example_has_a_line():
+    listed = re.findall(r"^\| \[`([^`]+)`\]\(\.\./examples/\1\) \| .+ \|$", (ROOT / "docs/examples.md").read_text(), re.M)
+    assert sorted(listed) == sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_file())
