@@ -68,7 +68,7 @@ class Chain:
         fps: in place of stride: frames per second, by their times
         at: in place of start: the output that has the time, in seconds; or one for each frame
         first: in place of start: the output that has the first frame's number
-        step: with first: clips of a video begin so many frames apart; in order, frames are decoded once
+        step: with first: clips begin so many frames apart; in order, a frame is decoded once
         offsets: with at: frames so many seconds from it, nearest by time
         tolerance: with at: seconds that a frame may be from its time, else the sample is bad
         keyframes: no other frames are counted; default false
