@@ -98,6 +98,19 @@ def test_what_measures_runs_alone(monkeypatch):
     assert command[command.index("--forks") + 1] == "1" and "serial" in command     # one process, with a limit for each test
 
 
+def test_a_step_that_raises_has_failed(monkeypatch, tmp_path, capsys):
+    """And those after it in its lane run."""
+    def step_build(log):
+        raise FileNotFoundError("no compiler")
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
+    monkeypatch.setattr(run_tests, "STEPS", {"build": step_build, "lint": lambda log: (0, (3, 0, 1))})
+    totals = run_tests.Totals()
+    run_tests.run_together([["build", "lint"]], totals)
+    assert run_tests.summary(totals, 0) == 1
+    said = capsys.readouterr().out
+    assert "build: FileNotFoundError: no compiler" in said and said.endswith("3 passed, 1 failed, 1 skipped\n")
+
+
 def test_every_step_is_in_the_order_once():
     assert sorted(name for lanes in run_tests.ORDER for lane in lanes for name in lane) == sorted(run_tests.STEPS)
 
@@ -156,6 +169,29 @@ def test_forked_processes(tmp_path):
     assert re.search(r"^\. +18 tests", done.stdout, re.M), done.stdout
 
 
+BAD_END = '''
+import os, pytest
+
+@pytest.fixture(scope="session")
+def broken():
+    yield
+    os._exit(7)
+
+def test_a(broken): pass
+'''
+
+
+def test_a_process_that_ends_badly_is_an_error(tmp_path):
+    """Also the last one, after its last test."""
+    (tmp_path / "test_end.py").write_text(BAD_END + "def test_b(): pass\n")
+    (tmp_path / "test_exit.py").write_text("import atexit, os\ndef test_c(): atexit.register(os._exit, 9)\n")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-p", "pytest_forks", "--forks", "2", "-q", "-ra", tmp_path], cwd=tmp_path,
+                          env={**os.environ, "PYTHONPATH": str(TOOLS)}, capture_output=True, text=True, timeout=300)
+    passed, failed, _ = run_tests.pytest_counts(done.stdout)
+    assert done.returncode == 1 and passed >= 2 and failed == 2, done.stdout + done.stderr
+    assert "died: 7" in done.stdout and "ended outside of a test: 9" in done.stdout
+
+
 HANGS = '''
 import subprocess, threading, time
 
@@ -209,6 +245,19 @@ def test_threads_that_would_be_missing(tmp_path):
 ])
 def test_the_tests_of_a_file(path, tests):
     assert tests <= {Path(t).stem for t in check.tests_of([path])}
+
+
+def test_a_deleted_file_is_a_change(tmp_path, monkeypatch):
+    """Its tests run, so that what needed it is seen."""
+    def git(*args):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=b", *args], cwd=tmp_path, check=True, capture_output=True)
+    git("init")
+    (tmp_path / "gone.py").write_text("")
+    git("add", ".")
+    git("commit", "-m", "all")
+    (tmp_path / "gone.py").unlink()
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    assert check.changed("HEAD") == ["gone.py"]
 
 
 def test_areas_name_what_is_there():

@@ -32,11 +32,10 @@ DULL = {"test", "data", "file", "list", "open", "read", "write", "plan", "made",
 
 
 def changed(base):
-    """Paths that differ from `base`, and those that git does not know yet."""
+    """Paths that differ from `base`, deleted ones too, and those that git does not know yet."""
     def git(*args):
         return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    return sorted({p for p in [*git("diff", "--name-only", "-z", base), *git("ls-files", "-o", "--exclude-standard", "-z")]
-                   if p and (ROOT / p).is_file()})
+    return sorted({p for p in [*git("diff", "--name-only", "-z", base), *git("ls-files", "-o", "--exclude-standard", "-z")] if p})
 
 
 def words(path):
@@ -82,7 +81,7 @@ def main(base="HEAD"):
         "build": run_tests.step_build,
         "units": lambda log: run_tests.meson_test(log, "build", "--suite", "unit", *NOT_TIMING, BESIDE),
         "pytest": lambda log: run_tests.run_pytest(log, env=run_tests.python_env(), mark="not slow and not services", files=tests),
-        "lint": lambda log: (log.run(BIN / "python", "tools/lint.py", *paths), None),
+        "lint": lambda log: (log.run(BIN / "python", "tools/lint.py", *(p for p in paths if (ROOT / p).is_file())), None),
     }
     totals, start = run_tests.Totals(), time.monotonic()
     for name, step in steps.items():

@@ -256,8 +256,11 @@ class Forks:
             item = self.session.items[process.left.popleft()]
             self.log(pytest.TestReport(item.nodeid, item.location, {}, "failed",
                                        f"its process died: {os.waitstatus_to_exitcode(status)}", "call"))
-        elif status and process.queue:
-            raise RuntimeError(f"a process for tests ended outside of a test: {os.waitstatus_to_exitcode(status)}")
+        elif status:                            # what its fixtures and its exit functions undo is a part of the tests
+            how = f"a process for tests ended outside of a test: {os.waitstatus_to_exitcode(status)}"
+            if process.queue:
+                raise RuntimeError(how)
+            self.log(pytest.TestReport("the end of a process", ("", None, "the end of a process"), {}, "failed", how, "teardown"))
         if not process.left and not process.queue:
             running.remove(process)
             return

@@ -296,6 +296,11 @@ def run_step(name, step, totals):
         totals.add(0, 0, 1)
         print(f"== {name:<12} skipped: {reason}", flush=True)
         return
+    except Exception as error:          # a step that could not run has failed, and the steps after it go on
+        totals.add(0, 1, 0)
+        totals.failures.append(f"{name}: {type(error).__name__}: {error}")
+        print(f"== {name:<12} FAILED: {type(error).__name__}: {error}", flush=True)
+        return
     passed, failed, skipped = counts or (0, 0, 0)
     if status and not failed:
         failed = 1
