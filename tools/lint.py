@@ -55,7 +55,8 @@ OLD_IN_COMMENTS = re.compile(r"\b(on board|departs?|disembark\w*|lander|landed|s
 OLD_ALLOWED = re.compile(r"(^|_)(in_flight|so_far|kept_shards)(_|$)", re.I)
 
 # Files that comments name and that are not in the tree: other projects', and what the build makes.
-OTHER_FILES = ("llm.c", "config.h")
+OTHER_FILES = ("llm.c", "config.h", "jpeglib.h")
+MADE_UP_FILES = ("CONTRIBUTING.md", "docs/adding.md")       # they show how a new file is called
 FILE_NAME = re.compile(r"(?<![\w./\"<-])((?:[\w-]+/)*[\w-]+\.(?:c|h|cu|cuh|def))(?![\w/(])")
 
 # Libraries that one file each may know (tests, benches and fuzzers may look too).
@@ -333,6 +334,11 @@ def old_words_of(f):
 
 
 def rule_words(tree):
+    for f in documents(tree):
+        for line, text in enumerate(f.lines, 1):
+            m = OLD_IN_COMMENTS.search(text)
+            if m and "--in-flight" not in text:
+                yield Problem(f.path, line, "words", f"'{m.group()}': write the usual word (OLD_WORDS)")
     for f in tree.files:
         python = f.parts[0] == "python" and f.path.endswith((".py", ".pyi"))
         if f.is_test or not (python or f.is_c and f.parts[0] in ("src", "include", *OUTSIDE)):
@@ -345,9 +351,21 @@ def rule_words(tree):
                 yield Problem(f.path, line, "words", f"'{m.group()}' in a comment: write the usual word (OLD_WORDS)")
 
 
+def documents(tree):
+    """Pages for readers; CHANGELOG.md speaks of names that are gone."""
+    return [f for f in tree.files if f.path.endswith(".md") and (f.parts[0] == "docs" or f.path in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
+
+
 def rule_named_files(tree):
-    """What a comment calls name.h or folder/name.h is there."""
+    """What a comment, or a page, calls name.h or folder/name.h is there."""
     names = {p.rsplit("/", 1)[-1] for p in tree.paths}
+    for f in documents(tree):
+        if f.path in MADE_UP_FILES:
+            continue
+        for line, text in enumerate(f.lines, 1):
+            for name in FILE_NAME.findall(text):
+                if not any(p == name or p.endswith("/" + name) for p in tree.paths) and name not in OTHER_FILES:
+                    yield Problem(f.path, line, "named-files", f"the page names {name}, which is not in the tree")
     for f in tree.c_files:
         if f.parts[0] not in ("src", "include"):
             continue
@@ -485,11 +503,10 @@ def sentences_of(text):
 
 
 def rule_sentences(tree):
-    for f in tree.files:
-        if f.path.endswith(".md") and (f.parts[0] == "docs" or f.path in ("README.md", "CONTRIBUTING.md", "SECURITY.md")):
-            for line, words in sentences_of(f.text):
-                if len(words) > MAX_WORDS:
-                    yield Problem(f.path, line, "sentences", f"a sentence of {len(words)} words, at most {MAX_WORDS}: '{' '.join(words[:6])} ...'")
+    for f in documents(tree):
+        for line, words in sentences_of(f.text):
+            if len(words) > MAX_WORDS:
+                yield Problem(f.path, line, "sentences", f"a sentence of {len(words)} words, at most {MAX_WORDS}: '{' '.join(words[:6])} ...'")
 
 
 def rule_machine_paths(tree):

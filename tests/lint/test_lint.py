@@ -87,6 +87,8 @@ BAD = [
     ("words", "python/ext/a.c", c("/* a flight */")),
     ("named-files", "src/base/a.c", c("/* see", " * base/gone.h */")),
     ("named-files", "include/stoker/a.h", GUARDED.format("int f(void); /* (gone.c) */")),
+    ("named-files", "docs/a.md", "The rows of `base/gone.c`.\n"),
+    ("words", "docs/a.md", "A batch has landed.\n"),
     ("locks", "src/base/a.c", c("#include <pthread.h>", "static pthread_mutex_t lock;")),
     ("locks", "src/base/a.c", c(*QUEUE, "static int pop_locked(queue *q) { return q->n--; }")),
     ("thread-safety", "src/base/a.c", c(*QUEUE, POP, "int h(queue *q) { return pop_locked(q); }")),
