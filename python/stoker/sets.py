@@ -231,13 +231,13 @@ class SetLoader(LoaderBase):
         self._pins = pinner(o["pin_memory"]) if self._device is None else None
         self._recipe_of(sets, o)
         with _rank_check.Meeting(place, _options.flag("check_ranks", o["check_ranks"])) as meeting:
-            self._order_of(data, sets, o)
+            self._plan_order(data, sets, o)
             self._identity = self._what()
             place = meeting.compare(self._said())
         place.log()
         if place.rank != self._options["rank"]:
             self._options["rank"] = place.rank
-            self._order_of(data, sets, o)
+            self._plan_order(data, sets, o)
 
     def _recipe_of(self, sets: list[Any], o: dict[str, Any]) -> None:
         one = sets[0] if len(sets) == 1 else _make.Several(sets) if self._map else None
@@ -251,7 +251,7 @@ class SetLoader(LoaderBase):
             _log.emit(2, f"{type(one).__name__} has __getitems__(), and may draw random numbers in it: it is read sample by sample, "
                          f"each with its own seed; `stoker_draws = False` in the class says that it draws none, and reads whole batches")
 
-    def _order_of(self, data: Any, sets: list[Any], o: dict[str, Any]) -> None:
+    def _plan_order(self, data: Any, sets: list[Any], o: dict[str, Any]) -> None:
         if not self._map:
             for name in _ORDERED:
                 if o[name] not in (None, False, 0) and not (name == "repeat" and o[name] == 1):
