@@ -44,8 +44,12 @@ class Forker:
         atexit.register(self.end)
 
     def end(self):
-        self.process.stdin.close()              # it then ends
-        self.process.wait(60)
+        self.process.stdin.close()              # it then ends, if no other process has the pipe
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def ask(self, **request):
         self.process.stdin.write(json.dumps(request) + "\n")

@@ -19,6 +19,7 @@ At the end it says how much time each folder took, and which tests took most.
 import atexit
 import collections
 import faulthandler
+import gc
 import itertools
 import os
 import resource
@@ -139,6 +140,8 @@ class Child:
             self.config.hook.pytest_runtest_protocol(item=self.session.items[i],
                                                      nextitem=self.session.items[left[0]] if left else None)
             self.inside = None
+            if not left or self.session.items[left[0]].path != self.session.items[i].path:
+                gc.collect()                    # workers of loaders in tracebacks hold every pipe that was open when they were forked
             self.conn.send(("end", (i, time.monotonic() - wall, cpu_seconds() - before)))
 
 
@@ -193,6 +196,7 @@ class Forks:
         for name in ("terminalreporter", "forks", "junitxml"):
             plugins.unregister(name=name)
         plugins.register(child, "forked")
+        gc.freeze()                             # what was collected stays: looking for garbage passes over it
         child.run()
         child.limit()
         conn.close()

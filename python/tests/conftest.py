@@ -151,13 +151,6 @@ ALARM = """
 """
 
 
-def lean_env(**more):
-    """An environment for processes that load without torch, whose import takes three seconds of CPU time."""
-    package = os.path.dirname(os.path.dirname(stoker.__file__))
-    notorch = os.path.join(os.path.dirname(__file__), "../../tools/notorch")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([notorch, package, os.environ.get("PYTHONPATH", "")]), **more}
-
-
 def run_python(code, *args, timeout=180, torch_too=False):
     """Run code in another interpreter; torch is hidden there unless asked for (it is slow)."""
     package = os.path.dirname(os.path.dirname(stoker.__file__))

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import lean_env, write_tar
+from conftest import write_tar
+from lean import lean_env
 
 import stoker
 

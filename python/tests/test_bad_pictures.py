@@ -20,7 +20,7 @@ GEOMETRY = ["resize(9)", "resize((5, 7), interpolation=bicubic)", "resize(9, int
             "resize((9, 9)) | resize_to_bucket(area=4096, step=16)", "resize((8, 8)) | patches(4)", "normalize(imagenet)", "to(f16)"]
 NOT_OF_PICTURES = {"call", "iou_crop", "like", "one_hot", "multi_hot", "truncate", "pack",
                    "part", "random_part", "resample", "speed", "gain", "pad_to", "normalize_peak", "preemphasis", "fbank", "log_mel",
-                   "mfcc", "spectrogram", "spec_augment", "noise", "image_tokens"}
+                   "mfcc", "spectrogram", "spec_augment", "noise", "reverb", "image_tokens"}
 STEPS = {name: args for name, _, args in stoker.chains.steps}
 SMALL = {"views", "five_crop", "ten_crop"}
 

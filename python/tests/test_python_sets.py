@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import lean_env
+from lean import lean_env
 
 import stoker
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 import stoker
-from conftest import FIELDS, lean_env
+from conftest import FIELDS
+from lean import lean_env
 
 CLI = Path(os.environ.get("STOKER_CLI", Path(__file__).resolve().parents[2] / "build/cli/stoker")).resolve()
 CODE = """

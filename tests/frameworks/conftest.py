@@ -30,7 +30,7 @@ def forker():
     with subprocess.Popen([sys.executable, HERE / "lives.py", *MODULES], env=env, text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield process
-        process.stdin.close()
+        process.kill()                          # closing its input is not enough: workers that tests left behind may have the pipe
 
 
 class Lives:

@@ -5,6 +5,7 @@ $STOKER_LIBAVS names more libraries (libavcodec files, with those they need besi
 of majors 60, 61 and 62.  The suite runs with the system's alone."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -13,9 +14,9 @@ from made_video import decoded, dump, make, needs_ffmpeg
 
 pytestmark = needs_ffmpeg
 LIBRARIES = [p for p in os.environ.get("STOKER_LIBAVS", "").split(":") if p]
-NAMES = ["av_packet_alloc", "av_packet_free", "av_packet_unref", "av_new_packet", "av_frame_alloc", "av_frame_free", "av_opt_set", "av_opt_set_int",
-         "av_get_pix_fmt_name", "av_mallocz", "av_strerror", "avcodec_find_decoder_by_name", "avcodec_alloc_context3", "avcodec_free_context", "avcodec_open2",
-         "avcodec_send_packet", "avcodec_flush_buffers"]
+SOURCE = (pathlib.Path(__file__).parents[2] / "src/video/libav_load.c").read_text()
+OWN = {"avcodec_version", "avutil_version", "avcodec_receive_frame"}        # of each body below
+NAMES = [n for n in re.findall(r"\bX\((\w+)\)", SOURCE) if n not in OWN]  # what else a library must have
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,8 @@ def library_with(folder, body):
     if not real:
         pytest.skip("there is no libavcodec of the system's")
     source, out = folder / "other.c", folder / "libavcodec-other.so"
-    calls = "".join(f'long {n}(long a, long b, long c, long d) {{ return ((long (*)(long, long, long, long))get("{n}"))(a, b, c, d); }}\n' for n in NAMES)
+    calls = "".join(f'long {n}(long a, long b, long c, long d) {{ return ((long (*)(long, long, long, long))get("{n}"))(a, b, c, d); }}\n'
+                    for n in NAMES)
     source.write_text("#include <dlfcn.h>\n#include <string.h>\nstatic void *get(const char *name)\n{\n    static void *l;\n"
                       f'    if (!l)\n        l = dlopen("{real}", RTLD_NOW);\n    return dlsym(l, name);\n}}\n{calls}{body}')
     subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", out, source, "-ldl"], check=True)
