@@ -419,15 +419,19 @@ static void note_shape(const stk_row *x, const stk_grid_list *g)
     out->shape[STK_GRID_AT] = g->n;
 }
 
-/* Where the picture in hand goes. */
+/* Where the picture in hand goes.  Room was taken by the sizes that its header said before: a file that has changed meanwhile, or a
+ * decoder that answers otherwise, must not write past it. */
 static int place(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;
+    stk_row_out *out = stk_row_out_of(x);
+    size_t bytes = (size_t)job->view->vis_w * job->view->vis_h * 3 * stk_dtype_size(job->dtype) *
+                   (p->side ? p->frames : 1);
 
-    (void)err;
-    job->dst = stk_row_out_of(x)->data + x->m->pictures.at;
-    x->m->pictures.at += (size_t)job->view->vis_w * job->view->vis_h * 3 *
-                         stk_dtype_size(job->dtype) * (p->side ? p->frames : 1);
+    if (bytes > out->len - x->m->pictures.at)
+        return stk_fail(err, STK_ECORRUPT, "the picture's size changed while it was read");
+    job->dst = out->data + x->m->pictures.at;
+    x->m->pictures.at += bytes;
     return 0;
 }
 
@@ -469,7 +473,8 @@ static int make(stk_row *x, stk_error *err)
     if (tail)
         memcpy(dst + stk_grids_at(len), g->at, tail);
     STK_TRY(make_each(x, err));
-    assert(x->m->pictures.at == len); /* draws are addressed: the same sizes again */
+    if (x->m->pictures.at != len)
+        return stk_fail(err, STK_ECORRUPT, "a picture's size changed while it was read");
     return 0;
 }
 

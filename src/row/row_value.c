@@ -284,18 +284,37 @@ int stk_value_parse(stk_row *x, stk_value_row *row, stk_error *err)
     return 0;
 }
 
+/* Bytes of a row.  Steps of plug-ins shape rows too, so nothing about it is sure. */
+static int bytes_of(const stk_row *x, const stk_value_row *row, size_t *bytes, stk_error *err)
+{
+    const char *name = x->plan->chains.out[x->output].name;
+    size_t n = stk_dtype_size(row->dtype);
+
+    if (!n || row->ndim > STK_MAX_DIMS)
+        return stk_fail(err, STK_EINVAL,
+                        "output %s: a step gave %u dimensions (at most %d) of type %s", name,
+                        row->ndim, STK_MAX_DIMS, stk_dtype_name(row->dtype));
+    for (uint32_t i = 0; i < row->ndim; i++)
+        if (row->shape[i] < 0 || __builtin_mul_overflow(n, (size_t)row->shape[i], &n))
+            return stk_fail(err, STK_EINVAL, "output %s: a step gave a length of %" PRId64, name,
+                            row->shape[i]);
+    *bytes = n;
+    return 0;
+}
+
 int stk_value_put(stk_row *x, const stk_value_row *row, stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x);
-    size_t bytes = stk_dtype_size(row->dtype);
+    size_t bytes = 0, planned = c->row_bytes / stk_spec_times(&c->spec);
     stk_spec spec = { .dtype = row->dtype, .ndim = row->ndim };
     void *dst;
 
-    for (uint32_t i = 0; i < row->ndim; i++)
-        bytes *= (size_t)row->shape[i];
-    if (c->row_bytes) {
-        /* what the plan settled */
-        assert(bytes * stk_spec_times(&c->spec) == c->row_bytes);
+    STK_TRY(bytes_of(x, row, &bytes, err));
+    if (planned) {
+        if (bytes != planned)
+            return stk_fail(err, STK_EINVAL,
+                            "output %s: its steps gave %zu bytes, and their plan says %zu",
+                            x->plan->chains.out[x->output].name, bytes, planned);
         memcpy((uint8_t *)stk_batch_place(x->batch, x->output, x->row) + x->view * bytes, row->data,
                bytes);
         return 0;

@@ -170,6 +170,50 @@ static const stk_op dice = { .abi = STK_PLUGIN_ABI,
                              .plan = dice_plan,
                              .value = dice_value };
 
+/* An op whose rows are not what its plan says: one number is planned, and two dimensions of them, none, or half a number come. */
+static int odd_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
+                     stk_error *err)
+{
+    (void)rng;
+    (void)scratch;
+    (void)err;
+    switch (*(const int *)state) {
+    case 0:
+        row->dtype = STK_F32;
+        return 0;
+    case 1:
+        row->ndim = STK_MAX_DIMS + 1;
+        return 0;
+    case 2:
+        row->ndim = 1;
+        row->shape[0] = -1;
+        return 0;
+    default:
+        row->ndim = 2;
+        row->shape[0] = row->shape[1] = INT64_MAX;
+        return 0;
+    }
+}
+
+static int odd_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)spec;
+    (void)err;
+    *(int *)state = (int)stk_args_i64(args, "way");
+    return 0;
+}
+
+static const stk_arg odd_args[] = { { "way", STK_ARG_INT, "0", "how it is wrong" }, { 0 } };
+
+static const stk_op odd = { .abi = STK_PLUGIN_ABI,
+                            .size = sizeof(stk_op),
+                            .name = "odd",
+                            .help = "rows that were not planned",
+                            .args = odd_args,
+                            .state_size = sizeof(int),
+                            .plan = odd_plan,
+                            .value = odd_value };
+
 static stk_dataset *ds;
 
 static int setup(void **state)
@@ -183,6 +227,7 @@ static int setup(void **state)
     seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &sum_codec, &err), &err);
     seam_ok(stk_plugin_add(STK_PLUGIN_CODEC, &count_codec, &err), &err);
     seam_ok(stk_plugin_add(STK_PLUGIN_OP, &dice, &err), &err);
+    seam_ok(stk_plugin_add(STK_PLUGIN_OP, &odd, &err), &err);
     return 0;
 }
 
@@ -233,6 +278,32 @@ static void used_in_chains(void **state)
         stk_batch_release(&b);
     }
     stk_loader_close(&l);
+}
+
+static void rows_that_were_not_planned(void **state)
+{
+    static const struct {
+        const char *chain, *says;
+    } odds[] = { { "from(bin) | sum | odd(way=0)", "its steps gave 4 bytes, and their plan says 8" },
+                 { "from(bin) | sum | odd(way=1)", "9 dimensions (at most 8)" },
+                 { "from(bin) | sum | odd(way=2)", "a length of -1" },
+                 { "from(bin) | sum | odd(way=3)", "a length of 9223372036854775807" } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof odds / sizeof *odds; i++) {
+        stk_output out = { "a", odds[i].chain };
+        stk_loader_options o = {
+            .size = sizeof o, .outputs = &out, .n_outputs = 1, .batch_size = 8, .num_workers = 1
+        };
+        stk_loader *l = seam_loader(&ds, 1, &o);
+        stk_batch *b = NULL;
+        stk_error err;
+
+        assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_EINVAL);
+        if (!strstr(err.message, odds[i].says))
+            fail_msg("%s: %s", odds[i].chain, err.message);
+        stk_loader_close(&l);
+    }
 }
 
 /* The numbers of outputs `a` and `b`, by sample. */
@@ -562,6 +633,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(old_names),
         cmocka_unit_test(used_in_chains),
+        cmocka_unit_test(rows_that_were_not_planned),
         cmocka_unit_test(numbers_are_addressed),
         cmocka_unit_test(contexts_of_workers),
         cmocka_unit_test(refused),
