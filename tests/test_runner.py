@@ -264,6 +264,34 @@ def test_areas_name_what_is_there():
     there = {p.stem for folder in run_tests.TEST_FOLDERS for p in (run_tests.ROOT / folder).rglob("test_*.py")}
     assert {name for names in check.AREAS.values() for name in names.split()} <= there
     assert all((run_tests.ROOT / area).is_dir() for area in check.AREAS)
+    assert {f"src/{p.name}" for p in (run_tests.ROOT / "src").iterdir() if p.is_dir()} <= check.AREAS.keys()
+
+
+def test_seams_are_run_where_they_changed():
+    assert check.suites_of(["tests/seams/seam_plugin_test.c"]) == ["--suite", "unit", "--suite", "seams"] != check.suites_of(["docs/x.md"])
+
+
+def test_tests_that_all_need_services_are_no_failure(monkeypatch, tmp_path):
+    """pytest's exit status says then that nothing was collected."""
+    monkeypatch.setattr(run_tests, "run_pytest", lambda *_, **__: (run_tests.NO_TESTS_COLLECTED, (0, 0, 0)))
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
+    totals = run_tests.Totals()
+    run_tests.run_step("check-pytest", lambda log: check.pytest_of(log, ["tests/stores/test_azure.py"]), totals)
+    assert (totals.failed, totals.skipped) == (0, 1)
+
+
+def test_what_changed_on_main_meanwhile_is_not_the_branchs(tmp_path, monkeypatch):
+    def git(*args):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=b", *args], cwd=tmp_path, check=True, capture_output=True)
+    git("init", "-b", "trunk")
+    for branch, name in (("trunk", "a.py"), ("mine", "b.py"), ("trunk", "c.py")):
+        git("checkout", branch) if name == "c.py" else git("checkout", "-B", branch)
+        (tmp_path / name).write_text("")
+        git("add", ".")
+        git("commit", "-m", name)
+    git("checkout", "mine")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    assert check.changed("trunk") == ["b.py"]
 
 
 def test_forked_python(tmp_path):

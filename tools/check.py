@@ -18,7 +18,7 @@ from run_tests import BESIDE, BIN, NOT_TIMING, ROOT
 # The tests of a folder as a whole: few and short.
 AREAS = {
     "src/base": "test_errors test_loader", "src/kern": "test_augment test_geometry", "src/sound": "test_features test_decoders", "src/source": "test_loader test_side_files",
-    "src/format": "test_tar_oracle test_npy_numpy", "src/codec": "test_bad_pictures test_npy_numpy", "src/compress": "test_compressed", "src/video": "test_video_frames",
+    "src/store": "test_answers test_listing", "src/format": "test_tar_oracle test_npy_numpy", "src/codec": "test_bad_pictures test_npy_numpy", "src/compress": "test_compressed", "src/video": "test_video_frames",
     "src/index": "test_dataset test_seek", "src/data": "test_dataset", "src/array": "test_arrays", "src/table": "test_parquet test_arrow_tables",
     "src/column": "test_columns test_where", "src/fetch": "test_loader test_seek", "src/dataset": "test_dataset test_select",
     "src/order": "test_block test_resume test_ranks", "src/op": "test_augment test_chains", "src/chain": "test_chains test_transform",
@@ -32,10 +32,12 @@ DULL = {"test", "data", "file", "list", "open", "read", "write", "plan", "made",
 
 
 def changed(base):
-    """Paths that differ from `base`, deleted ones too, and those that git does not know yet."""
+    """Paths that differ since the branch left `base`, deleted ones too, and those that git does not know yet."""
     def git(*args):
-        return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
-    return sorted({p for p in [*git("diff", "--name-only", "-z", base), *git("ls-files", "-o", "--exclude-standard", "-z")] if p})
+        return subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    left = git("merge-base", base, "HEAD").strip()
+    return sorted({p for p in [*git("diff", "--name-only", "-z", left).split("\0"),
+                               *git("ls-files", "-o", "--exclude-standard", "-z").split("\0")] if p})
 
 
 def words(path):
@@ -72,6 +74,20 @@ def tests_of(paths):
     return sorted(found)
 
 
+def suites_of(paths):
+    """Units, and the seams where they or what only they run changed."""
+    seams = any(p.startswith(("tests/seams/", "tests/gpu/host/", "src/row/", "src/pipe/", "src/gpu/")) for p in paths)
+    return ["--suite", "unit", *(["--suite", "seams"] if seams else [])]
+
+
+def pytest_of(log, tests):
+    """Those tests; all of them may need services, which take longer than a minute to start."""
+    status, counts = run_tests.run_pytest(log, env=run_tests.python_env(), mark="not slow and not services", files=tests)
+    if status == run_tests.NO_TESTS_COLLECTED:
+        raise run_tests.Skip("they need services: make test")
+    return status, counts
+
+
 def main(base="HEAD"):
     run_tests.LOGS.mkdir(parents=True, exist_ok=True)
     paths = changed(base)
@@ -79,8 +95,8 @@ def main(base="HEAD"):
     print(f"{len(paths)} files changed since {base}; their tests: {' '.join(Path(t).stem for t in tests) or 'none'}", flush=True)
     steps = {
         "build": run_tests.step_build,
-        "units": lambda log: run_tests.meson_test(log, "build", "--suite", "unit", *NOT_TIMING, BESIDE),
-        "pytest": lambda log: run_tests.run_pytest(log, env=run_tests.python_env(), mark="not slow and not services", files=tests),
+        "units": lambda log: run_tests.meson_test(log, "build", *suites_of(paths), *NOT_TIMING, BESIDE),
+        "pytest": lambda log: pytest_of(log, tests),
         "lint": lambda log: (log.run(BIN / "python", "tools/lint.py", *(p for p in paths if (ROOT / p).is_file())), None),
     }
     totals, start = run_tests.Totals(), time.monotonic()
