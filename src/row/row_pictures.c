@@ -65,15 +65,13 @@ static int bytes_of(const stk_row *x, const stk_field *f, stk_bytes *out, stk_er
     if (place.here.data)
         return 0;
     if (!want->file || place.shared || place.unpacked || place.name.data ||
-        place.offset < want->place.offset ||
-        place.offset - want->place.offset > want->bytes.len ||
+        place.offset < want->place.offset || place.offset - want->place.offset > want->bytes.len ||
         place.len > want->bytes.len - (size_t)(place.offset - want->place.offset))
         return stk_fail(err, STK_ENOTSUP,
                         "field %.*s is not stored beside the other pictures: pack the data again "
                         "with stoker pack",
                         (int)f->name_len, f->name);
-    *out = (stk_bytes){ want->bytes.data + (place.offset - want->place.offset),
-                        (size_t)place.len };
+    *out = (stk_bytes){ want->bytes.data + (place.offset - want->place.offset), (size_t)place.len };
     return 0;
 }
 
@@ -163,8 +161,8 @@ static int add_file(list *l, stk_bytes name, stk_error *err)
     const stk_request *r = l->x->req;
     stk_place place = { .name = name, .whole = 1 };
     stk_file *f = NULL;
-    int rc = stk_named_open(
-        &(stk_named){ r->data, r->entry.shard, r->file, state_of(l->x)->root }, &place, &f, err);
+    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, r->file, state_of(l->x)->root },
+                            &place, &f, err);
 
     if (rc == 0 && place.len > SIZE_MAX / 8)
         rc = stk_fail(err, STK_ELIMIT, "a picture of %" PRIu64 " bytes", place.len);

@@ -178,12 +178,8 @@ static int odd_value(const void *state, stk_value_row *row, stk_rng *rng, stk_sc
     (void)scratch;
     (void)err;
     switch (*(const int *)state) {
-    case 0:
-        row->dtype = STK_F32;
-        return 0;
-    case 1:
-        row->ndim = STK_MAX_DIMS + 1;
-        return 0;
+    case 0: row->dtype = STK_F32; return 0;
+    case 1: row->ndim = STK_MAX_DIMS + 1; return 0;
     case 2:
         row->ndim = 1;
         row->shape[0] = -1;
@@ -284,7 +280,8 @@ static void rows_that_were_not_planned(void **state)
 {
     static const struct {
         const char *chain, *says;
-    } odds[] = { { "from(bin) | sum | odd(way=0)", "its steps gave 4 bytes, and their plan says 8" },
+    } odds[] = { { "from(bin) | sum | odd(way=0)",
+                   "its steps gave 4 bytes, and their plan says 8" },
                  { "from(bin) | sum | odd(way=1)", "9 dimensions (at most 8)" },
                  { "from(bin) | sum | odd(way=2)", "a length of -1" },
                  { "from(bin) | sum | odd(way=3)", "a length of 9223372036854775807" } };
