@@ -366,15 +366,15 @@ def rule_named_files(tree):
             for name in FILE_NAME.findall(text):
                 if not any(p == name or p.endswith("/" + name) for p in tree.paths) and name not in OTHER_FILES:
                     yield Problem(f.path, line, "named-files", f"the page names {name}, which is not in the tree")
-    for f in tree.c_files:
-        if f.parts[0] not in ("src", "include"):
-            continue
-        for line, text in f.comments:
-            for m in FILE_NAME.finditer(text):
-                name = m.group(1)
-                there = name in names if "/" not in name else any(p == name or p.endswith("/" + name) for p in tree.paths)
-                if not there and name not in OTHER_FILES:
-                    yield Problem(f.path, line, "named-files", f"a comment names {name}, which is not in the tree")
+    comments = [(f, line, text) for f in tree.c_files if f.parts[0] in ("src", "include") for line, text in f.comments]
+    python = [(f, line, text) for f in tree.files if f.parts[0] == "python" and f.path.endswith((".py", ".pyi")) and not f.is_test
+              for line, text in enumerate(f.lines, 1)]
+    for f, line, text in comments + python:
+        for m in FILE_NAME.finditer(text):
+            name = m.group(1)
+            there = name in names if "/" not in name else any(p == name or p.endswith("/" + name) for p in tree.paths)
+            if not there and name not in OTHER_FILES:
+                yield Problem(f.path, line, "named-files", f"a comment names {name}, which is not in the tree")
 
 
 def rule_locks(tree):

@@ -14,7 +14,7 @@ _KINDS = {"jpg": "jpg", "jpeg": "jpg", "png": "png", "webp": "webp"}    # one wo
 
 
 def _escaped(name: str | bytes | os.PathLike[Any]) -> bytes:
-    """As src/source/pairs.c reads it; nothing in it looks like a pattern."""
+    """As src/format/pairs.c reads it; nothing in it looks like a pattern."""
     return re.sub(rb"[%&={}\[\]*?$:\\]", lambda m: b"%%%02X" % m[0][0], os.fsencode(name))
 
 

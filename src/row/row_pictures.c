@@ -417,8 +417,8 @@ static void note_shape(const stk_row *x, const stk_grid_list *g)
     out->shape[STK_GRID_AT] = g->n;
 }
 
-/* Where the picture in hand goes.  Room was taken by the sizes that its header said before: a file that has changed meanwhile, or a
- * decoder that answers otherwise, must not write past it. */
+/* Where the picture in hand goes.  Room was taken by the sizes that headers said before: a file
+ * that has changed meanwhile, or a decoder that answers otherwise, must not write past it. */
 static int place(stk_row *x, stk_sample_job *job, stk_error *err)
 {
     const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;

@@ -170,7 +170,8 @@ static const stk_op dice = { .abi = STK_PLUGIN_ABI,
                              .plan = dice_plan,
                              .value = dice_value };
 
-/* An op whose rows are not what its plan says: one number is planned, and two dimensions of them, none, or half a number come. */
+/* An op whose rows are not what its plan says: another type, too many dimensions, a length below
+ * zero, and one that no memory holds. */
 static int odd_value(const void *state, stk_value_row *row, stk_rng *rng, stk_scratch *scratch,
                      stk_error *err)
 {
