@@ -105,6 +105,7 @@ missing() {
         { have gst-launch-1.0 && gst-inspect-1.0 --exists mp4mux && gst-inspect-1.0 --exists h264parse; } ||
             echo "gstreamer1.0-tools|tests of MP4 and Matroska files that ffmpeg did not write"
         compgen -c clang-tidy >/dev/null || echo "clang-tidy|its checks in make lint"
+        have espeak-ng || echo "espeak-ng|the example that learns speech makes it by that"
         have x264 || echo "x264|tests of Matroska files that ffmpeg did not write"
     fi
     if [ $with_tests = 1 ] && [ "${SERVICES:-1}" != 0 ]; then

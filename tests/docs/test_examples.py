@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -106,6 +107,14 @@ def test_audio_clips(tmp_path):
                 clip.writeframes((tone * 10000).astype("<i2").tobytes())
     out = example(tmp_path, "audio_clips.py", tmp_path / "clips")
     assert "3 batches of (8, 8000), ['high', 'low']; resumed after the first: the same" in out
+
+
+def test_ctc_speech(tmp_path):
+    if not shutil.which("espeak-ng"):
+        pytest.skip("espeak-ng is not installed")
+    out = example(tmp_path, "ctc_speech.py", tmp_path / "digits.tar", 6).splitlines()
+    losses = [float(line.split()[-1]) for line in out[:-1]]
+    assert len(losses) == 6 and losses[-1] < 0.6 * losses[0] and " is heard as '" in out[-1]
 
 
 def test_jax(photos, tmp_path):
