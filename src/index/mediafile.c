@@ -282,14 +282,30 @@ static stk_media_column column_at(const stk_mediafile *m, uint64_t shard, uint64
     return (stk_media_column){ m->data + c->offset, m->shard[shard].id.samples, c->width };
 }
 
+/* True if a chain that begins with from(asked) reads the field `have`: of structs as Hugging Face
+ * has them, `image` is `image.bytes` (stk_table_find). */
+static int is_field(const char *have, const char *asked)
+{
+    size_t n = strlen(asked);
+
+    return !strncmp(have, asked, n) && !strcmp(have + n, ".bytes");
+}
+
 stk_media_column stk_mediafile_column(const stk_mediafile *m, uint64_t shard, const char *name)
 {
+    uint64_t inner = UINT64_MAX;
+
     if (shard >= m->head.shards || !m->sound[shard])
         return (stk_media_column){ 0 };
-    for (uint64_t k = m->shard[shard].first; k < columns_end(m, shard); k++)
-        if (!strcmp(stk_mediafile_name(m, m->column[k].name), name))
+    for (uint64_t k = m->shard[shard].first; k < columns_end(m, shard); k++) {
+        const char *have = stk_mediafile_name(m, m->column[k].name);
+
+        if (!strcmp(have, name))
             return column_at(m, shard, k);
-    return (stk_media_column){ 0 };
+        if (is_field(have, name))
+            inner = k;
+    }
+    return inner == UINT64_MAX ? (stk_media_column){ 0 } : column_at(m, shard, inner);
 }
 
 stk_media_rec stk_media_at(const stk_media_column *c, uint64_t row)
