@@ -277,6 +277,8 @@ static int send(stk_session_run *r, stk_error *err)
         return 0;
     k.time = f.time;
     k.leading = f.time < s->key_time;
+    s->open &= !(f.flags & STK_FRAME_KEY) ||
+               k.decode == s->begun; /* later groups have all they drop */
     if (s->n_pending == STK_SESSION_PENDING)
         memmove(s->pending, s->pending + 1, --s->n_pending * sizeof *s->pending);
     s->pending[s->n_pending++] = k;
@@ -291,8 +293,7 @@ static int send(stk_session_run *r, stk_error *err)
 static int drain(stk_session_run *r, stk_error *err)
 {
     stk_session *s = r->s;
-    int rc = s->ops->send(s->stream, &(stk_vdec_packet){ 0 }, NULL) ? STK_END
-                                                                     : take_frames(r, err);
+    int rc = s->ops->send(s->stream, &(stk_vdec_packet){ 0 }, NULL) ? STK_END : take_frames(r, err);
 
     s->next = STK_NO_PACKET;
     s->n_pending = 0;

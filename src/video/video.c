@@ -277,6 +277,13 @@ static int packet_bytes(const run *r, const stk_clip_packet *k, stk_bytes *out, 
                     r->h->number, k->decode, k->at, k->size, r->h->field);
 }
 
+/* A damaged frame may be shown after those that refer to it, and these were given then. */
+static void take_back(run *r)
+{
+    r->left = r->job->ask->n_frames;
+    memset(r->given, 0, r->left);
+}
+
 /* STK_END: it is damaged. */
 static int give(run *r, const stk_clip_packet *k, stk_planes *p, stk_error *err)
 {
@@ -284,6 +291,7 @@ static int give(run *r, const stk_clip_packet *k, stk_planes *p, stk_error *err)
 
     if (!p->data[0] && !k->leading && !k->run_up) { /* what refers to it would be wrong */
         stk_fail(&r->why, STK_ECORRUPT, "it, or a frame before it, could not be decoded in full");
+        take_back(r);
         return STK_END;
     }
     if (k->want == STK_NOT_WANTED || r->given[k->want] || !p->data[0])
@@ -379,7 +387,9 @@ static int decode_run(run *r, uint32_t *at, stk_error *err)
     r->v->ops->flush(r->v->stream);
     for (uint32_t i = from; i < end && rc == 0; i++)
         rc = send(r, i, err);
-    if (rc == 0 && r->left && r->v->ops->send(r->v->stream, &(stk_vdec_packet){ 0 }, &r->why) == 0)
+    /* After an open keyframe errors are covered up, and seen in the frames alone: in all of them. */
+    if (rc == 0 && (r->left || r->open) &&
+        r->v->ops->send(r->v->stream, &(stk_vdec_packet){ 0 }, &r->why) == 0)
         rc = take_frames(r, err);
     return rc == STK_END ? 0 : rc;
 }
