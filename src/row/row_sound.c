@@ -7,6 +7,7 @@
  * past the cut, and their places count from the recording's start: a part has the same bits as that
  * part of the whole.  Draws are addressed, so that make() draws what know() drew. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -33,6 +34,30 @@ static const stk_sound *state_of(const stk_row *x)
     return stk_row_chain(x)->sound->state;
 }
 
+/* The channel that the sample's field names.  A recording of one channel needs no number. */
+static int channel_of_field(const stk_row *x, span *s, stk_error *err)
+{
+    const stk_sound *want = state_of(x);
+    double v;
+
+    if (!want->given)
+        return stk_fail(err, STK_EINVAL,
+                        "sound: the field %s says which channel, which only a loader knows",
+                        want->field);
+    v = want->given[stk_schedule_id(x->schedule, &x->where)];
+    if (isnan(v) && s->info.channels > 1)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the sample's field %s does not say which of its %u channels is meant",
+                        want->field, s->info.channels);
+    if (!isnan(v) && !(v >= 0 && v < s->info.channels && v == floor(v)))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the sample's field %s is %g, which is no channel of a recording that has "
+                        "%u: they are numbered from 0 on",
+                        want->field, v, s->info.channels);
+    s->channel = isnan(v) ? 0 : (int)v;
+    return 0;
+}
+
 static int draw_channel(const stk_row *x, span *s, stk_error *err)
 {
     const stk_sound *want = state_of(x);
@@ -44,6 +69,8 @@ static int draw_channel(const stk_row *x, span *s, stk_error *err)
         stk_value_rng(x, stk_row_chain(x)->sound, &rng);
         s->channel = (int)stk_rng_below(&rng, s->info.channels);
     }
+    if (want->channel == STK_CHANNEL_FIELD)
+        return channel_of_field(x, s, err);
     if (s->channel >= (int)s->info.channels)
         return stk_fail(err, STK_ECORRUPT, "channel %d of a recording that has %u", s->channel,
                         s->info.channels);
