@@ -19,6 +19,7 @@
 #define STREAMINFO 34
 #define TAIL                                                                                       \
     ((uint64_t)1 << 20) /* bytes in which the last frame begins, where its size is not known */
+#define LEAST_FRAME 10  /* bytes: header, one constant, checksum */
 #define GUESSES 40
 
 typedef struct flac_ctx {
@@ -318,6 +319,29 @@ static int flac_header(void *p, stk_bytes in, const stk_media_points *points, st
     return 0;
 }
 
+/* By STREAMINFO, where it says how many samples there are and so many bytes can hold them. */
+static int flac_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    uint64_t size = read->size, skip;
+    stk_flac_stream s;
+    stk_bytes in;
+
+    (void)p;
+    STK_TRY(read->read(read->cookie, 0, size < 10 ? (size_t)size : 10, &in, err));
+    skip = tag_bytes(in);
+    if (skip > size || size - skip < 8 + STREAMINFO)
+        return truncated((size_t)size, err);
+    STK_TRY(read->read(read->cookie, skip, 8 + STREAMINFO, &in, err));
+    if (memcmp(in.data, "fLaC", 4) != 0 || in.data[4] & 127)
+        return stk_fail(err, STK_ECORRUPT, "FLAC: its first block is not STREAMINFO");
+    STK_TRY(stk_flac_stream_read(&s, in.data + 8, err));
+    STK_TRY(stk_sound_check("FLAC", s.rate, s.channels, err));
+    if (!s.units || s.units / s.max_block > size / LEAST_FRAME)
+        return STK_END;
+    *out = stk_sound_info(s.rate, s.channels, s.units);
+    return 0;
+}
+
 static int flac_decode(void *p, const stk_media_job *job, stk_error *err)
 {
     flac_ctx *c = p;
@@ -370,5 +394,6 @@ const stk_decoder stk_decoder_flac = {
     .tag = 'F',
     .know = stk_sound_know,
     .ranges = stk_sound_ranges,
-    .points = flac_points
+    .points = flac_points,
+    .measure = flac_measure
 };

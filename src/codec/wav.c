@@ -303,6 +303,16 @@ static int wav_header(void *p, stk_bytes in, const stk_media_points *points, stk
     return rc;
 }
 
+static int wav_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    wav_head h;
+
+    (void)p;
+    STK_TRY(read_head(read, &h, err));
+    *out = stk_sound_info(h.rate, h.channels, h.units);
+    return 0;
+}
+
 /* The head of a field of which a part was read. */
 static int head_of_points(wav_head *h, stk_bytes points, stk_error *err)
 {
@@ -416,5 +426,6 @@ const stk_decoder stk_decoder_wav = {
     .tag = 'W',
     .know = stk_sound_know,
     .ranges = wav_ranges,
-    .points = wav_points
+    .points = wav_points,
+    .measure = wav_measure
 };

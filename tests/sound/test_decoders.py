@@ -84,6 +84,14 @@ def flac(tmp_path, v, bits, channels, options=(), rate=RATE):
     return encoded(["flac", "-s", "-f", "--force-raw-format", *sign, *options, "-o", str(out), "-"], raw_pcm(v, bits), out)
 
 
+def frames_at(data):
+    """Where the first frame is."""
+    at, last = 4, 0
+    while not last:
+        last, at = data[at] >> 7, at + 4 + int.from_bytes(data[at + 1:at + 4], "big")
+    return at
+
+
 def flac_cases(tmp_path):
     for name, (options, bits, channels) in FLAC.items():
         if not shutil.which("flac") and bits not in (16, 24):
