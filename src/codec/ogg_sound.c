@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#define MOST_TIME ((int64_t)1 << 60) /* in samples: differences and sums fit */
 #define SETUP 16 /* bytes of the points, before the first packet: samples to skip */
 
 typedef struct ogg_ctx {
@@ -90,19 +91,24 @@ typedef struct count { /* of all packets */
     int timed, ended;
 } count;
 
+/* 1, or 0: it is damaged, or its page says a time that is none. */
 static int count_packet(count *n, const stk_ogg_packet *p, int64_t samples)
 {
     if (samples < 0 || samples > 1 << 24)
         return 0;
     n->made += (uint64_t)samples;
+    if (n->made > (uint64_t)MOST_TIME)
+        return 0;
     if (!p->last_of_page)
         return 1;
+    if (p->granule < 0 || p->granule > MOST_TIME)
+        return 0;
     if (!n->timed) /* of a stream of one page, the time says where it ends */
         n->start = p->end_of_stream ? 0 : p->granule - (int64_t)n->made;
     n->timed = 1;
     n->last = p->granule;
     n->ended = p->end_of_stream;
-    return p->granule >= 0;
+    return 1;
 }
 
 /* How long it is. */
@@ -195,9 +201,11 @@ static int give(const decoding *d, float *channel[STK_SOUND_CHANNELS], uint32_t 
 
     for (uint32_t k = 0; k < d->c->info.channels; k++)
         at[k] = channel[k] + cut;
-    return n == cut
-               ? 0
-               : stk_sound_give(d->job, d->raw + cut - skip, at, n - cut, d->c->info.channels, err);
+    return n == cut ? 0
+                    : stk_sound_give_floats(d->c->k->name, d->job,
+                                            &(stk_sound_block){ d->raw + cut - skip, at, n - cut,
+                                                                d->c->info.channels },
+                                            err);
 }
 
 static int run(decoding *d, stk_error *err)
