@@ -12,6 +12,12 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 
 
+def stereo32(n):
+    """32 bits, two channels that differ little: their difference has 33 bits."""
+    both = ((int(2**30 * math.sin(i * 0.05)), int(2**20 * math.sin(i * 0.31))) for i in range(n))
+    return b"".join(struct.pack("<ii", x, x + d) for x, d in both)
+
+
 def wav(samples, rate=8000, channels=1, kind=1, bits=16, form=b"RIFF", extra=b""):
     frame = channels * bits // 8
     fmt = struct.pack("<HHIIHH", kind, channels, rate, rate * frame, frame, bits) + extra
@@ -34,6 +40,30 @@ def put(name, seeds):
     (HERE / name).mkdir(exist_ok=True)
     for seed, data in seeds.items():
         (HERE / name / seed).write_bytes(data)
+
+
+def ogg_times(data, *times):
+    """The pages with sound have these times, the last of them the last one; sums are right."""
+    out, at = bytearray(data), [0]
+    while at[-1] < len(data):
+        at.append(at[-1] + 27 + data[at[-1] + 26] + sum(data[at[-1] + 27:at[-1] + 27 + data[at[-1] + 26]]))
+    pages = list(zip(at, at[1:]))
+    sound = [p for p in pages if data[p[0] + 6:p[0] + 14] != bytes(8)]
+    for (start, end), time in zip(sound[:len(times) - 1] + sound[-1:], times):
+        out[start + 6:start + 14] = struct.pack("<q", time)
+    for start, end in pages:
+        out[start + 22:start + 26], v = bytes(4), 0
+        for byte in out[start:end]:
+            v ^= byte << 24
+            for _ in range(8):
+                v = (v << 1 ^ 0x04C11DB7 if v >> 31 else v << 1) & 0xFFFFFFFF
+        out[start + 22:start + 26] = struct.pack("<I", v)
+    return bytes(out)
+
+
+def far(data):
+    """Times between which there is no difference of 64 bits."""
+    return {"before_time": ogg_times(data, -2**63), "after_time": ogg_times(data, 2**63 - 1), "all_time": ogg_times(data, -2**63, 2**63 - 1)}
 
 
 def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
@@ -80,10 +110,15 @@ def main():
     put("flac", {"mono": run([*flac, "-b", "192"], wav(tone(900))), "stereo": run([*flac, "-b", "256", "-8"], wav(tone(700, 2), channels=2)),
                  "fixed": run([*flac, "-0", "-b", "128"], wav(tone(400))), "constant": run([*flac, "-b", "64"], wav(b"\1\0" * 300)),
                  "verbatim": run([*flac, "-b", "64"], wav(bytes((i * i * 7919 >> 5) & 255 for i in range(400))))})
+    raw = ["flac", "-s", "-c", "--no-padding", "--no-seektable", "--force-raw-format", "--endian=little", "--sign=signed", "--channels=2", "--bps=32",
+           "--sample-rate=8000", "-b", "128"]
+    put("flac", {"wide": run([*raw, "-0", "-m", "-"], stereo32(400)), "wide_best": run([*raw, "-8", "-"], stereo32(400))})
     mp3 = run(["lame", "--quiet", "-b", "8", "--resample", "8", "-m", "m", "-", "-"], wav(tone(2500)))
     put("mp3", {"mono": mp3, "junk": mp3[:400] + b"garbage" * 5 + mp3[400:], "tagged": b"ID3\4\0\0\0\0\0\5hello" + mp3 + b"TAG" + b"\0" * 125})
-    put("opus", {"mono": run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))})
-    put("vorbis", {"mono": run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))})
+    opus = run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))
+    put("opus", {"mono": opus, **far(opus)})
+    vorbis = run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))
+    put("vorbis", {"mono": vorbis, **far(vorbis)})
     put("sound_points", {"wav": points(b"W", b"\1\2\0\0\0\0\0\0", ()), "flac": points(b"F", run([*flac], wav(tone(100)))[8:42]),
                          "mp3": points(b"M", struct.pack("<IIQ", 576, 0, 0)), "opus": points(b"O", b"\0" * 16 + b"OpusHead\1\1" + b"\0" * 9),
                          "vorbis": points(b"V", b"\0" * 16)})

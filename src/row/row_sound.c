@@ -17,8 +17,6 @@
 #include "op/sound.h"
 #include "row/row.h"
 
-#define MOST_VALUES ((uint64_t)1 << 30) /* of a row */
-
 typedef struct span { /* what is wanted of a recording */
     stk_media_info info;
     double rate;                     /* of what comes out */
@@ -116,6 +114,19 @@ static int check_seconds(const stk_row *x, const stk_media_info *i, stk_error *e
                     seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
 }
 
+/* A few bytes of silence may be days: so many samples, in or out, have no room in a row. */
+static int check_size(const stk_row *x, const span *s, uint64_t n, stk_error *err)
+{
+    uint64_t most = x->plan->policy.max_pixels;
+
+    if (n <= most / s->channels)
+        return 0;
+    return stk_fail(err, STK_ELIMIT,
+                    "%" PRIu64 " samples of %u channels are over the limit of %" PRIu64
+                    ": take a part with part() or random_part(), or raise max_pixels",
+                    n, s->channels, most);
+}
+
 /* What is drawn of a recording of which s->info is known. */
 static int draw(stk_row *x, span *s, stk_error *err)
 {
@@ -146,13 +157,9 @@ static int draw(stk_row *x, span *s, stk_error *err)
     }
     STK_TRY(check_seconds(x, &s->info, err));
     STK_TRY(draw_channel(x, s, err));
-    if (s->to - s->from > MOST_VALUES / s->channels)
-        return stk_fail(err, STK_ELIMIT,
-                        "%" PRIu64 " samples of %u channels are more than a row holds: take a part "
-                        "with part() or random_part()",
-                        s->to - s->from, s->channels);
     find_inputs(s);
-    return 0;
+    STK_TRY(check_size(x, s, s->to - s->from, err));
+    return check_size(x, s, s->in_to - s->in_from, err);
 }
 
 /* ---- before it is read ---- */
