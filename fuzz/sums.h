@@ -51,6 +51,19 @@ static inline size_t flac_first_frame(const uint8_t *p, size_t n)
     return at < n ? at : n;
 }
 
+/* A frame of n bytes. */
+static inline void fix_frame(uint8_t *p, size_t head, size_t n)
+{
+    uint32_t v;
+
+    p[head - 1] = (uint8_t)sum_of(p, head - 1, 0x07, 8);
+    if (n < head + 2)
+        return;
+    v = sum_of(p, n - 2, 0x8005, 16);
+    p[n - 2] = (uint8_t)(v >> 8);
+    p[n - 1] = (uint8_t)v;
+}
+
 /* A frame ends where the next one's header is. */
 static inline void fix_flac(uint8_t *p, size_t n)
 {
@@ -58,16 +71,10 @@ static inline void fix_flac(uint8_t *p, size_t n)
 
     while (head) {
         size_t next = at + head, size = 0;
-        uint32_t v;
 
         while (next < n && (size = flac_head_size(p + next, n - next)) == 0)
             next++;
-        p[at + head - 1] = (uint8_t)sum_of(p + at, head - 1, 0x07, 8);
-        if (next - at >= head + 2) {
-            v = sum_of(p + at, next - at - 2, 0x8005, 16);
-            p[next - 2] = (uint8_t)(v >> 8);
-            p[next - 1] = (uint8_t)v;
-        }
+        fix_frame(p + at, head, next - at);
         at = next;
         head = size;
     }
@@ -94,6 +101,24 @@ static inline void fix_ogg(uint8_t *p, size_t n)
             p[at + 22 + (size_t)i] = (uint8_t)(v >> 8 * i);
         at += size - 1;
     }
+}
+
+/* Of FLAC in Ogg, where each page has one frame and its sum is that page's end. */
+static inline void fix_flac_ogg(uint8_t *p, size_t n)
+{
+    for (size_t at = 0; at < n; at++) {
+        size_t head = flac_head_size(p + at, n - at), end = at + head;
+
+        while (head && end < n && n - end >= 4 && memcmp(p + end, "OggS", 4) != 0)
+            end++;
+        if (!head || end - at < head + 2)
+            continue;
+        if (n - end < 4)
+            end = n;
+        fix_frame(p + at, head, end - at);
+        at = end - 1;
+    }
+    fix_ogg(p, n);
 }
 
 #ifdef FUZZ_MUTATOR

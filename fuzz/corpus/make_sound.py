@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds and dictionaries of fuzz_wav, fuzz_flac, fuzz_mp3, fuzz_opus, fuzz_vorbis, fuzz_sound_points and fuzz_sound_track
+"""Write the seeds and dictionaries of fuzz_wav, fuzz_flac, fuzz_flac_ogg, fuzz_mp3, fuzz_opus, fuzz_vorbis, fuzz_sound_points and fuzz_sound_track
 beside this script.  Needs flac, lame, opusenc, oggenc and ffmpeg."""
 
 import math
@@ -82,6 +82,7 @@ ATOMS = ("ftyp moov mvhd trak tkhd edts elst mdia mdhd hdlr soun minf stbl stsd 
 DICTIONARIES = {
     "wav": ["RIFF", "RF64", "BW64", "WAVE", "fmt ", "data", "ds64", "LIST", r"\xfe\xff", r"\xff\xff\xff\xff", r"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"],
     "flac": ["fLaC", r"\xff\xf8", r"\xff\xf9", r"\x80\x00\x00\x22", r"\x84\x00\x00\x00", "ID3"],
+    "flac_ogg": ["OggS", r"\x7fFLAC\x01\x00", "fLaC", r"\xff\xf8", r"\xff\xf9", r"\x84\x00\x00\x00"],
     "mp3": ["ID3", "TAG", "APETAGEX", "Xing", "Info", "VBRI", "LAME", r"\xff\xfb", r"\xff\xf3", r"\xff\xe3"],
     "opus": ["OggS", "OpusHead", "OpusTags", r"\x00\x02", r"\x00\x04"], "vorbis": ["OggS", r"\x01vorbis", r"\x03vorbis", r"\x05vorbis", "BCV"],
     "sound_points": ["W", "F", "M", "O", "V", r"\x01", r"\xff\xff\xff\xff"],
@@ -110,6 +111,8 @@ def main():
     put("flac", {"mono": run([*flac, "-b", "192"], wav(tone(900))), "stereo": run([*flac, "-b", "256", "-8"], wav(tone(700, 2), channels=2)),
                  "fixed": run([*flac, "-0", "-b", "128"], wav(tone(400))), "constant": run([*flac, "-b", "64"], wav(b"\1\0" * 300)),
                  "verbatim": run([*flac, "-b", "64"], wav(bytes((i * i * 7919 >> 5) & 255 for i in range(400))))})
+    ogg = run([*flac[:-1], "--ogg", "-b", "192", "--serial-number=1", "-"], wav(tone(900)))
+    put("flac_ogg", {"mono": ogg, "stereo": run([*flac[:-1], "--ogg", "-b", "256", "--serial-number=1", "-"], wav(tone(700, 2), channels=2)), **far(ogg)})
     raw = ["flac", "-s", "-c", "--no-padding", "--no-seektable", "--force-raw-format", "--endian=little", "--sign=signed", "--channels=2", "--bps=32",
            "--sample-rate=8000", "-b", "128"]
     put("flac", {"wide": run([*raw, "-0", "-m", "-"], stereo32(400)), "wide_best": run([*raw, "-8", "-"], stereo32(400))})

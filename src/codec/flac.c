@@ -87,14 +87,10 @@ static stk_bytes from_byte(stk_bytes in, uint64_t at)
     return (stk_bytes){ in.data + at, in.len - (size_t)at };
 }
 
-static int has_other_rate(const flac_ctx *c, const stk_flac_head *h)
-{
-    return h->rate && h->rate != c->stream.rate;
-}
-
 static int may_begin(const flac_ctx *c, stk_bytes in, stk_flac_head *h)
 {
-    return stk_flac_head_read(&c->frames, &c->stream, in, h) && !has_other_rate(c, h);
+    return stk_flac_head_read(&c->frames, &c->stream, in, h) &&
+           stk_flac_check_rate(&c->stream, h, NULL) == 0;
 }
 
 /* Where the last frame ends if it ends the field: how many samples there are.  0: it is not found,
@@ -138,11 +134,7 @@ static int next_frame(flac_ctx *c, walk *w, stk_error *err)
 
     if (!stk_flac_head_read(&c->frames, &c->stream, rest, &w->head))
         return STK_END;
-    if (has_other_rate(c, &w->head))
-        return stk_fail(err, STK_ECORRUPT,
-                        "FLAC: its header says %u samples per second, the frame of sample %" PRIu64
-                        " says %u",
-                        c->stream.rate, w->head.first, w->head.rate);
+    STK_TRY(stk_flac_check_rate(&c->stream, &w->head, err));
     if (w->head.first != w->sample)
         return stk_fail(err, STK_ECORRUPT,
                         "FLAC: after sample %" PRIu64 " follows the frame of sample %" PRIu64,

@@ -175,6 +175,16 @@ int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in
     return 1;
 }
 
+int stk_flac_check_rate(const stk_flac_stream *s, const stk_flac_head *head, stk_error *err)
+{
+    if (!head->rate || head->rate == s->rate)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "FLAC: its header says %u samples per second, the frame of sample %" PRIu64
+                    " says %u",
+                    s->rate, head->first, head->rate);
+}
+
 /* ---- bits ---- */
 
 static int64_t take_signed(bits *b, uint32_t k) /* at most 33 */

@@ -65,17 +65,21 @@ void stk_ogg_close(void *p)
 static int read_heads(ogg_ctx *c, stk_ogg *o, stk_error *err)
 {
     stk_ogg_packet p;
+    int more = 0;
 
     c->info = (stk_media_info){ 0 };
     c->skip = 0;
-    for (uint32_t i = 0; i < c->k->heads; i++) {
+    for (uint32_t i = 0; i < c->k->heads || more; i++) {
         int rc = stk_ogg_next(o, &p, err);
 
         if (rc != 0)
             return rc < 0 ? rc
                           : stk_fail(err, STK_ECORRUPT, "%s is truncated: it ends in the header",
                                      c->k->name);
-        STK_TRY(c->k->head(c->codec, i, p.bytes, &c->info, &c->skip, err));
+        rc = c->k->head(c->codec, i, p.bytes, &c->info, &c->skip, err);
+        if (rc < 0)
+            return rc;
+        more = rc == STK_PENDING;
     }
     if (!p.last_of_page)
         return stk_fail(err, STK_ECORRUPT, "%s: its sound begins on the page of its header",
@@ -235,7 +239,8 @@ static int run(decoding *d, stk_error *err)
             return stk_fail(err, STK_ECORRUPT, "%s: the packet of sample %" PRIu64 " is damaged",
                             k->name, d->raw);
         d->started = 1;
-        STK_TRY(give(d, channel, n, err));
+        if (n)
+            STK_TRY(give(d, channel, n, err));
         d->raw += n;
     }
     if (rc == STK_END)

@@ -166,6 +166,41 @@ def test_flac(tmp_path):
         assert np.array_equal(got, want.T), name
 
 
+OGG_FLAC = {"flac": ["flac", "-s", "--ogg", "-c", "-"], "ffmpeg": ["ffmpeg", "-v", "error", "-i", "-", "-c:a", "flac", "-f", "ogg", "-"]}
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("program", OGG_FLAC)
+def test_flac_in_ogg(tmp_path, program):
+    """The samples of the WAV file; parts are slices, with points and without; what is damaged is refused."""
+    v = integers(tone(6, rate=22050, channels=2), 16)
+    tool(program)
+    data = subprocess.run(OGG_FLAC[program], input=wav16(v / 32768, 22050), check=True, capture_output=True).stdout
+    fast, bent = bytearray(data), bytearray(data)
+    at = data.index(b"fLaC") + 18
+    fast[at:at + 3] = (48000 << 4 | data[at + 2] & 15).to_bytes(3, "big")
+    bent[len(data) // 2] ^= 1
+    bad = [(ogg_times(bytes(fast)), "its header says 48000 samples per second, the frame of sample 0 says 22050"), (bytes(bent), "is damaged"),
+           (data[:len(data) // 2], "no whole page")]
+    source = tar_of(tmp_path / "a.tar", [("snd", data)])
+    want = (v / 32768).T.astype("f4")
+    for points in False, True:
+        if points:
+            stoker.open(source, jpeg=True)
+        assert np.array_equal(rows(source, "from(snd) | sound(mono=false)")[0], want)
+        for start in (0, 0.07, 1.3, 2.2222, 3.9, 5.7):
+            a = int(start * 22050 + 0.5)
+            assert np.array_equal(rows(source, f"from(snd) | sound(mono=false) | part({start}, 0.3)")[0], want[:, a:a + 6615])
+    with stoker.Loader(source, {"x": "from(snd) | sound | random_part(0.5)"}, batch_size=1) as loader:
+        next(iter(loader))
+        assert loader.stats()["bytes"] < len(data) / 2
+    source = tar_of(tmp_path / "b.tar", [("snd", data), *(("snd", d) for d, _ in bad)])
+    with stoker.Loader(source, {"x": "from(snd) | sound"}, batch_size=1, on_error="skip") as loader:
+        list(loader)
+        reasons = {b["key"]: b["reason"] for b in loader.stats()["bad_samples"]}
+    assert len(reasons) == 3 and all(why in reasons[f"{i:04}"] for i, (_, why) in enumerate(bad, 1)), reasons
+
+
 CODED = {"mp3": ["lame", "--quiet", "-b", "128", "-", "-"], "low.mp3": ["lame", "--quiet", "-b", "8", "--resample", "11.025", "-m", "m", "-", "-"],
          "vbr.mp3": ["lame", "--quiet", "-V", "7", "--resample", "16", "-", "-"], "vorbis": ["oggenc", "-Q", "-q", "2", "-o", "-", "-"],
          "opus": ["opusenc", "--quiet", "--bitrate", "32", "-", "-"]}
