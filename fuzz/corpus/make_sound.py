@@ -42,28 +42,46 @@ def put(name, seeds):
         (HERE / name / seed).write_bytes(data)
 
 
-def ogg_times(data, *times):
-    """The pages with sound have these times, the last of them the last one; sums are right."""
-    out, at = bytearray(data), [0]
-    while at[-1] < len(data):
-        at.append(at[-1] + 27 + data[at[-1] + 26] + sum(data[at[-1] + 27:at[-1] + 27 + data[at[-1] + 26]]))
-    pages = list(zip(at, at[1:]))
-    sound = [p for p in pages if data[p[0] + 6:p[0] + 14] != bytes(8)]
-    for (start, end), time in zip(sound[:len(times) - 1] + sound[-1:], times):
-        out[start + 6:start + 14] = struct.pack("<q", time)
-    for start, end in pages:
-        out[start + 22:start + 26], v = bytes(4), 0
-        for byte in out[start:end]:
-            v ^= byte << 24
-            for _ in range(8):
-                v = (v << 1 ^ 0x04C11DB7 if v >> 31 else v << 1) & 0xFFFFFFFF
-        out[start + 22:start + 26] = struct.pack("<I", v)
-    return bytes(out)
+def ogg_sum(page):
+    """A page with its sum."""
+    page, v = page[:22] + bytes(4) + page[26:], 0
+    for byte in page:
+        v ^= byte << 24
+        for _ in range(8):
+            v = (v << 1 ^ 0x04C11DB7 if v >> 31 else v << 1) & 0xFFFFFFFF
+    return page[:22] + struct.pack("<I", v) + page[26:]
+
+
+def ogg_pages(data):
+    at = 0
+    while at < len(data):
+        end = at + 27 + data[at + 26] + sum(data[at + 27:at + 27 + data[at + 26]])
+        yield data[at:end]
+        at = end
+
+
+def ogg_times(data, first, last):
+    """A page for each packet (none of which is continued on another page); the first page of sound and the last have these times."""
+    made = []
+    for page in ogg_pages(data):
+        at, size, lacing = 27 + page[26], 0, b""
+        for n in page[27:27 + page[26]]:
+            size, lacing = size + n, lacing + bytes([n])
+            if n < 255:
+                made.append((page[5] & 2, page[6:14], page[14:18], lacing, page[at:at + size]))
+                at, size, lacing = at + size, 0, b""
+    sound = next(i for i, m in enumerate(made) if m[1] != bytes(8))
+    out = b""
+    for i, (flags, time, serial, lacing, body) in enumerate(made):
+        time = struct.pack("<q", first) if i == sound else struct.pack("<q", last) if i == len(made) - 1 else time
+        flags |= 4 * (i == len(made) - 1)
+        out += ogg_sum(b"OggS\0" + bytes([flags]) + time + serial + struct.pack("<II", i, 0) + bytes([len(lacing)]) + lacing + body)
+    return out
 
 
 def far(data):
     """Times between which there is no difference of 64 bits."""
-    return {"before_time": ogg_times(data, -2**63), "after_time": ogg_times(data, 2**63 - 1), "all_time": ogg_times(data, -2**63, 2**63 - 1)}
+    return {"before_time": ogg_times(data, -2**63, 100), "after_time": ogg_times(data, 1, 2**63 - 1), "all_time": ogg_times(data, 2**63 - 1, -2**63)}
 
 
 def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):

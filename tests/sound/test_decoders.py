@@ -18,7 +18,7 @@ import stoker
 from sounds import RATE, encoded, integers, rows, tar_of, tone, tool, wav, wav16
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "fuzz" / "corpus"))
-from make_sound import far, ogg_times  # noqa: E402
+from make_sound import far, ogg_pages, ogg_sum  # noqa: E402
 
 
 def law_tables():
@@ -180,7 +180,7 @@ def test_flac_in_ogg(tmp_path, program):
     at = data.index(b"fLaC") + 18
     fast[at:at + 3] = (48000 << 4 | data[at + 2] & 15).to_bytes(3, "big")
     bent[len(data) // 2] ^= 1
-    bad = [(ogg_times(bytes(fast)), "its header says 48000 samples per second, the frame of sample 0 says 22050"), (bytes(bent), "is damaged"),
+    bad = [(b"".join(map(ogg_sum, ogg_pages(bytes(fast)))), "its header says 48000 samples per second, the frame of sample 0 says 22050"), (bytes(bent), "is damaged"),
            (data[:len(data) // 2], "no whole page")]
     source = tar_of(tmp_path / "a.tar", [("snd", data)])
     want = (v / 32768).T.astype("f4")
@@ -250,16 +250,15 @@ def test_coded_sound(tmp_path, name):
 
 
 @pytest.mark.asan
-@pytest.mark.parametrize("name", ["vorbis", "opus"])
+@pytest.mark.parametrize("name", ["vorbis", "opus", "flac_ogg"])
 def test_times_that_can_not_be(tmp_path, name):
     """Ogg pages whose times have no difference of 64 bits, and sums that are right."""
-    data = coded(name, wav16(tone(3.0, rate=44100), 44100))
-    bent = list(far(data).values())
-    source = tar_of(tmp_path / "a.tar", [("snd", d) for d in [data, ogg_times(data), *bent]])
+    data = (pathlib.Path(__file__).parents[2] / "fuzz" / "corpus" / name / "mono").read_bytes()
+    source = tar_of(tmp_path / "a.tar", [("snd", d) for d in [data, *far(data).values()]])
     with stoker.Loader(source, {"x": "from(snd) | sound"}, batch_size=1, on_error="skip") as loader:
-        got = [b["x"][0].numpy() for b in loader]
+        list(loader)
         bad = [b["reason"] for b in loader.stats()["bad_samples"]]
-    assert np.array_equal(got[0], got[1]) and len(bad) == 3 and all("is damaged" in why for why in bad), bad
+    assert len(bad) == 3 and all("is damaged" in why for why in bad), bad
 
 
 def test_damaged_streams(tmp_path):
