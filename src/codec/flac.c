@@ -21,7 +21,7 @@
     ((uint64_t)1 << 20) /* bytes in which the last frame begins, where its size is not known */
 #define SUMMED ((uint64_t)64 << 20) /* bytes of what may be the last frame, all tries together */
 #define MOST_COUNTED ((uint64_t)1 << 34) /* samples of all channels: two days of stereo */
-#define LEAST_FRAME 10  /* bytes: header, one constant, checksum */
+#define LEAST_FRAME 10                   /* bytes: header, one constant, checksum */
 #define GUESSES 40
 
 typedef struct flac_ctx {
@@ -196,8 +196,7 @@ static uint64_t guess_frame(const flac_ctx *c, stk_bytes in, uint64_t want, uint
         mid = mid - lo > c->stream.max_frame ? mid - c->stream.max_frame : lo + (hi - lo) / 4;
         for (at = mid > lo ? mid : lo + 1; at + 2 < hi && !found; at++)
             found = in.data[at] == 0xFF && (in.data[at + 1] & 0xFE) == 0xF8 &&
-                    may_begin(c, from_byte(in, at), &h) &&
-                    h.first > first && h.first < last;
+                    may_begin(c, from_byte(in, at), &h) && h.first > first && h.first < last;
         if (found && h.first <= want) {
             lo = at - 1;
             first = h.first;

@@ -6,7 +6,7 @@
 #include "codec/flac_frame.h"
 #include "codec/ogg_sound.h"
 
-#define BLOCK 13  /* byte of the first packet at which its metadata block begins */
+#define BLOCK 13 /* byte of the first packet at which its metadata block begins */
 #define STREAMINFO 34
 #define ANY UINT64_MAX
 

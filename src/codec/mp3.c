@@ -123,7 +123,8 @@ static int give(feed *f, const float *sound, stk_error *err)
     channel[0] += skip;
     channel[1] += skip;
     return stk_sound_give_floats(
-        "MP3", f->job, &(stk_sound_block){ at + skip - s->delay, channel, n - skip, channels }, err);
+        "MP3", f->job, &(stk_sound_block){ at + skip - s->delay, channel, n - skip, channels },
+        err);
 }
 
 /* What the library has ready. */

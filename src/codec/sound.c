@@ -94,7 +94,8 @@ static int plan_channel(stk_sound *s, const stk_args *args, stk_error *err)
         return s->field ? 0 : stk_fail_nomem(err, strlen(name) + 1);
     }
     if (name || !(number >= 0 && number < STK_SOUND_CHANNELS) || number != (int)number)
-        return stk_fail(err, STK_EINVAL, "sound: channel is random, a number from 0 on, or a field that says it");
+        return stk_fail(err, STK_EINVAL,
+                        "sound: channel is random, a number from 0 on, or a field that says it");
     s->channel = (int)number;
     return 0;
 }
@@ -143,7 +144,8 @@ static const stk_arg sound_args[] = {
     { "rate", STK_ARG_INT, "", "samples per second; absent: as each recording is stored" },
     { "mono", STK_ARG_BOOL, "true",
       "the mean of all channels, rows of (samples); false: (channels, samples)" },
-    { "channel", STK_ARG_ANY, "", "one channel alone: its number, a field that says it, or random" },
+    { "channel", STK_ARG_ANY, "",
+      "one channel alone: its number, a field that says it, or random" },
     { "filter", STK_ARG_NAME, "hq", "of the resampler: hq, or torchaudio" },
     { 0 },
 };

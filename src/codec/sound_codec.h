@@ -18,7 +18,8 @@ typedef struct stk_sound {  /* the codec's state */
     double *given;          /* ... for every sample of the loader, once that is bound */
 } stk_sound;
 
-/* sound(channel=FIELD): `values`, one for each sample of the loader, are the state's from now on. */
+/* sound(channel=FIELD): `values`, one for each sample of the loader, are the state's from now
+ * on. */
 void stk_sound_bind(void *state, double *values);
 
 /* The resampler of a recording of that rate, of a worker's context.  NULL: it has the rate that is

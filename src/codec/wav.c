@@ -4,8 +4,8 @@
  *
  * Whole numbers become floats in [-1, 1) by a division by 2^(bits - 1), as other readers do it, so
  * that up to 24 bits are exact.  A data chunk that reaches past the end of the file, that does not
- * hold whole frames, and floats that are no sound (not finite, huge) are errors.  A data chunk of size 0xFFFFFFFF,
- * as programs write it into a pipe, reaches to the end of the file.
+ * hold whole frames, and floats that are no sound (not finite, huge) are errors.  A data chunk of
+ * size 0xFFFFFFFF, as programs write it into a pipe, reaches to the end of the file.
  *
  * Its points say where the samples are: what is wanted is one range. */
 #include "codec/codec.h"
@@ -247,8 +247,8 @@ static int give_frames(wav_ctx *c, const stk_media_job *job, uint64_t first, con
             turn_law(c, p, channel[k], n);
     }
     if (h->kind == FLOAT)
-        return stk_sound_give_floats(
-            "WAV", job, &(stk_sound_block){ first, channel, n, h->channels }, err);
+        return stk_sound_give_floats("WAV", job,
+                                     &(stk_sound_block){ first, channel, n, h->channels }, err);
     return stk_sound_give(job, first, channel, n, h->channels, err);
 }
 

@@ -291,7 +291,6 @@ static int look_further(const looking *k, field_todo *f, stk_error *err)
 
 /* ---- one sample ---- */
 
-
 static int look_at_heads(const looking *k, uint32_t n, todo *further, stk_error *err)
 {
     stk_request *r = k->l->request;

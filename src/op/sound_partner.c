@@ -99,8 +99,8 @@ static void drop_old_locked(stk_partners *p) STK_REQUIRES(p->lock)
             at = &(*at)->next;
 }
 
-static int find_rate_locked(stk_partners *p, uint32_t from, uint32_t to, rate **out,
-                            stk_error *err) STK_REQUIRES(p->lock)
+static int find_rate_locked(stk_partners *p, uint32_t from, uint32_t to, rate **out, stk_error *err)
+    STK_REQUIRES(p->lock)
 {
     rate **at = &p->first, *r;
     int rc = 0;
