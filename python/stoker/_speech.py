@@ -219,11 +219,12 @@ def _nemo(place: pathlib.Path, number: int, entry: Row, members: Members | None)
     if not isinstance(name, str):
         _bad(place, number, "audio_filepath is not a text")
     if members is None:
-        where: Row | None = {"path": beside(place.parent, os.path.expanduser(name))}
+        where: Row = {"path": beside(place.parent, os.path.expanduser(name))}
     else:
-        where, why = members.find(name, entry.get("shard_id"))
-        if where is None:
+        found, why = members.find(name, entry.get("shard_id"))
+        if found is None:
             _bad(place, number, why)
+        where = found
     row = {**where, "start": entry.get("offset") or 0.0}
     if entry.get("duration") is not None:
         row["duration"] = entry["duration"]
