@@ -101,6 +101,7 @@ missing() {
         echo "libcurl4-openssl-dev|remote data: http, s3, gs, az, hf"
     if [ $with_tests = 1 ]; then
         have ffmpeg || echo "ffmpeg|tests of videos: it makes them and is their oracle; its libavcodec decodes H.264, HEVC, VP9 and MPEG-4"
+        have flac || echo "flac|tests of FLAC: it makes recordings of 4 to 32 bits and is their oracle"
         have mkvmerge || echo "mkvtoolnix|tests of Matroska files that ffmpeg did not write"
         { have gst-launch-1.0 && gst-inspect-1.0 --exists mp4mux && gst-inspect-1.0 --exists h264parse; } ||
             echo "gstreamer1.0-tools|tests of MP4 and Matroska files that ffmpeg did not write"

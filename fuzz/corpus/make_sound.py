@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds and dictionaries of fuzz_wav, fuzz_flac, fuzz_mp3, fuzz_opus, fuzz_vorbis, fuzz_sound_points and fuzz_sound_track
+"""Write the seeds and dictionaries of fuzz_wav, fuzz_flac, fuzz_flac_ogg, fuzz_mp3, fuzz_opus, fuzz_vorbis, fuzz_sound_points and fuzz_sound_track
 beside this script.  Needs flac, lame, opusenc, oggenc and ffmpeg."""
 
 import math
@@ -10,6 +10,12 @@ import subprocess
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
+
+
+def stereo32(n):
+    """32 bits, two channels that differ little: their difference has 33 bits."""
+    both = ((int(2**30 * math.sin(i * 0.05)), int(2**20 * math.sin(i * 0.31))) for i in range(n))
+    return b"".join(struct.pack("<ii", x, x + d) for x, d in both)
 
 
 def wav(samples, rate=8000, channels=1, kind=1, bits=16, form=b"RIFF", extra=b""):
@@ -36,6 +42,48 @@ def put(name, seeds):
         (HERE / name / seed).write_bytes(data)
 
 
+def ogg_sum(page):
+    """A page with its sum."""
+    page, v = page[:22] + bytes(4) + page[26:], 0
+    for byte in page:
+        v ^= byte << 24
+        for _ in range(8):
+            v = (v << 1 ^ 0x04C11DB7 if v >> 31 else v << 1) & 0xFFFFFFFF
+    return page[:22] + struct.pack("<I", v) + page[26:]
+
+
+def ogg_pages(data):
+    at = 0
+    while at < len(data):
+        end = at + 27 + data[at + 26] + sum(data[at + 27:at + 27 + data[at + 26]])
+        yield data[at:end]
+        at = end
+
+
+def ogg_times(data, first, last):
+    """A page for each packet (none of which is continued on another page); the first page of sound and the last have these times."""
+    made = []
+    for page in ogg_pages(data):
+        at, size, lacing = 27 + page[26], 0, b""
+        for n in page[27:27 + page[26]]:
+            size, lacing = size + n, lacing + bytes([n])
+            if n < 255:
+                made.append((page[5] & 2, page[6:14], page[14:18], lacing, page[at:at + size]))
+                at, size, lacing = at + size, 0, b""
+    sound = next(i for i, m in enumerate(made) if m[1] != bytes(8))
+    out = b""
+    for i, (flags, time, serial, lacing, body) in enumerate(made):
+        time = struct.pack("<q", first) if i == sound else struct.pack("<q", last) if i == len(made) - 1 else time
+        flags |= 4 * (i == len(made) - 1)
+        out += ogg_sum(b"OggS\0" + bytes([flags]) + time + serial + struct.pack("<II", i, 0) + bytes([len(lacing)]) + lacing + body)
+    return out
+
+
+def far(data):
+    """Times between which there is no difference of 64 bits."""
+    return {"before_time": ogg_times(data, -2**63, 100), "after_time": ogg_times(data, 1, 2**63 - 1), "all_time": ogg_times(data, 2**63 - 1, -2**63)}
+
+
 def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
     head = struct.pack("<cBHIQQQIIIIII", tag, 1, 1, 8000, 1500, 60, 1000, 0, 0, 0, len(setup), len(marks), 0)
     body = head + setup + b"".join(struct.pack("<QQ", *m) for m in marks)
@@ -52,6 +100,7 @@ ATOMS = ("ftyp moov mvhd trak tkhd edts elst mdia mdhd hdlr soun minf stbl stsd 
 DICTIONARIES = {
     "wav": ["RIFF", "RF64", "BW64", "WAVE", "fmt ", "data", "ds64", "LIST", r"\xfe\xff", r"\xff\xff\xff\xff", r"\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71"],
     "flac": ["fLaC", r"\xff\xf8", r"\xff\xf9", r"\x80\x00\x00\x22", r"\x84\x00\x00\x00", "ID3"],
+    "flac_ogg": ["OggS", r"\x7fFLAC\x01\x00", "fLaC", r"\xff\xf8", r"\xff\xf9", r"\x84\x00\x00\x00"],
     "mp3": ["ID3", "TAG", "APETAGEX", "Xing", "Info", "VBRI", "LAME", r"\xff\xfb", r"\xff\xf3", r"\xff\xe3"],
     "opus": ["OggS", "OpusHead", "OpusTags", r"\x00\x02", r"\x00\x04"], "vorbis": ["OggS", r"\x01vorbis", r"\x03vorbis", r"\x05vorbis", "BCV"],
     "sound_points": ["W", "F", "M", "O", "V", r"\x01", r"\xff\xff\xff\xff"],
@@ -80,10 +129,17 @@ def main():
     put("flac", {"mono": run([*flac, "-b", "192"], wav(tone(900))), "stereo": run([*flac, "-b", "256", "-8"], wav(tone(700, 2), channels=2)),
                  "fixed": run([*flac, "-0", "-b", "128"], wav(tone(400))), "constant": run([*flac, "-b", "64"], wav(b"\1\0" * 300)),
                  "verbatim": run([*flac, "-b", "64"], wav(bytes((i * i * 7919 >> 5) & 255 for i in range(400))))})
+    ogg = run([*flac[:-1], "--ogg", "-b", "192", "--serial-number=1", "-"], wav(tone(900)))
+    put("flac_ogg", {"mono": ogg, "stereo": run([*flac[:-1], "--ogg", "-b", "256", "--serial-number=1", "-"], wav(tone(700, 2), channels=2)), **far(ogg)})
+    raw = ["flac", "-s", "-c", "--no-padding", "--no-seektable", "--force-raw-format", "--endian=little", "--sign=signed", "--channels=2", "--bps=32",
+           "--sample-rate=8000", "-b", "128"]
+    put("flac", {"wide": run([*raw, "-0", "-m", "-"], stereo32(400)), "wide_best": run([*raw, "-8", "-"], stereo32(400))})
     mp3 = run(["lame", "--quiet", "-b", "8", "--resample", "8", "-m", "m", "-", "-"], wav(tone(2500)))
     put("mp3", {"mono": mp3, "junk": mp3[:400] + b"garbage" * 5 + mp3[400:], "tagged": b"ID3\4\0\0\0\0\0\5hello" + mp3 + b"TAG" + b"\0" * 125})
-    put("opus", {"mono": run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))})
-    put("vorbis", {"mono": run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))})
+    opus = run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))
+    put("opus", {"mono": opus, **far(opus)})
+    vorbis = run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))
+    put("vorbis", {"mono": vorbis, **far(vorbis)})
     put("sound_points", {"wav": points(b"W", b"\1\2\0\0\0\0\0\0", ()), "flac": points(b"F", run([*flac], wav(tone(100)))[8:42]),
                          "mp3": points(b"M", struct.pack("<IIQ", 576, 0, 0)), "opus": points(b"O", b"\0" * 16 + b"OpusHead\1\1" + b"\0" * 9),
                          "vorbis": points(b"V", b"\0" * 16)})

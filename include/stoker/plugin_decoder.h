@@ -155,6 +155,9 @@ typedef struct stk_decoder { /* chosen by content; one context per worker */
     /* A decoding session of one track, which decode() is given; NULL: it needs none. */
     int (*start)(const stk_media_points *p, uint32_t track, void **session, stk_error *err);
     void (*stop)(void *session);
+    /* What header() says of the field if nothing in it is damaged, by the few bytes that say it;
+     * STK_END: they do not.  NULL: header() has to see all of them. */
+    int (*measure)(void *ctx, const stk_media_reader *read, stk_media_info *out, stk_error *err);
 } stk_decoder;
 
 #ifdef __cplusplus

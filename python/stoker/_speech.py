@@ -10,13 +10,14 @@ import gzip
 import hashlib
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
-import tarfile
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from ._speech_files import Members, beside, expanded, header_seconds
 from .dataset import Dataset
 from .errors import invalid
 
@@ -36,7 +37,8 @@ def speech(source: str | os.PathLike[str], tars: str | None = None, *, to: str |
     to: the JSON lines file that is written; None: one in the cache, by what source is and when it changed
 
     Samples have the fields path, start, duration, text and, where the list has them, id, speaker, language, channel. A
-    duration that the list lacks is read from the header of FLAC files, and else it is left out.
+    duration that the list lacks is read from the header of WAV and FLAC files, and else it is left out. Relative paths are beside
+    the list, or else in the working directory; a name that is two files is refused.
     """
     place = pathlib.Path(source).absolute()
     rows = _reader(place, tars)
@@ -78,60 +80,77 @@ def _reader(place: pathlib.Path, tars: str | None) -> Iterator[Row]:
 
 # ---- Kaldi ----
 
-def _table(place: pathlib.Path) -> dict[str, str]:
-    """A file of lines "key value"."""
-    out: dict[str, str] = {}
+_BLANK = " \t\r\n\f\v"             # of the C locale, by which Kaldi splits lines
+
+
+def _pairs(place: pathlib.Path) -> Iterator[tuple[int, str, str]]:
+    """Lines "key value" with their numbers; a key is there once."""
+    seen = set()
     for number, line in _lines(place):
-        key, _, value = line.strip().partition(" ")
-        if key in out:
+        key, *value = re.split(f"[{_BLANK}]+", line.strip(_BLANK), maxsplit=1)
+        if key in seen:
             _bad(place, number, f"{key} is there twice")
-        out[key] = value.strip()
-    return out
-
-
-def _optional(place: pathlib.Path) -> dict[str, str]:
-    return _table(place) if place.exists() else {}
+        seen.add(key)
+        yield number, key, value[0] if value else ""
 
 
 def _kaldi(folder: pathlib.Path) -> Iterator[Row]:
     files = {}
-    for key, value in _table(folder / "wav.scp").items():
-        if value.endswith("|") or not value:
-            invalid(f"{folder / 'wav.scp'}: {key} is a command, and none is run: write its output into a file first")
-        files[key] = os.path.join(folder, value)
-    texts, speakers = _optional(folder / "text"), _optional(folder / "utt2spk")
-    durations = _optional(folder / "utt2dur")
-    for row in _kaldi_segments(folder, files) if (folder / "segments").exists() else _kaldi_whole(files, durations):
-        if row["id"] in texts:
-            row["text"] = texts[row["id"]]
-        if row["id"] in speakers:
-            row["speaker"] = speakers[row["id"]]
+    for number, key, value in _pairs(folder / "wav.scp"):
+        if value.endswith("|"):
+            _bad(folder / "wav.scp", number, f"{key} is a command, and none is run: write its output into a file first")
+        if not value:
+            _bad(folder / "wav.scp", number, f"{key} has no file")
+        files[key] = beside(folder, value)
+    said = {to: {key: value for _, key, value in _pairs(folder / name)}
+            for name, to in (("text", "text"), ("utt2spk", "speaker")) if (folder / name).exists()}
+    for row in _kaldi_segments(folder, files) if (folder / "segments").exists() else _kaldi_whole(folder, files):
+        for to, of in said.items():
+            if row["id"] not in of:
+                place = folder / ("text" if to == "text" else "utt2spk")
+                invalid(f"{place}: utterance {row['id']} is not in it: add its line, or leave the utterance out (Kaldi's fix_data_dir.sh does)")
+            row[to] = of[row["id"]]
         yield row
 
 
-def _kaldi_whole(files: dict[str, str], durations: dict[str, str]) -> Iterator[Row]:
+def _kaldi_whole(folder: pathlib.Path, files: dict[str, str]) -> Iterator[Row]:
+    place, durations = folder / "utt2dur", {}
+    for number, key, value in _pairs(place) if place.exists() else ():
+        durations[key] = _seconds(place, number, value)
+        if durations[key] <= 0:
+            _bad(place, number, f"{key} has {value} seconds")
     for key, path in files.items():
-        seconds = float(durations[key]) if key in durations else _header_seconds(path)
-        yield {"path": path, "start": 0.0, **({"duration": seconds} if seconds else {}), "id": key}
+        seconds = durations[key] if key in durations else header_seconds(path)
+        yield {"path": path, "start": 0.0, "duration": seconds, "id": key}
 
 
 def _kaldi_segments(folder: pathlib.Path, files: dict[str, str]) -> Iterator[Row]:
     place = folder / "segments"
     for number, line in _lines(place):
         cells = line.split()
-        if len(cells) != 4 or cells[1] not in files:
-            _bad(place, number, "a segment is: utterance, a recording of wav.scp, start, end")
+        if len(cells) not in (4, 5) or cells[1] not in files or not all(c.isdecimal() for c in cells[4:]):
+            _bad(place, number, "a segment is: utterance, a recording of wav.scp, start, end, and the channel where there are several")
         start, end = _seconds(place, number, cells[2]), _seconds(place, number, cells[3])
-        if end >= 0 and not 0 <= start < end:       # Kaldi's -1 is the recording's end
+        if end != -1 and not 0 <= start < end:      # Kaldi's -1 is the recording's end
             _bad(place, number, f"it is from {start:g} to {end:g} seconds")
-        yield {"path": files[cells[1]], "start": start, **({"duration": round(end - start, 6)} if end >= 0 else {}), "id": cells[0]}
+        row: Row = {"path": files[cells[1]], "start": start, "id": cells[0]}
+        if end != -1:
+            row["duration"] = round(end - start, 6)
+        elif seconds := header_seconds(row["path"]):
+            row["duration"] = max(0.0, seconds - start)
+        if len(cells) == 5:
+            row["channel"] = int(cells[4])
+        yield row
 
 
 def _seconds(place: pathlib.Path, number: int, text: str) -> float:
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
         _bad(place, number, f"{text!r} is not a number of seconds")
+    return seconds
 
 
 # ---- LibriSpeech ----
@@ -143,22 +162,8 @@ def _librispeech(folder: pathlib.Path) -> Iterator[Row]:
             path = place.parent / f"{key}.flac"
             if not path.exists():
                 _bad(place, number, f"{path.name} is not beside it")
-            yield {"path": str(path), "start": 0.0, "duration": _header_seconds(path), "text": text, "id": key,
+            yield {"path": str(path), "start": 0.0, "duration": header_seconds(path), "text": text, "id": key,
                    "speaker": key.split("-")[0]}
-
-
-def _header_seconds(path: str | os.PathLike[str]) -> float | None:
-    """Of a FLAC file with a STREAMINFO that says how many samples there are."""
-    try:
-        with open(path, "rb") as f:
-            head = f.read(42)
-    except OSError as e:
-        invalid(f"{os.fspath(path)}: {e.strerror}")
-    if len(head) < 42 or head[:4] != b"fLaC" or head[4] & 127:
-        return None
-    bits = int.from_bytes(head[18:26], "big")
-    rate, samples = bits >> 44, bits & (1 << 36) - 1
-    return samples / rate if rate and samples else None
 
 
 # ---- Common Voice ----
@@ -188,7 +193,7 @@ def _common_voice(place: pathlib.Path) -> Iterator[Row]:
 # ---- JSON lines: NeMo, lhotse ----
 
 def _json(place: pathlib.Path, tars: str | None) -> Iterator[Row]:
-    members = _members(place, tars) if tars is not None else None
+    members = Members(expanded(os.path.join(place.parent, tars))) if tars is not None else None
     for number, line in _lines(place):
         try:
             entry = json.loads(line)
@@ -209,49 +214,21 @@ def _json(place: pathlib.Path, tars: str | None) -> Iterator[Row]:
 _NEMO = {"text": "text", "speaker": "speaker", "lang": "language", "id": "id"}
 
 
-def _nemo(place: pathlib.Path, number: int, entry: Row, members: dict[tuple[Any, str], Row] | None) -> Row:
+def _nemo(place: pathlib.Path, number: int, entry: Row, members: Members | None) -> Row:
     name = entry["audio_filepath"]
+    if not isinstance(name, str):
+        _bad(place, number, "audio_filepath is not a text")
     if members is None:
-        where: Row = {"path": os.path.join(place.parent, os.path.expanduser(name))}
+        where: Row = {"path": beside(place.parent, os.path.expanduser(name))}
     else:
-        stem = os.path.splitext(os.path.basename(name))[0]
-        stems, shards = (stem, re.sub(r"-sub\d+$", "", stem)), (entry.get("shard_id"), None)
-        found = [members[shard, s] for shard in shards for s in stems if (shard, s) in members]
-        if not found:
-            _bad(place, number, f"{name} is in no tar file" + (f" of shard {shards[0]}" if shards[0] is not None else ""))
-        where = found[0]
+        found, why = members.find(name, entry.get("shard_id"))
+        if found is None:
+            _bad(place, number, why)
+        where = found
     row = {**where, "start": entry.get("offset") or 0.0}
     if entry.get("duration") is not None:
         row["duration"] = entry["duration"]
     return {**row, **{to: entry[name] for name, to in _NEMO.items() if entry.get(name) is not None}}
-
-
-def _members(place: pathlib.Path, tars: str) -> dict[tuple[Any, str], Row]:
-    """Where each member of the tar files is, by shard and stem; and by stem alone."""
-    out: dict[tuple[Any, str], Row] = {}
-    for path in _expanded(os.path.join(place.parent, tars)):
-        number = re.findall(r"\d+", os.path.basename(path))
-        try:
-            with tarfile.open(path, "r:") as t:
-                for m in t:
-                    if m.isfile():
-                        at = {"path": path, "offset": m.offset_data, "length": m.size}
-                        stem = os.path.splitext(os.path.basename(m.name))[0]
-                        out[int(number[-1]) if number else None, stem] = at
-                        out.setdefault((None, stem), at)
-        except (OSError, tarfile.TarError) as e:
-            invalid(f"{path}: {e}")
-    return out
-
-
-def _expanded(pattern: str) -> list[str]:
-    """audio__OP_0..7_CL_.tar, audio_{0..7}.tar."""
-    pattern = pattern.replace("_OP_", "{").replace("_CL_", "}")
-    m = re.search(r"\{(\d+)\.\.(\d+)\}", pattern)
-    if not m:
-        return [pattern]
-    return [name for i in range(int(m[1]), int(m[2]) + 1)
-            for name in _expanded(f"{pattern[:m.start()]}{i:0{len(m[1])}}{pattern[m.end():]}")]
 
 
 def _monocut(place: pathlib.Path, number: int, cut: Row) -> Row:
@@ -263,11 +240,17 @@ def _monocut(place: pathlib.Path, number: int, cut: Row) -> Row:
     sources = recording.get("sources") or [{}]
     if len(sources) != 1 or sources[0].get("type") != "file":
         _bad(place, number, "its recording is not one file")
+    missing = [name for name, of in (("id", cut), ("duration", cut), ("source", sources[0])) if of.get(name) is None]
+    if missing:
+        _bad(place, number, f"a MonoCut has no {missing[0]}")
     said = cut.get("supervisions") or []
-    row = {"path": os.path.join(place.parent, sources[0]["source"]), "start": cut.get("start") or 0.0, "duration": cut["duration"],
+    row = {"path": beside(place.parent, sources[0]["source"]), "start": cut.get("start") or 0.0, "duration": cut["duration"],
            "text": " ".join(s["text"] for s in said if s.get("text")), "id": cut["id"]}
     if isinstance(cut.get("channel"), int):
-        row["channel"] = cut["channel"]
+        numbers = sources[0].get("channels") or list(range(cut["channel"] + 1))
+        if cut["channel"] not in numbers:
+            _bad(place, number, f"it is channel {cut['channel']}, and its recording has {numbers}")
+        row["channel"] = numbers.index(cut["channel"])
     for name in ("speaker", "language"):
         if said and said[0].get(name):
             row[name] = said[0][name]
@@ -276,13 +259,16 @@ def _monocut(place: pathlib.Path, number: int, cut: Row) -> Row:
 
 # ---- the manifest ----
 
+_LAYOUT = 2                             # raised when the same list becomes another manifest
+
+
 def _cached(place: pathlib.Path, tars: str | None) -> pathlib.Path:
     """In the cache, by the names, sizes and times of what it is made of."""
     parts = sorted(place.rglob("*.txt")) + [p for p in place.iterdir() if p.is_file()] if place.is_dir() else [*place.parent.glob("*.tsv"), place]
-    parts += [pathlib.Path(p) for p in _expanded(os.path.join(place.parent, tars))] if tars else []
+    parts += [pathlib.Path(p) for p in expanded(os.path.join(place.parent, tars))] if tars else []
     seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in sorted(set(parts)) if p.exists()]
     home = os.environ.get("STOKER_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "stoker")
-    name = hashlib.sha256(repr((str(place), tars, seen)).encode()).hexdigest()[:20]
+    name = hashlib.sha256(repr((_LAYOUT, str(place), os.getcwd(), tars, seen)).encode()).hexdigest()[:20]
     return pathlib.Path(home) / f"speech-{name}.jsonl"
 
 

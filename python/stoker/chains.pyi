@@ -184,7 +184,7 @@ class Chain:
         """decode a recording to f32 samples; its content says what it is (WAV, FLAC, ...)
         rate: samples per second; absent: as each recording is stored
         mono: the mean of all channels, rows of (samples); false: (channels, samples); default true
-        channel: one channel alone: its number, or random
+        channel: one channel alone: its number, a field that says it, or random
         filter: of the resampler: hq, or torchaudio; default hq
         """
 

@@ -135,7 +135,8 @@ class Loader(LoaderBase):
     dtype: type of numbers in files without a header, as for stoker.open()
     shape: shape of a row in files without a header, as for stoker.open()
     on_error: "raise", "skip", or {"skip": n}: at most n bad samples per epoch
-    max_pixels: larger pictures are bad data; None: 178,956,970, as in Pillow
+    max_pixels: larger pictures are bad data, and rows of more samples of sound; None: 178,956,970, as in
+        Pillow
     num_workers: threads that decode; None: chosen; 0: everything in the caller's thread
     worker_type: of Python data sets and of functions in chains: "process" or "thread", or how processes
         start: "fork", "forkserver" or "spawn"; None: processes where the GIL is on (docs/python-data.md)

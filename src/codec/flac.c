@@ -19,6 +19,9 @@
 #define STREAMINFO 34
 #define TAIL                                                                                       \
     ((uint64_t)1 << 20) /* bytes in which the last frame begins, where its size is not known */
+#define SUMMED ((uint64_t)64 << 20) /* bytes of what may be the last frame, all tries together */
+#define MOST_COUNTED ((uint64_t)1 << 34) /* samples of all channels: two days of stereo */
+#define LEAST_FRAME 10                   /* bytes: header, one constant, checksum */
 #define GUESSES 40
 
 typedef struct flac_ctx {
@@ -84,22 +87,34 @@ static stk_bytes from_byte(stk_bytes in, uint64_t at)
     return (stk_bytes){ in.data + at, in.len - (size_t)at };
 }
 
-/* Where the last frame ends if it ends the field: how many samples there are.  0: it does not. */
+static int may_begin(const flac_ctx *c, stk_bytes in, stk_flac_head *h)
+{
+    return stk_flac_head_read(&c->frames, &c->stream, in, h) &&
+           stk_flac_check_rate(&c->stream, h, NULL) == 0;
+}
+
+/* Where the last frame ends if it ends the field: how many samples there are.  0: it is not found,
+ * of a file whose bytes look like frames everywhere too: sums are made of SUMMED bytes. */
 static uint64_t units_at_end(flac_ctx *c, stk_bytes in)
 {
+    uint64_t summed = 0;
     uint64_t most = c->stream.max_frame ? c->stream.max_frame : TAIL, end = in.len, at;
 
     if (end - c->begin > 128 && !memcmp(in.data + end - 128, "TAG", 3))
         end -= 128;
     for (at = end; at > c->begin && end - at < most;) {
+        stk_bytes rest;
         stk_flac_head h;
 
         at--;
-        if (in.data[at] == 0xFF && at + 1 < end &&
-            stk_flac_head_read(&c->frames, &c->stream,
-                               (stk_bytes){ in.data + at, (size_t)(end - at) }, &h) &&
-            !stk_flac_crc(&c->frames, (stk_bytes){ in.data + at, (size_t)(end - at) }))
+        rest = (stk_bytes){ in.data + at, (size_t)(end - at) };
+        if (*rest.data != 0xFF || rest.len < 2 || !may_begin(c, rest, &h))
+            continue;
+        if (!stk_flac_crc(&c->frames, rest))
             return h.first + h.block;
+        summed += rest.len;
+        if (summed > SUMMED)
+            return 0;
     }
     return 0;
 }
@@ -119,6 +134,7 @@ static int next_frame(flac_ctx *c, walk *w, stk_error *err)
 
     if (!stk_flac_head_read(&c->frames, &c->stream, rest, &w->head))
         return STK_END;
+    STK_TRY(stk_flac_check_rate(&c->stream, &w->head, err));
     if (w->head.first != w->sample)
         return stk_fail(err, STK_ECORRUPT,
                         "FLAC: after sample %" PRIu64 " follows the frame of sample %" PRIu64,
@@ -129,7 +145,8 @@ static int next_frame(flac_ctx *c, walk *w, stk_error *err)
     return 0;
 }
 
-/* All frames one after another: how many samples they hold. */
+/* All frames one after another: how many samples they hold.  Frames of silence are so short that
+ * counting them is bounded, too. */
 static int walk_all(flac_ctx *c, stk_bytes in, stk_sound_marks *marks, uint64_t *units,
                     stk_error *err)
 {
@@ -140,6 +157,10 @@ static int walk_all(flac_ctx *c, stk_bytes in, stk_sound_marks *marks, uint64_t 
         uint64_t at = w.at, sample = w.sample;
 
         rc = next_frame(c, &w, err);
+        if (rc == 0 && w.sample > MOST_COUNTED / c->stream.channels)
+            return stk_fail(err, STK_ELIMIT,
+                            "FLAC: frames of more than %" PRIu64 " samples are not counted",
+                            MOST_COUNTED / c->stream.channels);
         if (rc == 0 && marks)
             stk_sound_marks_add(marks, sample, at);
     }
@@ -175,8 +196,7 @@ static uint64_t guess_frame(const flac_ctx *c, stk_bytes in, uint64_t want, uint
         mid = mid - lo > c->stream.max_frame ? mid - c->stream.max_frame : lo + (hi - lo) / 4;
         for (at = mid > lo ? mid : lo + 1; at + 2 < hi && !found; at++)
             found = in.data[at] == 0xFF && (in.data[at + 1] & 0xFE) == 0xF8 &&
-                    stk_flac_head_read(&c->frames, &c->stream, from_byte(in, at), &h) &&
-                    h.first > first && h.first < last;
+                    may_begin(c, from_byte(in, at), &h) && h.first > first && h.first < last;
         if (found && h.first <= want) {
             lo = at - 1;
             first = h.first;
@@ -318,6 +338,29 @@ static int flac_header(void *p, stk_bytes in, const stk_media_points *points, st
     return 0;
 }
 
+/* By STREAMINFO, where it says how many samples there are and so many bytes can hold them. */
+static int flac_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    uint64_t size = read->size, skip;
+    stk_flac_stream s;
+    stk_bytes in;
+
+    (void)p;
+    STK_TRY(read->read(read->cookie, 0, size < 10 ? (size_t)size : 10, &in, err));
+    skip = tag_bytes(in);
+    if (skip > size || size - skip < 8 + STREAMINFO)
+        return truncated((size_t)size, err);
+    STK_TRY(read->read(read->cookie, skip, 8 + STREAMINFO, &in, err));
+    if (memcmp(in.data, "fLaC", 4) != 0 || in.data[4] & 127)
+        return stk_fail(err, STK_ECORRUPT, "FLAC: its first block is not STREAMINFO");
+    STK_TRY(stk_flac_stream_read(&s, in.data + 8, err));
+    STK_TRY(stk_sound_check("FLAC", s.rate, s.channels, err));
+    if (!s.units || s.units / s.max_block > size / LEAST_FRAME)
+        return STK_END;
+    *out = stk_sound_info(s.rate, s.channels, s.units);
+    return 0;
+}
+
 static int flac_decode(void *p, const stk_media_job *job, stk_error *err)
 {
     flac_ctx *c = p;
@@ -370,5 +413,6 @@ const stk_decoder stk_decoder_flac = {
     .tag = 'F',
     .know = stk_sound_know,
     .ranges = stk_sound_ranges,
-    .points = flac_points
+    .points = flac_points,
+    .measure = flac_measure
 };

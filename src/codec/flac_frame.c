@@ -111,9 +111,22 @@ static uint32_t read_number(const uint8_t *p, const uint8_t *end, uint64_t *out)
     return more + 1;
 }
 
+/* By the code of a frame's header; `more`: the bytes that follow codes 12 and above. */
+static uint32_t rate_of(uint32_t code, const uint8_t *more)
+{
+    static const uint32_t rates[12] = { 0,     88200, 176400, 192000, 8000,  16000,
+                                        22050, 24000, 32000,  44100,  48000, 96000 };
+
+    if (code < 12)
+        return rates[code];
+    if (code == 12)
+        return more[0] * 1000u;
+    return ((uint32_t)more[0] << 8 | more[1]) * (code == 14 ? 10 : 1);
+}
+
 /* The codes of block size, rate and bits that a frame of this stream has, or none. */
 static int codes_fit(const stk_flac_stream *s, const uint8_t *p, const uint8_t **at,
-                     const uint8_t *end, uint32_t *block)
+                     const uint8_t *end, stk_flac_head *out)
 {
     static const uint32_t depths[8] = { 0, 8, 12, 1, 16, 20, 24, 32 };
     uint32_t code = p[2] >> 4, rate = p[2] & 15, depth = depths[p[3] >> 1 & 7];
@@ -123,17 +136,18 @@ static int codes_fit(const stk_flac_stream *s, const uint8_t *p, const uint8_t *
         end - *at < (ptrdiff_t)(more + of_rate))
         return 0;
     if (code == 1)
-        *block = 192;
+        out->block = 192;
     else if (code < 6)
-        *block = 576u << (code - 2);
+        out->block = 576u << (code - 2);
     else if (code == 6)
-        *block = (*at)[0] + 1u;
+        out->block = (*at)[0] + 1u;
     else if (code == 7)
-        *block = ((uint32_t)(*at)[0] << 8 | (*at)[1]) + 1;
+        out->block = ((uint32_t)(*at)[0] << 8 | (*at)[1]) + 1;
     else
-        *block = 256u << (code - 8);
+        out->block = 256u << (code - 8);
+    out->rate = rate_of(rate, *at + more);
     *at += more + of_rate;
-    return *block <= s->max_block;
+    return out->block <= s->max_block;
 }
 
 int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in,
@@ -150,7 +164,7 @@ int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in
     at += n;
     out->assignment = p[3] >> 4;
     if (out->assignment > 10 || (out->assignment < 8 ? out->assignment + 1 : 2) != s->channels ||
-        !codes_fit(s, p, &at, end, &out->block) || at >= end)
+        !codes_fit(s, p, &at, end, out) || at >= end)
         return 0;
     for (const uint8_t *q = p; q < at; q++)
         crc = f->crc8[crc ^ *q];
@@ -159,6 +173,16 @@ int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in
     out->first = p[1] & 1 ? number : number * s->max_block;
     out->size = (uint32_t)(at + 1 - p);
     return 1;
+}
+
+int stk_flac_check_rate(const stk_flac_stream *s, const stk_flac_head *head, stk_error *err)
+{
+    if (!head->rate || head->rate == s->rate)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "FLAC: its header says %u samples per second, the frame of sample %" PRIu64
+                    " says %u",
+                    s->rate, head->first, head->rate);
 }
 
 /* ---- bits ---- */

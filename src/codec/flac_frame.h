@@ -19,6 +19,7 @@ typedef struct stk_flac_head { /* of a frame */
     uint32_t block;            /* samples */
     uint32_t assignment; /* of channels: 0..7 as many, 8 left/side, 9 side/right, 10 mid/side */
     uint32_t size;       /* bytes of the header */
+    uint32_t rate;       /* samples per second; 0: it does not say */
     uint64_t first;      /* the number of its first sample */
 } stk_flac_head;
 
@@ -40,9 +41,11 @@ void stk_flac_init(stk_flac *f);
 void stk_flac_fini(stk_flac *f);
 /* STREAMINFO's 34 bytes. */
 int stk_flac_stream_read(stk_flac_stream *s, const uint8_t *p, stk_error *err);
-/* 1: a frame of this stream may begin here. */
+/* 1: a frame of this stream may begin here; its rate is not compared. */
 int stk_flac_head_read(const stk_flac *f, const stk_flac_stream *s, stk_bytes in,
                        stk_flac_head *out);
+/* STK_ECORRUPT: its rate is not the stream's. */
+int stk_flac_check_rate(const stk_flac_stream *s, const stk_flac_head *head, stk_error *err);
 uint16_t stk_flac_crc(const stk_flac *f, stk_bytes in);
 /* The frame at the start of `in`, its checksum included: `size` bytes of it.  f->channel is valid
  * until the next call.  STK_ECORRUPT: damaged, or it ends too early. */

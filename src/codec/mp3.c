@@ -122,7 +122,9 @@ static int give(feed *f, const float *sound, stk_error *err)
         skip = s->delay - at < n ? (uint32_t)(s->delay - at) : n;
     channel[0] += skip;
     channel[1] += skip;
-    return stk_sound_give(f->job, at + skip - s->delay, channel, n - skip, channels, err);
+    return stk_sound_give_floats(
+        "MP3", f->job, &(stk_sound_block){ at + skip - s->delay, channel, n - skip, channels },
+        err);
 }
 
 /* What the library has ready. */

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#define MOST_TIME ((int64_t)1 << 60) /* in samples: differences and sums fit */
 #define SETUP 16 /* bytes of the points, before the first packet: samples to skip */
 
 typedef struct ogg_ctx {
@@ -64,17 +65,21 @@ void stk_ogg_close(void *p)
 static int read_heads(ogg_ctx *c, stk_ogg *o, stk_error *err)
 {
     stk_ogg_packet p;
+    int more = 0;
 
     c->info = (stk_media_info){ 0 };
     c->skip = 0;
-    for (uint32_t i = 0; i < c->k->heads; i++) {
+    for (uint32_t i = 0; i < c->k->heads || more; i++) {
         int rc = stk_ogg_next(o, &p, err);
 
         if (rc != 0)
             return rc < 0 ? rc
                           : stk_fail(err, STK_ECORRUPT, "%s is truncated: it ends in the header",
                                      c->k->name);
-        STK_TRY(c->k->head(c->codec, i, p.bytes, &c->info, &c->skip, err));
+        rc = c->k->head(c->codec, i, p.bytes, &c->info, &c->skip, err);
+        if (rc < 0)
+            return rc;
+        more = rc == STK_PENDING;
     }
     if (!p.last_of_page)
         return stk_fail(err, STK_ECORRUPT, "%s: its sound begins on the page of its header",
@@ -90,19 +95,24 @@ typedef struct count { /* of all packets */
     int timed, ended;
 } count;
 
+/* 1, or 0: it is damaged, or its page says a time that is none. */
 static int count_packet(count *n, const stk_ogg_packet *p, int64_t samples)
 {
     if (samples < 0 || samples > 1 << 24)
         return 0;
     n->made += (uint64_t)samples;
+    if (n->made > (uint64_t)MOST_TIME)
+        return 0;
     if (!p->last_of_page)
         return 1;
+    if (p->granule < 0 || p->granule > MOST_TIME)
+        return 0;
     if (!n->timed) /* of a stream of one page, the time says where it ends */
         n->start = p->end_of_stream ? 0 : p->granule - (int64_t)n->made;
     n->timed = 1;
     n->last = p->granule;
     n->ended = p->end_of_stream;
-    return p->granule >= 0;
+    return 1;
 }
 
 /* How long it is. */
@@ -195,9 +205,11 @@ static int give(const decoding *d, float *channel[STK_SOUND_CHANNELS], uint32_t 
 
     for (uint32_t k = 0; k < d->c->info.channels; k++)
         at[k] = channel[k] + cut;
-    return n == cut
-               ? 0
-               : stk_sound_give(d->job, d->raw + cut - skip, at, n - cut, d->c->info.channels, err);
+    return n == cut ? 0
+                    : stk_sound_give_floats(d->c->k->name, d->job,
+                                            &(stk_sound_block){ d->raw + cut - skip, at, n - cut,
+                                                                d->c->info.channels },
+                                            err);
 }
 
 static int run(decoding *d, stk_error *err)
@@ -227,7 +239,8 @@ static int run(decoding *d, stk_error *err)
             return stk_fail(err, STK_ECORRUPT, "%s: the packet of sample %" PRIu64 " is damaged",
                             k->name, d->raw);
         d->started = 1;
-        STK_TRY(give(d, channel, n, err));
+        if (n)
+            STK_TRY(give(d, channel, n, err));
         d->raw += n;
     }
     if (rc == STK_END)

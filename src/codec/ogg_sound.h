@@ -13,13 +13,14 @@ typedef struct stk_ogg_codec { /* how a codec stores sound in packets */
     char tag;
     const char *magic; /* first bytes of its first packet */
     size_t magic_len;
-    uint32_t heads;  /* header packets before the sound */
+    uint32_t heads;  /* header packets before the sound, at least */
     uint32_t run_up; /* samples before a part that must be decoded, too */
     uint32_t after;  /* a part needs bytes up to so many points after it */
     int keeps_head;  /* points hold the first packet, and no other header is needed */
     void *(*open)(void);
     void (*close)(void *c);
-    /* Reads header packet i.  With the last one, rate, channels and samples to skip are set. */
+    /* Reads header packet i.  With the last one, rate, channels and samples to skip are set.
+     * STK_PENDING: it is not the last one, though as many as `heads` says were read. */
     int (*head)(void *c, uint32_t i, stk_bytes packet, stk_media_info *info, uint64_t *skip,
                 stk_error *err);
     void (*restart)(void *c); /* forgets packets that were decoded before */

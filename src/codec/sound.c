@@ -2,6 +2,7 @@
 /* sound - a recording.  Which decoder reads it is settled by its first bytes, sample by sample;
  * here is what a row looks like, and the resamplers that a worker keeps: filters of the last few
  * rates that it met. */
+#include "base/mem.h"
 #include "codec/codec.h"
 #include "codec/sound_codec.h"
 #include "codec/sound_points.h"
@@ -87,10 +88,34 @@ static int plan_channel(stk_sound *s, const stk_args *args, stk_error *err)
         s->channel = STK_CHANNEL_RANDOM;
         return 0;
     }
+    if (name && *name) {
+        s->channel = STK_CHANNEL_FIELD;
+        s->field = stk_strdup(name);
+        return s->field ? 0 : stk_fail_nomem(err, strlen(name) + 1);
+    }
     if (name || !(number >= 0 && number < STK_SOUND_CHANNELS) || number != (int)number)
-        return stk_fail(err, STK_EINVAL, "sound: channel is random, or a number from 0 on");
+        return stk_fail(err, STK_EINVAL,
+                        "sound: channel is random, a number from 0 on, or a field that says it");
     s->channel = (int)number;
     return 0;
+}
+
+static void sound_fini(void *state)
+{
+    stk_sound *s = state;
+
+    stk_free(s->field);
+    stk_free(s->given);
+    s->field = NULL;
+    s->given = NULL;
+}
+
+void stk_sound_bind(void *state, double *values)
+{
+    stk_sound *s = state;
+
+    stk_free(s->given);
+    s->given = values;
 }
 
 static int sound_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -119,7 +144,8 @@ static const stk_arg sound_args[] = {
     { "rate", STK_ARG_INT, "", "samples per second; absent: as each recording is stored" },
     { "mono", STK_ARG_BOOL, "true",
       "the mean of all channels, rows of (samples); false: (channels, samples)" },
-    { "channel", STK_ARG_ANY, "", "one channel alone: its number, or random" },
+    { "channel", STK_ARG_ANY, "",
+      "one channel alone: its number, a field that says it, or random" },
     { "filter", STK_ARG_NAME, "hq", "of the resampler: hq, or torchaudio" },
     { 0 },
 };
@@ -132,6 +158,7 @@ const stk_codec stk_codec_sound = {
     .args = sound_args,
     .state_size = sizeof(stk_sound),
     .plan = sound_plan,
+    .fini = sound_fini,
     .open = sound_open,
     .close = sound_close,
     .can = STK_CODEC_SOUND

@@ -3,6 +3,7 @@
  * bytes for each mark, least byte first. */
 #include "codec/sound_points.h"
 
+#include <math.h>
 #include <string.h>
 
 #define VERSION 1
@@ -209,6 +210,39 @@ int stk_sound_check_ask(const stk_media_ask *ask, uint64_t units, stk_error *err
     return stk_fail(err, STK_EINVAL,
                     "samples %" PRIu64 " to %" PRIu64 " of a recording that has %" PRIu64,
                     ask->from, ask->to, units);
+}
+
+static int too_loud(const char *format, uint64_t sample, uint32_t channel, float v, stk_error *err)
+{
+    if (!isfinite(v))
+        return stk_fail(err, STK_ECORRUPT,
+                        "%s: sample %" PRIu64 " of channel %u is not a finite number", format,
+                        sample, channel);
+    return stk_fail(err, STK_ECORRUPT,
+                    "%s: sample %" PRIu64 " of channel %u is %g, where full scale is 1: more than "
+                    "%g is no sound",
+                    format, sample, channel, (double)v, (double)STK_SOUND_LOUDEST);
+}
+
+int stk_sound_give_floats(const char *format, const stk_media_job *job, const stk_sound_block *b,
+                          stk_error *err)
+{
+    const stk_media_ask *ask = job->ask;
+    uint64_t end = b->first + b->n < ask->to ? b->first + b->n : ask->to;
+    uint32_t from = ask->from > b->first ? (uint32_t)(ask->from - b->first) : 0;
+    uint32_t to = end > b->first ? (uint32_t)(end - b->first) : 0;
+
+    for (uint32_t c = 0; ask->from < b->first + b->n && c < b->channels; c++) {
+        const float *x = b->channel[c];
+        int bad = 0;
+
+        for (uint32_t i = from; i < to; i++) /* a loop that the compiler makes a vector of */
+            bad |= !(fabsf(x[i]) <= STK_SOUND_LOUDEST);
+        for (uint32_t i = from; bad && i < to; i++)
+            if (!(fabsf(x[i]) <= STK_SOUND_LOUDEST))
+                return too_loud(format, b->first + i, c, x[i], err);
+    }
+    return stk_sound_give(job, b->first, b->channel, b->n, b->channels, err);
 }
 
 int stk_sound_give(const stk_media_job *job, uint64_t first, float *const *channel, uint32_t n,

@@ -12,6 +12,9 @@
 
 #define STK_SOUND_CHANNELS 256 /* of a recording, at most */
 #define STK_SOUND_RATE 4000000 /* samples per second, at most */
+/* Floats are at most so loud, where full scale is 1: squares of sums of them are finite numbers,
+ * and whole numbers that a program wrote as they are still fit. */
+#define STK_SOUND_LOUDEST 1e10f
 #define STK_SOUND_BLOCK 4096   /* samples that are handed out at a time, where a codec has no own */
 
 typedef struct stk_sound_mark {
@@ -70,6 +73,16 @@ int stk_sound_check_ask(const stk_media_ask *ask, uint64_t units, stk_error *err
 /* Of n decoded samples from number `first` on, give those that are asked for. */
 int stk_sound_give(const stk_media_job *job, uint64_t first, float *const *channel, uint32_t n,
                    uint32_t channels, stk_error *err);
+
+typedef struct stk_sound_block { /* decoded samples */
+    uint64_t first;
+    float *const *channel;
+    uint32_t n, channels;
+} stk_sound_block;
+/* The same, of a codec whose samples may be any floats: one that is asked for and not finite, or
+ * over STK_SOUND_LOUDEST, is STK_ECORRUPT. */
+int stk_sound_give_floats(const char *format, const stk_media_job *job, const stk_sound_block *b,
+                          stk_error *err);
 
 /* Numbers of the field, least byte first. */
 static inline uint32_t stk_le16(const uint8_t *p)

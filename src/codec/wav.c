@@ -4,15 +4,14 @@
  *
  * Whole numbers become floats in [-1, 1) by a division by 2^(bits - 1), as other readers do it, so
  * that up to 24 bits are exact.  A data chunk that reaches past the end of the file, that does not
- * hold whole frames, and floats that are not finite are errors.  A data chunk of size 0xFFFFFFFF,
- * as programs write it into a pipe, reaches to the end of the file.
+ * hold whole frames, and floats that are no sound (not finite, huge) are errors.  A data chunk of
+ * size 0xFFFFFFFF, as programs write it into a pipe, reaches to the end of the file.
  *
  * Its points say where the samples are: what is wanted is one range. */
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "codec/sound_points.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { PCM = 1, FLOAT = 3, ALAW = 6, MULAW = 7, EXTENSIBLE = 0xFFFE };
@@ -209,11 +208,8 @@ static void turn_pcm(const wav_head *h, const uint8_t *p, float *out, uint32_t n
     }
 }
 
-/* 0, or 1 + the number of the first value that is not finite. */
-static uint32_t turn_float(const wav_head *h, const uint8_t *p, float *out, uint32_t n)
+static void turn_float(const wav_head *h, const uint8_t *p, float *out, uint32_t n)
 {
-    float bad = 0;
-
     for (uint32_t i = 0; i < n; i++, p += h->frame) {
         if (h->width == 4) {
             memcpy(&out[i], p, 4);
@@ -223,12 +219,7 @@ static uint32_t turn_float(const wav_head *h, const uint8_t *p, float *out, uint
             memcpy(&v, p, 8);
             out[i] = (float)v;
         }
-        bad += out[i] * 0; /* NaN from the first such value on */
     }
-    for (uint32_t i = 0; bad != 0 && i < n; i++)
-        if (!isfinite(out[i]))
-            return i + 1;
-    return 0;
 }
 
 static void turn_law(const wav_ctx *c, const uint8_t *p, float *out, uint32_t n)
@@ -247,20 +238,17 @@ static int give_frames(wav_ctx *c, const stk_media_job *job, uint64_t first, con
     float *channel[STK_SOUND_CHANNELS];
 
     for (uint32_t k = 0; k < h->channels; k++, p += h->width) {
-        uint32_t bad = 0;
-
         channel[k] = c->room + (size_t)k * STK_SOUND_BLOCK;
         if (h->kind == PCM)
             turn_pcm(h, p, channel[k], n);
         else if (h->kind == FLOAT)
-            bad = turn_float(h, p, channel[k], n);
+            turn_float(h, p, channel[k], n);
         else
             turn_law(c, p, channel[k], n);
-        if (bad)
-            return stk_fail(err, STK_ECORRUPT,
-                            "WAV: sample %" PRIu64 " of channel %u is not a finite number",
-                            first + bad - 1, k);
     }
+    if (h->kind == FLOAT)
+        return stk_sound_give_floats("WAV", job,
+                                     &(stk_sound_block){ first, channel, n, h->channels }, err);
     return stk_sound_give(job, first, channel, n, h->channels, err);
 }
 
@@ -301,6 +289,16 @@ static int wav_header(void *p, stk_bytes in, const stk_media_points *points, stk
     if (rc == 0)
         *out = stk_sound_info(c->head.rate, c->head.channels, c->head.units);
     return rc;
+}
+
+static int wav_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    wav_head h;
+
+    (void)p;
+    STK_TRY(read_head(read, &h, err));
+    *out = stk_sound_info(h.rate, h.channels, h.units);
+    return 0;
 }
 
 /* The head of a field of which a part was read. */
@@ -416,5 +414,6 @@ const stk_decoder stk_decoder_wav = {
     .tag = 'W',
     .know = stk_sound_know,
     .ranges = wav_ranges,
-    .points = wav_points
+    .points = wav_points,
+    .measure = wav_measure
 };

@@ -2,9 +2,10 @@
 /* media_look.c - the size of the media fields of one sample, by as few of their bytes as say it.
  *
  * Points that the index keeps say it without reading.  Else the first 4 KiB of every field are read
- * together; a decoder that knows a picture reads its header there.  Where that is not enough, and
- * for sound and videos, the field is read further, and whole at last; of a large field with a
- * decoder that makes points, the points are made instead.  No format has a name here. */
+ * together; a decoder that knows a picture reads its header there, and one that can measure() what
+ * it says of sound.  Where that is not enough the field is read further, and whole at last; of a
+ * large field with a decoder that makes points, the points are made instead.  No format has a name
+ * here. */
 #include "codec/exif.h"
 #include "codec/sound_decoders.h"
 #include "column/media_sizes.h"
@@ -149,7 +150,53 @@ static int by_hint(const looking *k, uint32_t number, stk_media_info *info)
     points.head = l->ds->ops->hint(l->ds, &at, &l->hint_room);
     return points.head.len &&
            stk_decoders_of_points(&l->decoders, points.head, &d, &ctx, NULL) == 0 &&
-           d->know(&points, 0, info, NULL) == 0 && info->turn;
+           d->know(&points, 0, info, NULL) == 0 && (info->turn || info->medium == STK_SOUND);
+}
+
+/* The bytes of a field's head, as a reader of the field. */
+static int read_head(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
+{
+    const stk_bytes *head = cookie;
+
+    if (at > head->len || head->len - (size_t)at < len)
+        return stk_fail(err, STK_EINVAL, "that is past the head");
+    *out = (stk_bytes){ head->data + at, len };
+    return 0;
+}
+
+typedef struct field_todo { /* a field whose first HEAD bytes were not enough */
+    uint32_t number;
+    const char *name;
+    uint64_t size;
+    const stk_decoder *d; /* NULL: none knows its head */
+    void *ctx;
+} field_todo;
+
+/* 1: the decoder says it by the few bytes that it asks for.  d: NULL, or without measure(): 0. */
+static int by_measure(const stk_decoder *d, void *ctx, const stk_media_reader *reader,
+                      stk_media_info *info)
+{
+    return d && d->measure && d->measure(ctx, reader, info, NULL) == 0;
+}
+
+/* The same, of the bytes of its head that are there; f->d and f->ctx are set.  STK_PENDING: they do
+ * not say it. */
+static int by_head(const looking *k, stk_bytes head, field_todo *f, stk_media_info *info)
+{
+    const stk_media_reader within = { &head, f->size, read_head };
+    int rc = head.len ? stk_decoders_find(&k->l->decoders, head, &f->d, &f->ctx, NULL) : STK_END;
+
+    if (rc != 0)
+        f->d = NULL;
+    if (rc < 0)
+        return rc;
+    return by_measure(f->d, f->ctx, &within, info) ? 1 : STK_PENDING;
+}
+
+/* Of want[i], of which the head was read. */
+static uint64_t size_of(const stk_request *r, uint32_t i)
+{
+    return r->ranged[i].n ? r->want[i].place.len : r->want[i].bytes.len;
 }
 
 static int by_points(const looking *k, uint32_t number, uint64_t size, const stk_decoder *d,
@@ -206,41 +253,43 @@ static int by_bytes(const looking *k, stk_bytes in, int whole, stk_media_info *i
     return info->turn || whole ? 1 : STK_PENDING; /* a PNG may be turned by its last chunk */
 }
 
-/* Field want[0], whose first HEAD bytes were not enough. */
-static int look_further(const looking *k, uint32_t number, const char *name, stk_error *err)
+typedef struct todo {
+    uint32_t n;
+    field_todo field[64];
+} todo;
+
+static int look_further(const looking *k, field_todo *f, stk_error *err)
 {
+    part_reader part = { k, f->number };
+    const stk_media_reader reader = { &part, f->size, read_part };
     stk_request *r = k->l->request;
     stk_media_info info;
     const stk_decoder *d = NULL;
     void *ctx;
     int rc = STK_PENDING;
 
+    if (by_measure(f->d, f->ctx, &reader, &info))
+        return give(k, f->name, &info, err);
     for (uint64_t most = LONG_HEAD; rc == STK_PENDING; most = UINT64_MAX) {
-        uint64_t size;
-
         if (most == UINT64_MAX && d && d->points && d->know && r->want[0].place.len > LARGE &&
             r->ranged[0].n) {
             int sound = may_be_sound(k, bytes_of(r, 0));
 
-            rc = by_points(k, number, r->want[0].place.len, d, ctx, &info);
+            rc = by_points(k, f->number, r->want[0].place.len, d, ctx, &info);
             if (rc || !sound)
                 break;
         }
         stk_request_end(r);
-        r->want[0].number = number;
+        r->want[0].number = f->number;
         STK_TRY(read_some(k, 1, 0, most, err));
-        size = r->ranged[0].n ? r->want[0].place.len : r->want[0].bytes.len;
-        rc = by_bytes(k, bytes_of(r, 0), bytes_of(r, 0).len == size, &info, &d, &ctx);
+        rc = by_head(k, bytes_of(r, 0), f, &info);
+        if (rc == STK_PENDING)
+            rc = by_bytes(k, bytes_of(r, 0), bytes_of(r, 0).len == f->size, &info, &d, &ctx);
     }
-    return rc == 1 ? give(k, name, &info, err) : rc;
+    return rc == 1 ? give(k, f->name, &info, err) : rc;
 }
 
 /* ---- one sample ---- */
-
-typedef struct todo {
-    uint32_t n, number[64];
-    const char *name[64];
-} todo;
 
 static int look_at_heads(const looking *k, uint32_t n, todo *further, stk_error *err)
 {
@@ -251,11 +300,15 @@ static int look_at_heads(const looking *k, uint32_t n, todo *further, stk_error 
         stk_media_info info;
         const stk_decoder *d;
         void *ctx;
-        int rc = by_bytes(k, bytes_of(r, i), !r->ranged[i].n, &info, &d, &ctx);
+        field_todo *f = &further->field[further->n];
+        int rc;
 
+        *f = (field_todo){ r->want[i].number, r->want[i].field.name, size_of(r, i), NULL, NULL };
+        rc = by_head(k, bytes_of(r, i), f, &info);
+        if (rc == STK_PENDING)
+            rc = by_bytes(k, bytes_of(r, i), !r->ranged[i].n, &info, &d, &ctx);
         if (rc == STK_PENDING) {
-            further->number[further->n] = r->want[i].number;
-            further->name[further->n++] = r->want[i].field.name;
+            further->n++;
             continue;
         }
         if (rc == 1)
@@ -298,7 +351,7 @@ static int look_at_fields(const looking *k, uint32_t from, uint32_t to, const ch
     if (n)
         rc = look_at_heads(k, n, &further, err);
     for (uint32_t i = 0; rc == 0 && i < further.n; i++)
-        rc = look_further(k, further.number[i], further.name[i], err);
+        rc = look_further(k, &further.field[i], err);
     stk_request_end(r);
     return rc;
 }

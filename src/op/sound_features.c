@@ -6,6 +6,7 @@
  * sample. */
 #include "op/sound.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -328,6 +329,21 @@ static int after_cepstra(const struct features *f, const float *x, size_t frames
     return 0;
 }
 
+/* Samples of decoders are never so loud that their squares overflow; those of steps may be. */
+static int check_finite(const struct features *f, const float *x, size_t n, stk_error *err)
+{
+    int bad = 0;
+
+    for (size_t i = 0; i < n; i++)
+        bad |= !(fabsf(x[i]) <= FLT_MAX);
+    if (!bad)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT,
+                    "%s: the samples are so loud that its numbers overflow: make them softer "
+                    "before it, by gain() or normalize_peak()",
+                    f->name);
+}
+
 static int emphasized(const float **x, uint64_t n, stk_scratch *scratch, stk_error *err)
 {
     float *y = stk_scratch_get(scratch, (size_t)n * sizeof *y + 1);
@@ -361,6 +377,7 @@ static int features_value(const void *state, stk_value_row *row, stk_rng *rng, s
     if (f->emphasize)
         STK_TRY(emphasized(&x, n, scratch, err));
     STK_TRY(stk_spectral_run(f->s, x, n, scratch, made, err));
+    STK_TRY(check_finite(f, made, (size_t)frames * bins, err));
     if (f->after == WHISPER)
         after_whisper(made, (size_t)frames * bins);
     if (f->after == NEMO && f->normalize)

@@ -48,6 +48,8 @@ static int noise_value(const void *state, stk_value_row *row, stk_rng *rng, stk_
     if (!(own > 0 && its > 0))
         return 0;
     by = (float)sqrt(own / its * pow(10, -snr / 10));
+    if (!isfinite(by)) /* as good as silent */
+        return 0;
     for (uint64_t c = 0; c < channels; c++, x += n)
         for (uint64_t i = 0; i < n; i++)
             x[i] += other[i] * by;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sound_partner.c - the data set of sound_partner.h: a sample is read and decoded where it is
- * needed, and only the part that is mixed in is resampled.  Resamplers of the rates that were met
- * are shared by all workers. */
+ * needed, and only the part that is mixed in is resampled.  Resamplers are shared by all workers:
+ * those in use, and of the others the RATES that were used last. */
 #include "op/sound_partner.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include <stoker/dataset.h>
@@ -16,16 +17,19 @@
 
 #define RATES 8
 
+typedef struct rate { /* a resampler */
+    uint32_t from, to;
+    uint32_t users;
+    stk_rate_change *r;
+    struct rate *next;
+} rate;
+
 struct stk_partners {
     const char *op;
     stk_dataset *data;
     char *field;       /* NULL: the first that is sound */
     stk_mutex lock;    /* of what follows */
-    uint32_t n;        /* rates */
-    struct rate {
-        uint32_t from, to;
-        stk_rate_change *r; /* lives as long as the partners */
-    } rate[RATES];
+    rate *first;       /* rates, the one used last at first */
 };
 
 int stk_partners_open(stk_partners **out, const char *op, const stk_args *args, stk_error *err)
@@ -53,11 +57,28 @@ int stk_partners_open(stk_partners **out, const char *op, const stk_args *args, 
     return rc;
 }
 
+/* Take *at out of its list. */
+static rate *unlink_rate(rate **at)
+{
+    rate *r = *at;
+
+    *at = r->next;
+    return r;
+}
+
+static void close_rate(rate *r)
+{
+    stk_rate_change_close(&r->r);
+    stk_free(r);
+}
+
 void stk_partners_close(stk_partners **p)
 {
     if (*p) {
-        for (uint32_t i = 0; i < (*p)->n; i++)
-            stk_rate_change_close(&(*p)->rate[i].r);
+        while ((*p)->first) {
+            assert(!(*p)->first->users); /* no worker is left */
+            close_rate(unlink_rate(&(*p)->first));
+        }
         stk_dataset_unref(&(*p)->data);
         stk_free((*p)->field);
         stk_mutex_destroy(&(*p)->lock);
@@ -66,31 +87,47 @@ void stk_partners_close(stk_partners **p)
     *p = NULL;
 }
 
-static int find_rate_locked(stk_partners *p, uint32_t from, uint32_t to,
-                            const stk_rate_change **out, stk_error *err) STK_REQUIRES(p->lock)
+/* Of resamplers that no worker uses, only the first RATES stay. */
+static void drop_old_locked(stk_partners *p) STK_REQUIRES(p->lock)
 {
-    struct rate *next = &p->rate[p->n];
+    uint32_t unused = 0;
 
-    for (uint32_t i = 0; i < p->n; i++)
-        if (p->rate[i].from == from && p->rate[i].to == to) {
-            *out = p->rate[i].r;
-            return 0;
-        }
-    if (p->n == RATES)
-        return stk_fail(err, STK_ENOTSUP,
-                        "%s: its recordings have more than %d rates: write them at one", p->op,
-                        RATES);
-    STK_TRY(stk_rate_change_open(&next->r, from, to, STK_RESAMPLE_HQ, err));
-    next->from = from;
-    next->to = to;
-    p->n++;
-    *out = next->r;
+    for (rate **at = &p->first; *at;)
+        if (!(*at)->users && ++unused > RATES)
+            close_rate(unlink_rate(at));
+        else
+            at = &(*at)->next;
+}
+
+static int find_rate_locked(stk_partners *p, uint32_t from, uint32_t to, rate **out, stk_error *err)
+    STK_REQUIRES(p->lock)
+{
+    rate **at = &p->first, *r;
+    int rc = 0;
+
+    while (*at && ((*at)->from != from || (*at)->to != to))
+        at = &(*at)->next;
+    r = *at ? unlink_rate(at) : STK_NEW(rate);
+    if (!r)
+        return stk_fail_nomem(err, sizeof *r);
+    if (!r->r)
+        rc = stk_rate_change_open(&r->r, from, to, STK_RESAMPLE_HQ, err);
+    if (rc < 0) {
+        close_rate(r);
+        return rc;
+    }
+    r->from = from;
+    r->to = to;
+    r->users++;
+    r->next = p->first;
+    p->first = r;
+    drop_old_locked(p);
+    *out = r;
     return 0;
 }
 
-/* NULL: the rates are the same. */
-static int find_rate(stk_partners *p, uint32_t from, double to, const stk_rate_change **out,
-                     stk_error *err)
+/* *out is in use until leave_rate(); NULL: the rates are the same. */
+static int find_rate(stk_partners *p, uint32_t from, double to, rate **out, stk_error *err)
 {
     int rc;
 
@@ -101,6 +138,17 @@ static int find_rate(stk_partners *p, uint32_t from, double to, const stk_rate_c
     rc = find_rate_locked(p, from, (uint32_t)to, out, err);
     stk_mutex_unlock(&p->lock);
     return rc;
+}
+
+static void leave_rate(stk_partners *p, rate *r)
+{
+    if (!r)
+        return;
+    stk_mutex_lock(&p->lock);
+    assert(r->users > 0);
+    r->users--;
+    drop_old_locked(p);
+    stk_mutex_unlock(&p->lock);
 }
 
 /* ---- one of them ---- */
@@ -253,10 +301,9 @@ typedef struct taken { /* where the samples go */
     int start; /* those of its start, as many as there are; else n of them */
 } taken;
 
-static int take_one(stk_partners *p, recording *r, const stk_partner_ask *ask, stk_scratch *scratch,
-                    taken *t, stk_error *err)
+static int take_at_rate(const recording *r, const stk_partner_ask *ask, stk_scratch *scratch,
+                        taken *t, stk_error *err)
 {
-    STK_TRY(find_rate(p, r->info.rate, ask->rate, &r->change, err));
     t->n = ask->n;
     if (t->start && length_of(r) < t->n)
         t->n = length_of(r);
@@ -265,6 +312,19 @@ static int take_one(stk_partners *p, recording *r, const stk_partner_ask *ask, s
         return stk_fail_nomem(err, (size_t)t->n * sizeof *t->out);
     return t->start ? make(r, 0, t->n, scratch, t->out, err)
                     : take_of(r, ask, scratch, t->out, err);
+}
+
+static int take_one(stk_partners *p, recording *r, const stk_partner_ask *ask, stk_scratch *scratch,
+                    taken *t, stk_error *err)
+{
+    rate *used;
+    int rc = find_rate(p, r->info.rate, ask->rate, &used, err);
+
+    r->change = used ? used->r : NULL;
+    if (rc == 0)
+        rc = take_at_rate(r, ask, scratch, t, err);
+    leave_rate(p, used);
+    return rc;
 }
 
 static int take_any(stk_partners *p, const stk_partner_ask *ask, stk_scratch *scratch, taken *t,

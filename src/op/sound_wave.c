@@ -124,6 +124,8 @@ static int speed_value(const void *state, stk_value_row *row, stk_rng *rng, stk_
 
 /* ---- louder, longer ---- */
 
+#define SILENCE 1e-30f /* what is softer has no factor to full scale */
+
 struct wave {
     double low, high; /* gain: dB; pad_to: low: seconds; others: low: their number */
 };
@@ -182,7 +184,7 @@ static int normalize_peak_value(const void *state, stk_value_row *row, stk_rng *
     (void)rng, (void)scratch, (void)err;
     for (uint64_t i = 0; i < n; i++)
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
-    if (most > 0) /* silence stays silence */
+    if (most > SILENCE) /* which stays silence */
         multiply(row, (float)(((const struct wave *)state)->low / most));
     return 0;
 }

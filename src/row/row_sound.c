@@ -7,6 +7,7 @@
  * past the cut, and their places count from the recording's start: a part has the same bits as that
  * part of the whole.  Draws are addressed, so that make() draws what know() drew. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -15,8 +16,6 @@
 #include "codec/sound_points.h"
 #include "op/sound.h"
 #include "row/row.h"
-
-#define MOST_VALUES ((uint64_t)1 << 30) /* of a row */
 
 typedef struct span { /* what is wanted of a recording */
     stk_media_info info;
@@ -33,6 +32,30 @@ static const stk_sound *state_of(const stk_row *x)
     return stk_row_chain(x)->sound->state;
 }
 
+/* The channel that the sample's field names.  A recording of one channel needs no number. */
+static int channel_of_field(const stk_row *x, span *s, stk_error *err)
+{
+    const stk_sound *want = state_of(x);
+    double v;
+
+    if (!want->given)
+        return stk_fail(err, STK_EINVAL,
+                        "sound: the field %s says which channel, which only a loader knows",
+                        want->field);
+    v = want->given[stk_schedule_id(x->schedule, &x->where)];
+    if (isnan(v) && s->info.channels > 1)
+        return stk_fail(err, STK_ECORRUPT,
+                        "the sample's field %s does not say which of its %u channels is meant",
+                        want->field, s->info.channels);
+    if (!isnan(v) && !(v >= 0 && v < s->info.channels && v == floor(v)))
+        return stk_fail(err, STK_ECORRUPT,
+                        "the sample's field %s is %g, which is no channel of a recording that has "
+                        "%u: they are numbered from 0 on",
+                        want->field, v, s->info.channels);
+    s->channel = isnan(v) ? 0 : (int)v;
+    return 0;
+}
+
 static int draw_channel(const stk_row *x, span *s, stk_error *err)
 {
     const stk_sound *want = state_of(x);
@@ -44,6 +67,8 @@ static int draw_channel(const stk_row *x, span *s, stk_error *err)
         stk_value_rng(x, stk_row_chain(x)->sound, &rng);
         s->channel = (int)stk_rng_below(&rng, s->info.channels);
     }
+    if (want->channel == STK_CHANNEL_FIELD)
+        return channel_of_field(x, s, err);
     if (s->channel >= (int)s->info.channels)
         return stk_fail(err, STK_ECORRUPT, "channel %d of a recording that has %u", s->channel,
                         s->info.channels);
@@ -89,6 +114,19 @@ static int check_seconds(const stk_row *x, const stk_media_info *i, stk_error *e
                     seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
 }
 
+/* A few bytes of silence may be days: so many samples, in or out, have no room in a row. */
+static int check_size(const stk_row *x, const span *s, uint64_t n, stk_error *err)
+{
+    uint64_t most = x->plan->policy.max_pixels;
+
+    if (n <= most / s->channels)
+        return 0;
+    return stk_fail(err, STK_ELIMIT,
+                    "%" PRIu64 " samples of %u channels are over the limit of %" PRIu64
+                    ": take a part with part() or random_part(), or raise max_pixels",
+                    n, s->channels, most);
+}
+
 /* What is drawn of a recording of which s->info is known. */
 static int draw(stk_row *x, span *s, stk_error *err)
 {
@@ -119,13 +157,9 @@ static int draw(stk_row *x, span *s, stk_error *err)
     }
     STK_TRY(check_seconds(x, &s->info, err));
     STK_TRY(draw_channel(x, s, err));
-    if (s->to - s->from > MOST_VALUES / s->channels)
-        return stk_fail(err, STK_ELIMIT,
-                        "%" PRIu64 " samples of %u channels are more than a row holds: take a part "
-                        "with part() or random_part()",
-                        s->to - s->from, s->channels);
     find_inputs(s);
-    return 0;
+    STK_TRY(check_size(x, s, s->to - s->from, err));
+    return check_size(x, s, s->in_to - s->in_from, err);
 }
 
 /* ---- before it is read ---- */

@@ -77,10 +77,11 @@ static void powers(const stk_spectral *s, const v8 *re, const v8 *im, v8 *out)
 
 #define SELECT(yes, a, b) ((v8)(((yes) & (i8v)(a)) | (~(yes) & (i8v)(b))))
 
-/* The natural logarithm of what is at least the smallest normal number: 1e-7 of it, or better. */
+/* The natural logarithm of what is at least the smallest normal number: 1e-7 of it, or better.  Of
+ * what is not a finite number it is NaN. */
 static inline __attribute__((always_inline)) void logarithm(v8 *at)
 {
-    v8 x = *at, least = { 0 }, e, y, z;
+    v8 x = *at, least = { 0 }, not_finite = x - x, e, y, z;
     i8v bits, small;
 
     least += 1.17549435e-38f;
@@ -101,7 +102,7 @@ static inline __attribute__((always_inline)) void logarithm(v8 *at)
     y = y * x - 2.4999993993e-1f;
     y = y * x + 3.3333331174e-1f;
     y = y * x * z + e * -2.12194440e-4f - z * 0.5f;
-    *at = x + y + e * 0.693359375f;
+    *at = x + y + e * 0.693359375f + not_finite; /* 0, or NaN */
 }
 
 static void bands(const stk_spectral *s, const v8 *power, v8 *out)

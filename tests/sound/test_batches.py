@@ -2,11 +2,13 @@
 """Batches by seconds: max_seconds= alone, with a quadratic part, with max_tokens=, joined rows, other ranks."""
 
 import io
+import struct
 import tarfile
 
 import numpy as np
 import pytest
-from sounds import RATE, wav16
+from sounds import RATE, integers, tar_of, tone, wav16
+from test_decoders import coded, flac, frames_at
 
 import stoker
 
@@ -44,9 +46,58 @@ def test_seconds_bound_batches(tmp_path):
     assert np.mean(full) > 0.8 * 2.5 * RATE             # and not merely a few rows each
 
 
+def bytes_read(do):
+    """What do() gives, and how many bytes this process read meanwhile."""
+    def so_far():
+        return int(next(line for line in open("/proc/self/io") if line.startswith("rchar")).split()[1])
+    before = so_far()
+    return do(), so_far() - before
+
+
+LONG = np.concatenate([tone(30, seed=4), np.random.default_rng(4).normal(0, 0.1, (10 * RATE, 1))])    # 40 seconds
+
+
+def test_heads_alone_are_read(tmp_path):
+    """Of WAV and FLAC: also where tags come before the sound, and where all of the sound is damaged."""
+    wave = wav16(LONG)
+    tagged = wave[:12] + b"LIST" + struct.pack("<I", 100000) + b"x" * 100000 + wave[12:]
+    f = flac(tmp_path, integers(LONG, 16), 16, 1)
+    at = frames_at(f)
+    pictured = f[:4] + b"\0" + f[5:42] + b"\x86" + (200000).to_bytes(3, "big") + b"p" * 200000 + f[at:]
+    files = [wave, tagged, f, f[:at] + bytes(len(f) - at), pictured, b"ID3\4\0\0\0\0\x40\0" + b"t" * 8192 + f]
+    for suffix, of in ("wav", files[:2]), ("flac", files[2:]):
+        path = tar_of(tmp_path / f"{suffix}.tar", [(suffix, d) for d in of])
+        ds = stoker.open(path)
+        got, read = bytes_read(lambda ds=ds, suffix=suffix: ds.column(f"{suffix}.seconds"))
+        assert np.allclose(got, 40) and read < 200000 < sum(map(len, of)) / 10, (suffix, read)
+
+
+def test_headers_that_can_not_be_so(tmp_path):
+    """A FLAC header with more samples than its bytes can hold is not believed; one without their number has its frames counted."""
+    f = bytearray(flac(tmp_path, integers(tone(1.0), 16), 16, 1))
+    lying, silent = bytearray(f), bytearray(f)
+    lying[21] |= 15
+    silent[21:26] = bytes([f[21] & 240, 0, 0, 0, 0])
+    got = stoker.open(tar_of(tmp_path / "a.tar", [("flac", bytes(d)) for d in (f, lying, silent)])).column("flac.seconds")
+    assert got[0] == got[2] == 1 and np.isnan(got[1])
+
+
+@pytest.mark.parametrize("name", ["mp3", "vorbis", "opus", "flac", "wav"])
+def test_points_say_durations(tmp_path, name):
+    data = wav16(LONG) if name == "wav" else flac(tmp_path, integers(LONG, 16), 16, 1) if name == "flac" else coded(name, wav16(LONG))
+    path = tar_of(tmp_path / "a.tar", [("snd", data)] * 4)
+    before = stoker.open(path).column("snd.seconds")
+    for kept in (tmp_path).rglob("*.media"):
+        kept.unlink()
+    ds = stoker.open(path, jpeg=True)
+    for kept in (tmp_path).rglob("*.media"):
+        kept.unlink()
+    after, read = bytes_read(lambda: ds.column("snd.seconds"))
+    assert np.array_equal(before, after) and abs(after - 40).max() < 0.2 and read < 20000 < len(data) / 4, read
+
+
 def test_durations_come_from_headers(tmp_path):
-    """No recording is decoded for its length: bytes of samples that are damaged do not matter, and
-    what the index says is kept."""
+    """No recording is decoded for its length, and batches keep within the bound by it."""
     seconds, _ = corpus(tmp_path / "a.tar")
     np.testing.assert_allclose(stoker.open(str(tmp_path / "a.tar")).column("wav.seconds"), seconds, atol=1e-6)
     batches = epoch(tmp_path / "a.tar", {"x": SOUND + " | fbank(40)"}, max_seconds=stoker.Seconds(2.0, quadratic=0.5))

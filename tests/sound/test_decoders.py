@@ -3,16 +3,22 @@
 what is damaged is a bad sample with its reason."""
 
 import io
+import pathlib
 import shutil
 import struct
 import subprocess
+import sys
 import tarfile
+import time
 import wave
 
 import numpy as np
 import pytest
 import stoker
 from sounds import RATE, encoded, integers, rows, tar_of, tone, tool, wav, wav16
+
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "fuzz" / "corpus"))
+from make_sound import far, ogg_pages, ogg_sum  # noqa: E402
 
 
 def law_tables():
@@ -63,7 +69,8 @@ def test_wav(tmp_path):
 
 
 FLAC = {"default": ([], 16, 1), "stereo": ([], 16, 2), "best": (["-8", "-e"], 16, 2), "fast": (["-0"], 24, 2), "8 bits": ([], 8, 1),
-        "24 bits": (["-l", "32", "--lax", "-b", "16384"], 24, 1), "32 bits": ([], 32, 2), "5 channels": (["-l", "0"], 16, 5),
+        "24 bits": (["-l", "32", "--lax", "-b", "16384"], 24, 1), "32 bits": ([], 32, 2),
+        "32 bits, left": ([], 32, 2), "32 bits, right": ([], 32, 2), "5 channels": (["-l", "0"], 16, 5),
         "adaptive": (["-2", "-b", "576"], 16, 2), "escape": (["--lax", "-r", "15", "-b", "4608"], 16, 1)}
 
 
@@ -76,25 +83,79 @@ def raw_pcm(v, bits):
 
 def flac(tmp_path, v, bits, channels, options=(), rate=RATE):
     out = tmp_path / "out.flac"
-    if not shutil.which("flac") and bits in (16, 24):  # FFmpeg's encoder has other partitions and predictors
-        level = ["-compression_level", "12" if "-8" in options else "0" if "-0" in options else "5"]
-        return encoded([tool("ffmpeg"), "-v", "error", "-y", "-f", f"s{bits}le", "-ar", str(rate), "-ac", str(channels), "-i", "-", *level, str(out)],
-                       raw_pcm(v, bits), out)
     sign = ["--endian=little", "--sign=signed", f"--channels={channels}", f"--bps={bits}", f"--sample-rate={rate}"]
-    return encoded(["flac", "-s", "-f", "--force-raw-format", *sign, *options, "-o", str(out), "-"], raw_pcm(v, bits), out)
+    return encoded([tool("flac"), "-s", "-f", "--force-raw-format", *sign, *options, "-o", str(out), "-"], raw_pcm(v, bits), out)
+
+
+def frames_at(data):
+    """Where the first frame is."""
+    at, last = 4, 0
+    while not last:
+        last, at = data[at] >> 7, at + 4 + int.from_bytes(data[at + 1:at + 4], "big")
+    return at
+
+
+def assignment(data):
+    """Of the channels of the first frame."""
+    return data[frames_at(data) + 3] >> 4
+
+
+def crc(data, poly, bits):
+    v = 0
+    for byte in data:
+        v ^= byte << bits - 8
+        for _ in range(8):
+            v = (v << 1 ^ poly if v >> bits - 1 else v << 1) & (1 << bits) - 1
+    return v
+
+
+def flac_stream(frames, units, block=4096, largest=0, channels=1):
+    """A FLAC file of 16 bits and 16 kHz."""
+    bits = RATE << 44 | channels - 1 << 41 | 15 << 36 | units
+    return b"fLaC\x80\0\0\x22" + struct.pack(">HH", block, block) + bytes(3) + largest.to_bytes(3, "big") + bits.to_bytes(8, "big") + bytes(16) + frames
+
+
+def flac_head(number, block=4096, channels=1):
+    head = b"\xff\xf8" + bytes([0x75, channels - 1 << 4 | 8, number]) + (block - 1).to_bytes(2, "big")
+    return head + bytes([crc(head, 7, 8)])
+
+
+def silent_frame(number, block=4096, channels=1):
+    frame = flac_head(number, block, channels) + b"\0\0\0" * channels
+    return frame + crc(frame, 0x8005, 16).to_bytes(2, "big")
 
 
 def flac_cases(tmp_path):
     for name, (options, bits, channels) in FLAC.items():
-        if not shutil.which("flac") and bits not in (16, 24):
-            continue
         v = integers(tone(0.8, channels=channels), bits)
         if name == "escape":
             v = np.random.default_rng(1).integers(-32768, 32768, v.shape)
         if name == "default":
             v[2000:9000] &= ~15  # wasted bits
             v[9000:] = 77        # constant
-        yield name, flac(tmp_path, v, bits, channels, options), (v / 2.0 ** (bits - 1)).astype("f4")
+        if "," in name:      # two channels with little between them, one of which has more noise
+            x, noise = tone(0.8)[:, 0], np.random.default_rng(2).standard_normal((2, 12800)) * [[1e-5], [1e-3]]
+            v = integers(np.stack([x + noise[0], x + noise[0] + noise[1]][::1 if "right" in name else -1], 1), 32)
+        data = flac(tmp_path, v, bits, channels, options)
+        if bits == 32:       # the ways of 33 bits: mid and side, left and side, side and right
+            assert assignment(data) == {"32 bits": 10, "32 bits, left": 8, "32 bits, right": 9}[name]
+        yield name, data, (v / 2.0 ** (bits - 1)).astype("f4")
+
+
+@pytest.mark.asan
+def test_flac_that_takes_time(tmp_path):
+    """Bytes that look like frames everywhere cost no more than their number; silence has no row that is larger than allowed."""
+    heads = flac_stream(flac_head(7) * (4 << 17), 0, largest=(1 << 24) - 1)
+    silence = flac_stream(b"".join(silent_frame(i, 65535, 8) for i in range(20)), 0, 65535, channels=8)
+    source = tar_of(tmp_path / "a.tar", [("flac", heads), ("flac", silence)])
+    start = time.process_time()
+    with stoker.Loader(source, {"x": "from(flac) | sound"}, batch_size=1, on_error="skip", max_pixels=1 << 20) as loader:
+        with pytest.raises(stoker.StokerError):
+            list(loader)
+        bad = [b["reason"] for b in loader.stats()["bad_samples"]]
+    assert time.process_time() - start < 30
+    assert "after sample 0 follows the frame of sample 28672" in bad[0] and "1310700 samples of 1 channels are over the limit of 1048576" in bad[1]
+    assert np.array_equal(rows(source, "from(flac) | sound(mono=false)", select=[1])[0], np.zeros((8, 1310700)))
 
 
 @pytest.mark.asan
@@ -103,6 +164,42 @@ def test_flac(tmp_path):
     source = tar_of(tmp_path / "a.tar", [("flac", data) for _, data, _ in cases])
     for (name, _, want), got in zip(cases, rows(source, "from(flac) | sound(mono=false)")):
         assert np.array_equal(got, want.T), name
+
+
+OGG_FLAC = {"flac": ["flac", "-s", "--ogg", "-c", "-"], "ffmpeg": ["ffmpeg", "-v", "error", "-i", "-", "-c:a", "flac", "-f", "ogg", "-"]}
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("program", OGG_FLAC)
+def test_flac_in_ogg(tmp_path, program):
+    """The samples of the WAV file; parts are slices, with points and without; what is damaged is refused."""
+    v = integers(tone(6, rate=22050, channels=2), 16)
+    tool(program)
+    data = subprocess.run(OGG_FLAC[program], input=wav16(v / 32768, 22050), check=True, capture_output=True).stdout
+    fast, bent = bytearray(data), bytearray(data)
+    at = data.index(b"fLaC") + 18
+    fast[at:at + 3] = (48000 << 4 | data[at + 2] & 15).to_bytes(3, "big")
+    bent[len(data) // 2] ^= 1
+    bad = [(b"".join(map(ogg_sum, ogg_pages(bytes(fast)))), "its header says 48000 samples per second, the frame of sample 0 says 22050"), (bytes(bent), "is damaged"),
+           (data[:len(data) // 2], "no whole page")]
+    source = tar_of(tmp_path / "a.tar", [("snd", data)])
+    want = (v / 32768).T.astype("f4")
+    for points in False, True:
+        if points:
+            stoker.open(source, jpeg=True)
+        assert np.array_equal(rows(source, "from(snd) | sound(mono=false)")[0], want)
+        for start in (0, 0.07, 1.3, 2.2222, 3.9, 5.7):
+            a = int(start * 22050 + 0.5)
+            assert np.array_equal(rows(source, f"from(snd) | sound(mono=false) | part({start}, 0.3)")[0], want[:, a:a + 6615])
+    with stoker.Loader(source, {"x": "from(snd) | sound | random_part(0.5)"}, batch_size=1) as loader:
+        next(iter(loader))
+        stats = loader.stats()      # of as many samples as were read ahead
+    assert stats["bytes"] < 0.6 * (stats["bytes"] + stats["bytes_unread"])
+    source = tar_of(tmp_path / "b.tar", [("snd", data), *(("snd", d) for d, _ in bad)])
+    with stoker.Loader(source, {"x": "from(snd) | sound"}, batch_size=1, on_error="skip") as loader:
+        list(loader)
+        reasons = {b["key"]: b["reason"] for b in loader.stats()["bad_samples"]}
+    assert len(reasons) == 3 and all(why in reasons[f"{i:04}"] for i, (_, why) in enumerate(bad, 1)), reasons
 
 
 CODED = {"mp3": ["lame", "--quiet", "-b", "128", "-", "-"], "low.mp3": ["lame", "--quiet", "-b", "8", "--resample", "11.025", "-m", "m", "-", "-"],
@@ -151,6 +248,18 @@ def test_coded_sound(tmp_path, name):
             assert abs(made[-1] - slice_).max() < 0.01 if name == "opus" else np.array_equal(made[-1], slice_), (start, points)
         before = before or made
         assert all(np.array_equal(p, q) for p, q in zip(before, made))
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("name", ["vorbis", "opus", "flac_ogg"])
+def test_times_that_can_not_be(tmp_path, name):
+    """Ogg pages whose times have no difference of 64 bits, and sums that are right."""
+    data = (pathlib.Path(__file__).parents[2] / "fuzz" / "corpus" / name / "mono").read_bytes()
+    source = tar_of(tmp_path / "a.tar", [("snd", d) for d in [data, *far(data).values()]])
+    with stoker.Loader(source, {"x": "from(snd) | sound"}, batch_size=1, on_error="skip") as loader:
+        list(loader)
+        bad = [b["reason"] for b in loader.stats()["bad_samples"]]
+    assert len(bad) == 3 and all("is damaged" in why for why in bad), bad
 
 
 def test_damaged_streams(tmp_path):
@@ -213,6 +322,8 @@ def damaged(tmp_path):
     bent[len(f) // 2] ^= 1
     wrong = bytearray(f)
     wrong[21] |= 15  # 2^36 samples
+    fast = bytearray(f)
+    fast[18:21] = (48000 << 4 | f[20] & 15).to_bytes(3, "big")
     nan = np.ones(100, "<f4")
     nan[50] = np.nan
     yield "truncated WAV", good[:1000], "truncated"
@@ -225,11 +336,17 @@ def damaged(tmp_path):
     yield "frames of another size", good[:32] + b"\7\0" + good[34:], "frames of 7 bytes"
     yield "half a frame", wav(b"\0" * 7, RATE, 2), "whole frames"
     yield "NaN", wav(nan.tobytes(), RATE, 1, 3, 32), "sample 50 of channel 0 is not a finite number"
+    loud = np.ones((100, 2))
+    loud[60, 1] = -3e10
+    yield "a huge float", wav(loud.astype("<f4").tobytes(), RATE, 2, 3, 32), "sample 60 of channel 1 is -3e+10, where full scale is 1"
+    loud[60, 1] = 1e300
+    yield "a huge double", wav(loud.astype("<f8").tobytes(), RATE, 2, 3, 64), "sample 60 of channel 1 is not a finite number"
     yield "ADPCM", wav(b"\0" * 64, RATE, 1, 2, 4), "format 2 of 4 bits"
     yield "2^60 samples", wav(b"\0" * 16, RATE, 1, form=b"RF64").replace(struct.pack("<Q", 16), struct.pack("<Q", 2**61)), "truncated"
     yield "truncated FLAC", bytes(f[:len(f) // 2]), "truncated"
     yield "a bit of FLAC", bytes(bent), "damaged"
     yield "FLAC with a wrong header", bytes(wrong), "its header says"
+    yield "FLAC of another rate", bytes(fast), "its header says 48000 samples per second, the frame of sample 0 says 16000"
     yield "FLAC's header", bytes(f[:42]), "truncated"
     yield "a text", b"This is not sound at all.", "not sound"
 
@@ -253,8 +370,7 @@ def test_flac_program_agrees(tmp_path):
     tool("ffmpeg")
     data = subprocess.run(["ffmpeg", "-v", "error", "-i", "-", "-f", "flac", "-"], input=wav16(tone(1.0, channels=2)), check=True,
                           capture_output=True).stdout
-    by = ["flac", "-s", "-d", "--force-raw-format", "--endian=little", "--sign=signed", "-c", "-"] if shutil.which("flac") else \
-        ["ffmpeg", "-v", "error", "-i", "-", "-f", "s16le", "-"]
+    by = [tool("flac"), "-s", "-d", "--force-raw-format", "--endian=little", "--sign=signed", "-c", "-"]
     raw = subprocess.run(by, input=data, check=True, capture_output=True).stdout
     want = np.frombuffer(raw, "<i2").reshape(-1, 2).T / 32768
     source = tar_of(tmp_path / "a.tar", [("flac", data)])

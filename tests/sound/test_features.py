@@ -241,7 +241,7 @@ def test_masks(speech):
 
 WRONG = {"sound(rate=16000) | fbank(80) | gain(3)": "features after it", "sound | fbank(80)": "sound(rate=16000)",
          "sound(rate=8000) | log_mel(80)": "16000 samples per second", "sound(rate=16000, mono=false) | fbank(80)": "one channel",
-         "sound(rate=16000) | truncate(5)": "part(0, seconds)", "sound(rate=5)": "not in 100", "sound(channel=left)": "channel is random",
+         "sound(rate=16000) | truncate(5)": "part(0, seconds)", "sound(rate=5)": "not in 100", "sound(channel=-1)": "channel is random", "sound(channel=left)": "the column left",
          "sound | speed(3, 2)": "factors are in", "sound(rate=16000) | spec_augment": "works on features", "bytes | part(1)": "put `sound` before it",
          "sound(rate=16000) | spectrogram(fft=46)": "product of primes up to 19", "sound(filter=best)": "hq or torchaudio"}
 
@@ -262,3 +262,21 @@ def test_recordings_that_do_not_fit(speech, steps):
         with pytest.raises(stoker.StokerError) as e:
             next(iter(loader))
         assert BAD[steps] in str(e.value)
+
+
+@pytest.mark.parametrize("step", ["fbank(40)", "mfcc(13)", "log_mel(80)", "log_mel(80, preset=nemo)", "log_mel(80, preset=torchaudio)", "spectrogram"])
+def test_numbers_that_overflow(tmp_path, step):
+    """As loud as a decoder lets through, features are numbers; louder by steps, so that squares overflow, it is a bad sample."""
+    source = tar_of(tmp_path / "a.tar", [("wav", wav((tone(0.5) * 1.5e10).astype("<f4").tobytes(), RATE, 1, 3, 32))])
+    assert np.isfinite(rows(source, f"from(wav) | sound(rate=16000) | {step}")[0]).all()
+    with stoker.Loader(source, {"x": f"from(wav) | sound(rate=16000) | gain(120) | gain(60) | {step}"}, batch_size=1) as loader:
+        with pytest.raises(stoker.StokerError, match="so loud that its numbers overflow"):
+            next(iter(loader))
+
+
+def test_almost_silence(tmp_path):
+    """Factors to full scale and to a ratio of powers stay numbers."""
+    soft = tar_of(tmp_path / "a.tar", [("wav", wav((tone(0.5) * 1e-44).astype("<f4").tobytes(), RATE, 1, 3, 32))])
+    loud = tar_of(tmp_path / "b.tar", [("wav", wav((tone(0.5) * 1.5e10).astype("<f4").tobytes(), RATE, 1, 3, 32))])
+    assert np.isfinite(rows(soft, "from(wav) | sound(rate=16000) | normalize_peak(1000)")[0]).all()
+    assert np.isfinite(rows(loud, f'from(wav) | sound(rate=16000) | noise(from="{soft}", p=1, snr=-100)')[0]).all()

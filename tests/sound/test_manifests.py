@@ -5,6 +5,7 @@ batches are those that icefall and NeMo take."""
 import gzip
 import io
 import json
+import pathlib
 import tarfile
 
 import numpy as np
@@ -60,6 +61,73 @@ def test_kaldi(tmp_path, recordings):
         assert np.array_equal(next(iter(loader))["audio"][0], recordings["a"][RATE:])
 
 
+def test_kaldi_with_tabs(tmp_path, recordings):
+    """Kaldi splits at blanks and tabs; a recording as a whole, its seconds by utt2dur or its header."""
+    (tmp_path / "wav.scp").write_text("u0\ta.wav\nu1 \t b.wav\n")
+    (tmp_path / "text").write_text("u0\tone two\nu1\t \n")
+    (tmp_path / "utt2spk").write_text("u0\tx\nu1\ty\n")
+    ds = stoker.speech(tmp_path)
+    check(ds, recordings, utterances=[("a", 0, 1.5, "one two"), ("b", 0, 1.5, "")])
+    assert [ds[i]["speaker"] for i in range(2)] == [b"x", b"y"] and [float(ds[i]["duration"]) for i in range(2)] == [1.5, 1.5]
+    (tmp_path / "utt2dur").write_text("u0\t0.5\nu1 1.5\n")
+    assert float(stoker.speech(tmp_path)[0]["duration"]) == 0.5
+
+
+def test_relative_paths(tmp_path, recordings, monkeypatch):
+    """Beside the list, else in the working directory; both is refused unless it is one file."""
+    place = tmp_path / "lists"
+    place.mkdir()
+    write_lines(place / "cuts.jsonl", [monocut(pathlib.Path("."), i, *u) for i, u in enumerate(UTTERANCES)])
+    monkeypatch.chdir(tmp_path)
+    check(stoker.speech(place / "cuts.jsonl"), recordings)
+    for name in "ab":
+        (place / f"{name}.wav").symlink_to(tmp_path / f"{name}.wav")
+    check(stoker.speech(place / "cuts.jsonl"), recordings)
+    (place / "a.wav").unlink()
+    (place / "a.wav").write_bytes((tmp_path / "b.wav").read_bytes())
+    with pytest.raises(stoker.StokerError, match="in the working directory: write its whole path"):
+        stoker.speech(place / "cuts.jsonl", to=tmp_path / "x.jsonl")
+    monkeypatch.chdir(place)
+    assert stoker.speech(place / "cuts.jsonl")[0]["path"].decode() == str(place / "a.wav")
+
+
+def test_channels_of_cuts(tmp_path, monkeypatch):
+    """Both sides of a call: cuts of channel 0 and 1 are these, not the mean; a channel that is not there is a bad sample."""
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    x = integers(tone(1.0, channels=2), 16) / 32768
+    (tmp_path / "a.wav").write_bytes(wav16(x))
+    cuts = [monocut(tmp_path, i, "a", 0.25 * i, 0.5, "t") for i in range(3)]
+    for i, cut in enumerate(cuts):
+        cut["recording"]["sources"][0]["channels"], cut["channel"] = [0, 1], i % 2
+    ds = stoker.speech(write_lines(tmp_path / "cuts.jsonl", cuts))
+    chain = 'from(path) | open(root="/") | sound(rate=16000, channel=channel) | part(start, duration)'
+    with stoker.Loader(ds, {"x": chain}, batch_size=1) as loader:
+        got = [b["x"][0].numpy().copy() for b in loader]
+    assert len(got) == 3
+    for i, row in enumerate(got):
+        assert np.array_equal(row, x[4000 * i:4000 * i + 8000, i % 2].astype("f4"))
+    cuts[0]["channel"] = 2
+    with pytest.raises(stoker.StokerError, match=r"it is channel 2, and its recording has \[0, 1\]"):
+        stoker.speech(write_lines(tmp_path / "cuts.jsonl", cuts))
+
+
+def test_fields_that_say_which_channel(tmp_path, recordings):
+    """A recording of one channel needs no number; of two it does, and the number is one of them."""
+    x = tone(0.5, channels=2)
+    (tmp_path / "two.wav").write_bytes(wav16(x))
+    rows = [{"path": "a.wav", "side": None}, {"path": "two.wav", "side": 1}, {"path": "two.wav", "side": None}, {"path": "two.wav", "side": 2},
+            {"path": "two.wav", "side": 0.5}, {"path": "two.wav", "side": -1}]
+    write_lines(tmp_path / "x.jsonl", rows)
+    chain = "from(path) | open | sound(rate=16000, channel=side)"
+    with stoker.Loader(str(tmp_path / "x.jsonl"), {"x": chain}, batch_size=1, on_error="skip", num_workers=1) as loader:
+        got = [b["x"][0].numpy().copy() for b in loader]
+        bad = [b["reason"] for b in loader.stats()["bad_samples"]]
+    assert np.array_equal(got[0], recordings["a"]) and np.array_equal(got[1], (integers(x, 16)[:, 1] / 32768).astype("f4"))
+    assert len(bad) == 4 and "does not say which of its 2 channels" in bad[0] and "side is 2" in bad[1] and "0.5" in bad[2] and "-1" in bad[3]
+    with pytest.raises(stoker.StokerError, match="nowhere"):
+        stoker.Loader(str(tmp_path / "x.jsonl"), {"x": "from(path) | open | sound(channel=nowhere)"}, batch_size=1)
+
+
 def nemo_lines(name="{}.wav", **more):
     return [{"audio_filepath": name.format(n), "offset": s, "duration": d, "text": t, **more} for n, s, d, t in UTTERANCES]
 
@@ -97,6 +165,34 @@ def test_nemo_in_tars(tmp_path, recordings):
     check(stoker.speech(tmp_path / "tarred.json", "audio__OP_0..1_CL_.tar"), recordings)
 
 
+def tar_with(path, members):
+    with tarfile.open(path, "w") as t:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            t.addfile(info, io.BytesIO(data))
+
+
+def test_members_of_one_name(tmp_path, recordings):
+    """A recording is the member whose name has most in common with the list's; where two are as near, none is taken."""
+    a, b = ((tmp_path / f"{n}.wav").read_bytes() for n in "ab")
+    tar_with(tmp_path / "audio_0.tar", [("./x/u.wav", a), ("y/u.wav", b), ("y/u.json", b"{}"), ("v.json", b"{}"), ("v.wav", a)])
+    tar_with(tmp_path / "audio_1.tar", [("v.wav", b)])
+
+    def opened(*entries, tars="audio_{0..1}.tar"):
+        return stoker.speech(write_lines(tmp_path / "t.json", [{"text": "", "duration": 1.5, **e} for e in entries]), tars, to=tmp_path / "o.jsonl")
+    entries = [{"audio_filepath": "x/u.wav"}, {"audio_filepath": "/data/y/u.wav"}, {"audio_filepath": "v.wav", "shard_id": 0},
+               {"audio_filepath": "v.flac", "shard_id": 1}, {"audio_filepath": "v-sub2.wav", "shard_id": 0}]
+    check(opened(*entries), recordings, utterances=[(n, 0, 1.5, "") for n in "ababa"])
+    for said, *entries in (("u.wav may be .*x/u.wav .* and y/u.wav", {"audio_filepath": "u.wav"}), ("v.wav may be", {"audio_filepath": "v.wav"}),
+                           ("v.mp3 may be v.json", {"audio_filepath": "v.mp3", "shard_id": 0}),
+                           ("shard 7, and no tar file", {"audio_filepath": "v.wav", "shard_id": 7}),
+                           ("u.wav is in no tar file of shard 1", {"audio_filepath": "x/u.wav", "shard_id": 1}),
+                           ("two names", {"audio_filepath": "p/v.wav", "shard_id": 1}, {"audio_filepath": "q/v.wav", "shard_id": 1})):
+        with pytest.raises(stoker.StokerError, match=said):
+            opened(*entries)
+
+
 def monocut(folder, i, name, start, seconds, text):
     recording = {"id": name, "sources": [{"type": "file", "channels": [0], "source": str(folder / f"{name}.wav")}], "sampling_rate": RATE,
                  "num_samples": 24000, "duration": 1.5, "channel_ids": [0]}
@@ -110,19 +206,21 @@ def test_lhotse(tmp_path, recordings, suffix):
     check(stoker.speech(place), recordings)
 
 
-def test_cuts_that_lhotse_writes(tmp_path, recordings):
-    """lhotse's own manifests, and the samples that it loads for them."""
-    lhotse = pytest.importorskip("lhotse")
-    cuts = []
-    for i, (name, start, seconds, text) in enumerate(UTTERANCES):
-        recording = lhotse.Recording.from_file(tmp_path / f"{name}.wav")
-        said = lhotse.SupervisionSegment(id=f"s{i}", recording_id=recording.id, start=start, duration=seconds, text=text)
-        cuts.append(lhotse.MonoCut(id=f"c{i}", start=0, duration=recording.duration, channel=0, recording=recording,
-                                   supervisions=[said]).truncate(offset=start, duration=seconds))
-    lhotse.CutSet.from_cuts(cuts).to_file(tmp_path / "cuts.jsonl.gz")
-    check(stoker.speech(tmp_path / "cuts.jsonl.gz"), recordings)
-    for cut, want in zip(cuts, slices(recordings)):
-        assert np.array_equal(cut.load_audio()[0], want)
+def test_cuts_that_lhotse_writes(tmp_path, monkeypatch):
+    """lhotse's own manifest, whose paths are of the working directory, and the samples that it loads (golden/make_lhotse.py)."""
+    golden = pathlib.Path(__file__).parent / "golden"
+    monkeypatch.syspath_prepend(golden)
+    from make_lhotse import recordings, sum_of
+    monkeypatch.setenv("STOKER_CACHE", str(tmp_path / "cache"))
+    for name, data in recordings().items():
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.chdir(tmp_path)
+    ds = stoker.speech(golden / "cuts.jsonl.gz")
+    chain = 'from(path) | open(root="/") | sound(rate=8000, channel=channel) | part(start, duration)'
+    with stoker.Loader(ds, {"x": chain, "text": TEXT}, batch_size=1, num_workers=1) as loader:
+        got = [(sum_of(b["x"][0].numpy()), b["text"][0]) for b in loader]
+    assert got == [(c["sum"], c["text"]) for c in json.loads((golden / "loaded.json").read_text(encoding="utf-8"))["cuts"]]
+    assert [int(ds[i]["channel"]) for i in range(4)] == [0, 0, 0, 1]
 
 
 def test_common_voice(tmp_path, recordings):
@@ -148,7 +246,18 @@ def test_librispeech(tmp_path, recordings):
     assert float(ds[0]["duration"]) == 1.5 and ds[0]["path"].endswith(b"19-198-0000.flac")
 
 
-WRONG = {"pipe": ({"wav.scp": "a sph2pipe x |\n"}, ".", "a is a command, and none is run"),
+KALDI = {"wav.scp": "a a.wav\n"}
+WRONG = {"utt2dur": ({**KALDI, "utt2dur": "a long\n"}, ".", "utt2dur, line 1: 'long' is not a number of seconds"),
+         "no seconds": ({**KALDI, "utt2dur": "a -2\n"}, ".", "utt2dur, line 1: a has -2 seconds"),
+         "infinite": ({**KALDI, "segments": "u a 0 inf\n"}, ".", "line 1: 'inf' is not a number of seconds"),
+         "nan": ({**KALDI, "segments": "u a 0 nan\n"}, ".", "line 1: 'nan' is not a number of seconds"),
+         "negative": ({**KALDI, "segments": "u a 0 -3\n"}, ".", "line 1: it is from 0 to -3 seconds"),
+         "untold": ({**KALDI, "utt2dur": "a 1\n", "text": "b hello\n"}, ".", "text: utterance a is not in it"),
+         "nobody": ({**KALDI, "utt2dur": "a 1\n", "utt2spk": "b x\n"}, ".", "utt2spk: utterance a is not in it"),
+         "no file": ({"wav.scp": "a\t\n"}, ".", "line 1: a has no file"),
+         "no id": ({"x.jsonl": '{"type": "MonoCut", "duration": 1, "recording": {"sources": [{"type": "file", "source": "a"}]}}\n'}, "x.jsonl",
+                   "a MonoCut has no id"),
+         "pipe": ({"wav.scp": "a sph2pipe x |\n"}, ".", "a is a command, and none is run"),
          "segment": ({"wav.scp": "a a.wav\n", "segments": "u a 2 1\n"}, ".", "line 1: it is from 2 to 1 seconds"),
          "twice": ({"wav.scp": "a a.wav\na b.wav\n"}, ".", "line 2: a is there twice"),
          "cells": ({"x.tsv": "client_id\tpath\tsentence\nq\tx\n"}, "x.tsv", "line 2: 2 cells, and the first line has 3"),

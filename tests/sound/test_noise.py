@@ -52,6 +52,17 @@ def test_ratio_how_often_and_addresses(sets):
     assert not all(np.array_equal(a, b) for a, b in zip(first, rows(source, chain(paths["all"], "p=0.5"), epochs=6, seed=4)))
 
 
+def test_any_number_of_rates(sets, tmp_path):
+    """Resamplers come and go; what comes out does not depend on which are there, nor on the workers."""
+    source, own, _, _ = sets
+    rates = [4000 + 500 * i for i in range(30)]
+    noises = tar_of(tmp_path / "rates.tar", [("wav", wav16(tone(0.4, rate, seed=rate), rate)) for rate in rates])
+    for step in (f'noise(from="{noises}", snr=10, p=1)', f'reverb(from="{noises}", p=1, seconds=0.05)'):
+        of = lambda n, step=step: rows(source, f"from(wav) | sound(rate=16000) | {step}", epochs=8, seed=3, num_workers=n)  # noqa: E731
+        got = of(1)
+        assert len(got) == 8 * len(own) and all(np.array_equal(a, b) for a, b in zip(got, of(4), strict=True))
+
+
 def test_another_rate_and_silence(sets):
     source, own, paths, _ = sets
     assert all(np.array_equal(g, x.astype("f4")) for g, x in zip(rows(source, chain(paths["silent"])), own))
