@@ -16,6 +16,7 @@
 
 static const char *const files[] = { "h264.mp4", "hevc.mp4", "hevc10.mkv", "vp9.webm" };
 static stk_dataset *mixed, *alike; /* all files; the first alone */
+static stk_dataset *halves;        /* colors that change within */
 static const stk_output outputs[] = { { "video", CHAIN } };
 
 static stk_loader_options options(const char *device, const char *decode)
@@ -176,6 +177,32 @@ static void failures_are_the_cpus(void **state)
         if (strcmp(what[i], "reconfigure")) /* of sizes that are all alike */
             assert_true(s.gpu_redecoded > 0);
     }
+}
+
+static stk_loader *of_chain(stk_dataset *ds, const char *chain, const char *device)
+{
+    const stk_output out[] = { { "video", chain } };
+    stk_loader_options o = options(device, device ? "gpu" : NULL);
+
+    o.outputs = out;
+    o.on_error = STK_ON_ERROR_SKIP;
+    return seam_loader(&ds, 1, &o);
+}
+
+/* Headers inside the packets say other colors from the middle on. */
+static void colors_that_change(void **state)
+{
+    const char *chain = "from(mp4) | video(frames=4, stride=3) | resize((40, 40)) | to(u8)";
+    stk_loader *a = of_chain(halves, chain, NULL), *b = of_chain(halves, chain, "cuda");
+    stk_stats s;
+
+    (void)state;
+    same_epochs(a, b, 8);
+    s = stats_of(b);
+    assert_true(s.gpu_clips > 0 && s.gpu_clips_by_workers > 0);
+    assert_int_equal(s.gpu_redecoded, 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
 }
 
 /* Capabilities are asked: what no engine takes is decoded by workers. */
@@ -379,13 +406,14 @@ static stk_bytes file_of(const char *name)
     return (stk_bytes){ data, n };
 }
 
-static stk_dataset *write_clips(const char *name, unsigned kinds, unsigned rounds)
+static stk_dataset *write_clips(const char *name, const char *const *file, unsigned kinds,
+                                unsigned rounds)
 {
     FILE *f = fopen(seam_path(name), "wb");
     char member[32];
 
     for (unsigned i = 0; i < rounds * kinds; i++) {
-        stk_bytes in = file_of(files[i % kinds]);
+        stk_bytes in = file_of(file[i % kinds]);
 
         snprintf(member, sizeof member, "%03u.mp4", i);
         tar_member(f, member, in.data, in.len);
@@ -399,8 +427,9 @@ static stk_dataset *write_clips(const char *name, unsigned kinds, unsigned round
 static int setup(void **state)
 {
     (void)state;
-    mixed = write_clips("mixed.tar", 4, ROUNDS);
-    alike = write_clips("alike.tar", 1, 4 * ROUNDS);
+    mixed = write_clips("mixed.tar", files, 4, ROUNDS);
+    alike = write_clips("alike.tar", files, 1, 4 * ROUNDS);
+    halves = write_clips("halves.tar", (const char *[]){ "halves.mp4" }, 1, 2 * ROUNDS);
     return 0;
 }
 
@@ -409,6 +438,7 @@ static int teardown(void **state)
     (void)state;
     stk_dataset_unref(&mixed);
     stk_dataset_unref(&alike);
+    stk_dataset_unref(&halves);
     return 0;
 }
 
@@ -417,6 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cpus_bits),
         cmocka_unit_test(failures_are_the_cpus),
+        cmocka_unit_test(colors_that_change),
         cmocka_unit_test(engines_that_take_nothing),
         cmocka_unit_test(sessions_are_used_again),
         cmocka_unit_test(sessions_have_a_limit),
