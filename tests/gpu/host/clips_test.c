@@ -2,6 +2,7 @@
 /* clips_test.c - clips that the GPU decodes: hostgpu.c is the GPU, hostnvdec.c its NVDEC, and the
  * CPU's batches are what is right.  Needs libavcodec. */
 #include <limits.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "../../seams/make_tar.h"
@@ -16,7 +17,7 @@
 
 static const char *const files[] = { "h264.mp4", "hevc.mp4", "hevc10.mkv", "vp9.webm" };
 static stk_dataset *mixed, *alike; /* all files; the first alone */
-static stk_dataset *halves;        /* colors that change within */
+static stk_dataset *torn, *halves; /* every other one is damaged; colors that change within */
 static const stk_output outputs[] = { { "video", CHAIN } };
 
 static stk_loader_options options(const char *device, const char *decode)
@@ -159,8 +160,8 @@ static void the_cpus_bits(void **state)
 /* Whatever call fails, and whatever status frames have, batches are the CPU's. */
 static void failures_are_the_cpus(void **state)
 {
-    const char *const what[] = { "create",      "map",      "parse", "decode",
-                                 "reconfigure", "status:5", "late:7" };
+    const char *const what[] = { "create", "map",      "parse",    "decode", "reconfigure",
+                                 "status", "status:5", "late:7" };
 
     (void)state;
     for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
@@ -189,6 +190,25 @@ static stk_loader *of_chain(stk_dataset *ds, const char *chain, const char *devi
     return seam_loader(&ds, 1, &o);
 }
 
+/* Frames 8 and 9 are whole, and refer to one that is damaged, and that nobody wants.  A session
+ * takes the next clip after such a one. */
+static void damage_that_is_not_shown(void **state)
+{
+    const char *chain = "from(mp4) | video(frames=2, start=8) | resize((40, 40)) | to(u8)";
+    stk_loader *a = of_chain(torn, chain, NULL), *b = of_chain(torn, chain, "cuda");
+    unsigned most;
+
+    (void)state;
+    begin_log();
+    same_epochs(a, b, 4);
+    assert_true(stats_of(a).skipped > 0);
+    assert_int_equal(stats_of(a).skipped, stats_of(b).skipped);
+    assert_true(stats_of(b).gpu_redecoded > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    assert_true(count_log("make", &most) <= 4); /* as many as there are threads */
+}
+
 /* Headers inside the packets say other colors from the middle on. */
 static void colors_that_change(void **state)
 {
@@ -203,6 +223,108 @@ static void colors_that_change(void **state)
     assert_int_equal(s.gpu_redecoded, 0);
     stk_loader_close(&a);
     stk_loader_close(&b);
+}
+
+typedef struct said { /* lines of a loader's log */
+    _Atomic unsigned lines;
+    char last[400];
+} said;
+
+static void note_said(void *cookie, stk_log_level level, const char *line)
+{
+    said *s = cookie;
+
+    if (level <= STK_LOG_WARN && strstr(line, "NVDEC")) {
+        snprintf(s->last, sizeof s->last, "%s", line);
+        atomic_fetch_add(&s->lines, 1);
+    }
+}
+
+/* Clips that fail are made again one by one, where the consumer waits: so that ends soon, and the
+ * log says it once. */
+static void frames_that_always_fail(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_loader *a = on_cpu(alike), *b;
+    said log = { 0 };
+    stk_stats s;
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "decode", 1);
+    o.log = note_said;
+    o.log_cookie = &log;
+    o.prefetch = 2;
+    b = seam_loader(&alike, 1, &o);
+    same_epochs(a, b, 12);
+    s = stats_of(b);
+    assert_true(s.gpu_redecoded >= 8 && s.gpu_redecoded <= 8 + 8 * BATCH); /* in flight meanwhile */
+    assert_true(s.gpu_clips_by_workers > 10 * 4 * ROUNDS);
+    assert_int_equal(atomic_load(&log.lines), 1);
+    assert_non_null(strstr(log.last, "workers decode H.264 of 144x96"));
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
+}
+
+/* It makes batches ahead; nothing waits for them. */
+static void begin(stk_loader *l)
+{
+    stk_batch *b = NULL;
+    stk_error err;
+
+    assert_true(stk_loader_next(l, &b, 0, &err) != 0);
+    stk_batch_release(&b);
+}
+
+/* More batches wait for their clips than there were places for once. */
+static void many_batches_wait(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_loader *l;
+    stk_batch *b;
+
+    (void)state;
+    set_gate(0);
+    o.batch_size = 1;
+    o.prefetch = 200;
+    l = seam_loader(&alike, 1, &o);
+    begin(l);
+    for (uint64_t end = seam_now_ms() + 60000;
+         stats_of(l).gpu_clips < 150 && seam_now_ms() < end;)
+        seam_sleep_ms(2);
+    assert_true(stats_of(l).gpu_clips >= 150);
+    set_gate(64);
+    for (int i = 0; i < 100; i++) {
+        while (!(b = next(l))) {} /* epochs follow each other */
+        stk_batch_release(&b);
+    }
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* Clips that wait for the GPU have a share of memory_limit: beyond it workers decode. */
+static void waiting_clips_have_a_limit(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_loader *l;
+    stk_stats s;
+
+    (void)state;
+    set_gate(0);
+    o.batch_size = 1;
+    o.prefetch = 200;
+    o.memory_limit = 6 << 20;
+    l = seam_loader(&alike, 1, &o);
+    begin(l);
+    for (uint64_t end = seam_now_ms() + 60000;
+         !stats_of(l).gpu_clips_by_workers && seam_now_ms() < end;)
+        seam_sleep_ms(2);
+    s = stats_of(l);
+    assert_true(s.gpu_clips > 8 && s.gpu_clips_by_workers > 0);
+    assert_true(s.memory <= s.memory_limit);
+    set_gate(64);
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
 }
 
 /* Capabilities are asked: what no engine takes is decoded by workers. */
@@ -238,7 +360,7 @@ static void sessions_are_used_again(void **state)
     assert_true(count_log("make", &most) <= 16 && most <= 16); /* of some 200 clips */
 }
 
-/* Sessions have a quarter of device_memory_limit: then one has to go before another is opened. */
+/* Sessions have a share of device_memory_limit: then one has to go before another is opened. */
 static void sessions_have_a_limit(void **state)
 {
     stk_loader_options o = options("cuda", "gpu");
@@ -249,14 +371,37 @@ static void sessions_have_a_limit(void **state)
     (void)state;
     begin_log();
     f.bits = 10; /* the largest of the files */
-    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) + (1 << 20));
+    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) / 3 * 4 + (1 << 20));
     b = seam_loader(&mixed, 1, &o);
     same_epochs(a, b, 2);
     assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    assert_true(stats_of(b).gpu_memory_peak > stk_nvdec_bytes(&f)); /* batches, too */
     stk_loader_close(&a);
     stk_loader_close(&b);
     assert_true(count_log("close", &most) > 1);
     assert_int_equal(most, 1);
+}
+
+/* No session fits: the log says so, once, and workers decode. */
+static void no_session_fits(void **state)
+{
+    stk_loader_options o = options("cuda", "gpu");
+    stk_frame_format f = { .width = 144, .height = 96, .bits = 8, .chroma = 1 };
+    stk_loader *a = on_cpu(alike), *b;
+    said log = { 0 };
+
+    (void)state;
+    o.device_memory_limit = 4 * stk_nvdec_bytes(&f);
+    o.log = note_said;
+    o.log_cookie = &log;
+    b = seam_loader(&alike, 1, &o);
+    same_epochs(a, b, 2);
+    assert_int_equal(stats_of(b).gpu_clips, 0);
+    assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    assert_int_equal(atomic_load(&log.lines), 1);
+    assert_non_null(strstr(log.last, "device_memory_limit"));
+    stk_loader_close(&a);
+    stk_loader_close(&b);
 }
 
 /* One session is enough for the first batches: those that are being opened hold newer clips. */
@@ -373,8 +518,13 @@ static void limits_change_no_bit(void **state)
 {
     stk_loader_options o = options("cuda", "gpu");
     stk_loader *a = on_cpu(mixed), *b;
+    unsigned n = 0, blocks;
+    char line[80];
+    FILE *f;
 
     (void)state;
+    setenv("STK_HOSTGPU_LOG", seam_path("launches"), 1);
+    (void)unlink(seam_path("launches"));
     o.sm_limit = 1;
     o.in_flight = 1;
     o.memory_limit = 48 << 20;
@@ -383,6 +533,14 @@ static void limits_change_no_bit(void **state)
     assert_true(stats_of(b).gpu_clips > 0);
     stk_loader_close(&a);
     stk_loader_close(&b);
+    unsetenv("STK_HOSTGPU_LOG");
+    f = fopen(seam_path("launches"), "r");
+    for (; f && fgets(line, sizeof line, f); n++) {
+        assert_int_equal(sscanf(line, "pictures %*u blocks %u", &blocks), 1);
+        assert_int_equal(blocks, 6); /* of one multiprocessor */
+    }
+    assert_true(n > 0);
+    fclose(f);
 }
 
 /* ---- data ---- */
@@ -429,6 +587,7 @@ static int setup(void **state)
     (void)state;
     mixed = write_clips("mixed.tar", files, 4, ROUNDS);
     alike = write_clips("alike.tar", files, 1, 4 * ROUNDS);
+    torn = write_clips("torn.tar", (const char *[]){ "damaged.mp4", "h264.mp4" }, 2, ROUNDS);
     halves = write_clips("halves.tar", (const char *[]){ "halves.mp4" }, 1, 2 * ROUNDS);
     return 0;
 }
@@ -438,6 +597,7 @@ static int teardown(void **state)
     (void)state;
     stk_dataset_unref(&mixed);
     stk_dataset_unref(&alike);
+    stk_dataset_unref(&torn);
     stk_dataset_unref(&halves);
     return 0;
 }
@@ -447,10 +607,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cpus_bits),
         cmocka_unit_test(failures_are_the_cpus),
+        cmocka_unit_test(damage_that_is_not_shown),
         cmocka_unit_test(colors_that_change),
+        cmocka_unit_test(frames_that_always_fail),
+        cmocka_unit_test(many_batches_wait),
+        cmocka_unit_test(waiting_clips_have_a_limit),
         cmocka_unit_test(engines_that_take_nothing),
         cmocka_unit_test(sessions_are_used_again),
         cmocka_unit_test(sessions_have_a_limit),
+        cmocka_unit_test(no_session_fits),
         cmocka_unit_test(the_first_batch_waits_for_one_session),
         cmocka_unit_test(workers_begin),
         cmocka_unit_test(a_trial_may_fail),
