@@ -50,6 +50,20 @@ def test_every_format(tar, decode):
     assert len(lines) == len(CHAINS) and all(line.startswith("same: 8 batches") for line in lines), lines
 
 
+CLIPS = ROOT / "tests/gpu/real/clips"
+FILES = sorted(p.name for p in CLIPS.glob("*.*") if p.suffix in (".mp4", ".mkv", ".webm"))
+
+
+@pytest.mark.skipif(not (HOST_GPU.parent / "libnvcuvid.so.1").exists(), reason="this build has no NVDEC")
+@pytest.mark.parametrize("name", FILES)
+def test_nvdec(tmp_path, name):
+    """What the machine with a GPU is given too; NVDEC is libavcodec here (tests/gpu/host)."""
+    path = write_tar(tmp_path / "a.tar", [(f"{i:03}.mp4", (CLIPS / n).read_bytes()) for i, n in enumerate([name, "h264.mp4", name, "hevc.mp4"])])
+    for line in compare(path, "gpu", CHAINS[:2] + CHAINS[3:4], 4, LD_LIBRARY_PATH=str(HOST_GPU.parent)):
+        assert (" 0 redecoded" in line and " 0 skipped" in line) or name == "damaged.mp4", line
+        assert int(line.split(" clips by the GPU")[0].split()[-1]) >= 8, line
+
+
 def test_clips_are_mixed(tar):
     names = ["gop12.mp4", "odd.webm", "ten.mp4"]
     path = tar(*names)

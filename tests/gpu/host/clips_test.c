@@ -1,91 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clips_test.c - clips that the GPU decodes: hostgpu.c is the GPU, hostnvdec.c its NVDEC, and the
  * CPU's batches are what is right.  Needs libavcodec. */
-#include <limits.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
-#include "../../seams/make_tar.h"
-#include "../../seams/seam.h"
-#include "gpu/load.h"
+#include "clips_testing.h"
 #include "gpu/nvdec.h"
 #include "video/vdec.h"
 
-#define CHAIN "from(mp4) | video(frames=4, stride=2) | random_resized_crop(40) | hflip | to(f16)"
-#define BATCH 3
 #define ROUNDS 6 /* times that each file is there */
 
 static const char *const files[] = { "h264.mp4", "hevc.mp4", "hevc10.mkv", "vp9.webm" };
 static stk_dataset *mixed, *alike; /* all files; the first alone */
 static stk_dataset *torn, *halves; /* every other one is damaged; colors that change within */
-static const stk_output outputs[] = { { "video", CHAIN } };
-
-static stk_loader_options options(const char *device, const char *decode)
-{
-    return (stk_loader_options){ .size = sizeof(stk_loader_options),
-                                 .batch_size = BATCH,
-                                 .outputs = outputs,
-                                 .n_outputs = 1,
-                                 .num_workers = 2,
-                                 .shuffle = STK_SHUFFLE_EXACT,
-                                 .seed = 7,
-                                 .drop_last = STK_YES,
-                                 .device = device,
-                                 .decode = decode };
-}
+static stk_dataset *sizes;         /* every other one is smaller */
 
 static stk_loader *on_gpu(stk_dataset *ds, const char *decode)
 {
-    stk_loader_options o = options("cuda", decode);
+    stk_loader_options o = clip_options("cuda", decode);
 
     return seam_loader(&ds, 1, &o);
 }
 
 static stk_loader *on_cpu(stk_dataset *ds)
 {
-    stk_loader_options o = options(NULL, NULL);
+    stk_loader_options o = clip_options(NULL, NULL);
 
     return seam_loader(&ds, 1, &o);
-}
-
-static stk_batch *next(stk_loader *l)
-{
-    stk_batch *b = NULL;
-    stk_error err;
-    int rc = stk_loader_next(l, &b, -1, &err);
-
-    if (rc != STK_END)
-        seam_ok(rc, &err);
-    return b;
-}
-
-static void same(const stk_batch *a, const stk_batch *b)
-{
-    stk_tensor x, y;
-    size_t n;
-
-    assert_int_equal(stk_batch_dense(a, 0, &x), 0);
-    assert_int_equal(stk_batch_dense(b, 0, &y), 0);
-    assert_int_equal(y.gpu, 1);
-    n = stk_dtype_size(x.dtype);
-    for (uint32_t i = 0; i < x.ndim; i++)
-        n *= (size_t)x.shape[i];
-    assert_memory_equal(x.data, y.data, n); /* the simulated GPU's memory is the host's */
-}
-
-static void same_epochs(stk_loader *a, stk_loader *b, int epochs)
-{
-    for (int epoch = 0; epoch < epochs; epoch++)
-        for (;;) {
-            stk_batch *x = next(a), *y = next(b);
-
-            assert_true(!x == !y);
-            if (!x)
-                break;
-            same(x, y);
-            stk_batch_release(&x);
-            stk_batch_release(&y);
-        }
 }
 
 static stk_stats stats_of(const stk_loader *l)
@@ -183,7 +123,7 @@ static void failures_are_the_cpus(void **state)
 static stk_loader *of_chain(stk_dataset *ds, const char *chain, const char *device)
 {
     const stk_output out[] = { { "video", chain } };
-    stk_loader_options o = options(device, device ? "gpu" : NULL);
+    stk_loader_options o = clip_options(device, device ? "gpu" : NULL);
 
     o.outputs = out;
     o.on_error = STK_ON_ERROR_SKIP;
@@ -225,28 +165,13 @@ static void colors_that_change(void **state)
     stk_loader_close(&b);
 }
 
-typedef struct said { /* lines of a loader's log */
-    _Atomic unsigned lines;
-    char last[400];
-} said;
-
-static void note_said(void *cookie, stk_log_level level, const char *line)
-{
-    said *s = cookie;
-
-    if (level <= STK_LOG_WARN && strstr(line, "NVDEC")) {
-        snprintf(s->last, sizeof s->last, "%s", line);
-        atomic_fetch_add(&s->lines, 1);
-    }
-}
-
 /* Clips that fail are made again one by one, where the consumer waits: so that ends soon, and the
  * log says it once. */
 static void frames_that_always_fail(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *a = on_cpu(alike), *b;
-    said log = { 0 };
+    said log = { .word = "NVDEC" };
     stk_stats s;
 
     (void)state;
@@ -279,7 +204,7 @@ static void begin(stk_loader *l)
 /* More batches wait for their clips than there were places for once. */
 static void many_batches_wait(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *l;
     stk_batch *b;
 
@@ -295,7 +220,7 @@ static void many_batches_wait(void **state)
     assert_true(stats_of(l).gpu_clips >= 150);
     set_gate(64);
     for (int i = 0; i < 100; i++) {
-        while (!(b = next(l))) {} /* epochs follow each other */
+        while (!(b = next_batch(l))) {} /* epochs follow each other */
         stk_batch_release(&b);
     }
     stk_loader_close(&l);
@@ -305,7 +230,7 @@ static void many_batches_wait(void **state)
 /* Clips that wait for the GPU have a share of memory_limit: beyond it workers decode. */
 static void waiting_clips_have_a_limit(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *l;
     stk_stats s;
 
@@ -325,6 +250,34 @@ static void waiting_clips_have_a_limit(void **state)
     set_gate(64);
     stk_loader_close(&l);
     unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* Where there is room for one session it takes smaller frames too: it is made to fit, there and
+ * back. */
+static void sizes_that_alternate(void **state)
+{
+    const stk_frame_format f = { .width = 144, .height = 96, .bits = 8, .chroma = 1 };
+    stk_loader_options o = clip_options("cuda", "gpu");
+
+    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) / 3 * 4 + (1 << 20));
+    for (int i = 0; i < 2; i++) {
+        stk_loader *a = on_cpu(sizes), *b;
+        unsigned changes, most;
+        stk_stats s;
+
+        begin_log();
+        if (i)
+            setenv("STK_HOSTNVDEC_FAIL", "reconfigure", 1);
+        b = seam_loader(&sizes, 1, &o);
+        same_epochs(a, b, 4);
+        s = stats_of(b);
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+        unsetenv("STK_HOSTNVDEC_FAIL");
+        changes = count_log("change", &most);
+        assert_true(i ? !changes && s.gpu_redecoded : changes > 1 && !s.gpu_redecoded);
+    }
+    (void)state;
 }
 
 /* Capabilities are asked: what no engine takes is decoded by workers. */
@@ -363,7 +316,7 @@ static void sessions_are_used_again(void **state)
 /* Sessions have a share of device_memory_limit: then one has to go before another is opened. */
 static void sessions_have_a_limit(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_frame_format f = { .width = 160, .height = 96, .bits = 8, .chroma = 1 };
     stk_loader *a = on_cpu(mixed), *b;
     unsigned most;
@@ -385,10 +338,10 @@ static void sessions_have_a_limit(void **state)
 /* No session fits: the log says so, once, and workers decode. */
 static void no_session_fits(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_frame_format f = { .width = 144, .height = 96, .bits = 8, .chroma = 1 };
     stk_loader *a = on_cpu(alike), *b;
-    said log = { 0 };
+    said log = { .word = "NVDEC" };
 
     (void)state;
     o.device_memory_limit = 4 * stk_nvdec_bytes(&f);
@@ -407,7 +360,7 @@ static void no_session_fits(void **state)
 /* One session is enough for the first batches: those that are being opened hold newer clips. */
 static void the_first_batch_waits_for_one_session(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *l;
     stk_batch *b;
 
@@ -416,7 +369,7 @@ static void the_first_batch_waits_for_one_session(void **state)
     o.num_workers = 1; /* clips come in their order */
     o.prefetch = 4;
     l = seam_loader(&alike, 1, &o);
-    b = next(l);
+    b = next_batch(l);
     assert_non_null(b);
     stk_batch_release(&b);
     set_gate(64);
@@ -434,14 +387,14 @@ static void workers_begin(void **state)
     set_gate(0);
     l = on_gpu(alike, NULL);
     for (int i = 0; i < 3; i++) {
-        b = next(l);
+        b = next_batch(l);
         assert_non_null(b);
         stk_batch_release(&b);
     }
     assert_int_equal(stats_of(l).gpu_clips, 0);
     set_gate(64);
     for (uint64_t end = seam_now_ms() + 60000; !stats_of(l).gpu_clips && seam_now_ms() < end;) {
-        b = next(l);
+        b = next_batch(l);
         stk_batch_release(&b);
     }
     assert_true(stats_of(l).gpu_clips > 0);
@@ -476,7 +429,7 @@ static void closed_in_mid_clip(void **state)
         stk_error err;
 
         for (unsigned i = 0; i < n % 5; i++) {
-            stk_batch *b = next(l);
+            stk_batch *b = next_batch(l);
 
             stk_batch_release(&b);
         }
@@ -496,7 +449,8 @@ static void two_loaders(void **state)
 
     (void)state;
     for (int i = 0; i < 30; i++) {
-        stk_batch *x[4] = { next(a), next(b), next(c), next(d) };
+        stk_batch *x[4] = { next_batch(a), next_batch(b), next_batch(c),
+                            next_batch(d) };
 
         for (int k = 0; k < 4; k += 2) {
             assert_true(!x[k] == !x[k + 1]);
@@ -516,7 +470,7 @@ static void two_loaders(void **state)
 /* sm_limit and memory_limit change nothing but how much is done at once. */
 static void limits_change_no_bit(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *a = on_cpu(mixed), *b;
     unsigned n = 0, blocks;
     char line[80];
@@ -545,43 +499,6 @@ static void limits_change_no_bit(void **state)
 
 /* ---- data ---- */
 
-static stk_bytes file_of(const char *name)
-{
-    char path[PATH_MAX];
-    uint8_t *data = NULL;
-    size_t n = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s", CLIPS, name);
-    f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    n = (size_t)ftell(f);
-    rewind(f);
-    data = malloc(n);
-    assert_int_equal(fread(data, 1, n, f), n);
-    fclose(f);
-    return (stk_bytes){ data, n };
-}
-
-static stk_dataset *write_clips(const char *name, const char *const *file, unsigned kinds,
-                                unsigned rounds)
-{
-    FILE *f = fopen(seam_path(name), "wb");
-    char member[32];
-
-    for (unsigned i = 0; i < rounds * kinds; i++) {
-        stk_bytes in = file_of(file[i % kinds]);
-
-        snprintf(member, sizeof member, "%03u.mp4", i);
-        tar_member(f, member, in.data, in.len);
-        free((void *)in.data);
-    }
-    tar_end(f);
-    fclose(f);
-    return seam_open("", name, NULL);
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -589,6 +506,7 @@ static int setup(void **state)
     alike = write_clips("alike.tar", files, 1, 4 * ROUNDS);
     torn = write_clips("torn.tar", (const char *[]){ "damaged.mp4", "h264.mp4" }, 2, ROUNDS);
     halves = write_clips("halves.tar", (const char *[]){ "halves.mp4" }, 1, 2 * ROUNDS);
+    sizes = write_clips("sizes.tar", (const char *[]){ "h264.mp4", "small.mp4" }, 2, 2 * ROUNDS);
     return 0;
 }
 
@@ -599,6 +517,7 @@ static int teardown(void **state)
     stk_dataset_unref(&alike);
     stk_dataset_unref(&torn);
     stk_dataset_unref(&halves);
+    stk_dataset_unref(&sizes);
     return 0;
 }
 
@@ -609,6 +528,7 @@ int main(void)
         cmocka_unit_test(failures_are_the_cpus),
         cmocka_unit_test(damage_that_is_not_shown),
         cmocka_unit_test(colors_that_change),
+        cmocka_unit_test(sizes_that_alternate),
         cmocka_unit_test(frames_that_always_fail),
         cmocka_unit_test(many_batches_wait),
         cmocka_unit_test(waiting_clips_have_a_limit),

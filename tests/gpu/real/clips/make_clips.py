@@ -21,12 +21,13 @@ X264 = "-c:v libx264 -preset veryfast -crf 42"
 GOP = "bframes=2:keyint=12:min-keyint=12:scenecut=0"
 # Files without CRCs: batches of them are compared with the CPU's.
 MORE = {"odd.webm": ("145x131", 16, "yuv420p", "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 8 -b:v 40k"),
+        "small.mp4": ("112x64", 24, "yuv420p", f"{X264} -x264-params {GOP}"),
         "uneven.mp4": ("150x90", 24, "yuv420p", f"{X264} -x264-params {GOP}"),
         "vfr.mp4": ("144x96", 36, "yuv420p", f"-vf select='not(eq(mod(n\\,5)\\,3))' -fps_mode vfr {X264} -x264-params {GOP}"),
         "fragmented.mp4": ("144x96", 24, "yuv420p", f"{X264} -x264-params {GOP} -movflags frag_keyframe+empty_moov+default_base_moof"),
         "full.mp4": ("144x96", 24, "yuv420p", f"{X264} -color_range pc -x264-params {GOP}:fullrange=on"),
         "bt709.mp4": ("144x96", 24, "yuv420p", f"{X264} -colorspace bt709 -x264-params {GOP}:colormatrix=bt709"),
-        "open.mp4": ("144x96", 36, "yuv420p", f"{X264} -x264-params bframes=2:keyint=12:min-keyint=12:scenecut=0:open-gop=1")}
+        "open.mp4": ("144x96", 36, "yuv420p", f"{X264} -x264-params {GOP}:open-gop=1")}
 
 
 def ffmpeg(*args):
