@@ -69,6 +69,23 @@ static int has_points(const stk_plan_data *data)
     return 0;
 }
 
+/* Why nothing is kept. */
+static int refuse_cache(const stk_plan_chains *c, stk_error *err)
+{
+    uint32_t i = 0;
+
+    while (i < c->n_out && !c->chain[i].clip)
+        i++;
+    if (i < c->n_out)
+        return stk_fail(err, STK_ENOTSUP,
+                        "cache=\"device\" does not keep videos, such as output %s: their clips are "
+                        "decoded anew in every epoch; leave it",
+                        c->out[i].name);
+    return stk_fail(err, STK_ENOTSUP,
+                    "cache=\"device\" keeps JPEGs that the GPU decodes to one size, and no output "
+                    "has such: leave it");
+}
+
 static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err)
 {
@@ -82,10 +99,7 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
     if (so_far->gpu.decode)
         k.outputs = number_outputs(out->keep, &so_far->chains);
     if (!k.outputs)
-        return stk_fail(
-            err, STK_ENOTSUP,
-            "cache=\"device\" keeps JPEGs that the GPU decodes to one size, and no output "
-            "has such: leave it");
+        return refuse_cache(&so_far->chains, err);
     if (!has_points(&so_far->data))
         stk_log_line(
             &so_far->policy.log, STK_LOG_WARN,

@@ -418,6 +418,19 @@ static void a_trial_may_fail(void **state)
     unsetenv("STK_HOSTNVDEC_FAIL");
 }
 
+/* cache="device" is for pictures; of videos alone it says so. */
+static void videos_are_not_cached(void **state)
+{
+    stk_loader_options o = clip_options("cuda", NULL);
+    stk_loader *l;
+    stk_error err;
+
+    (void)state;
+    o.cache = "device";
+    assert_int_equal(stk_loader_open(&l, &alike, 1, &o, &err), STK_ENOTSUP);
+    assert_non_null(strstr(err.message, "does not keep videos, such as output video"));
+}
+
 /* Closed while sessions open, decode, or wait. */
 static void closed_in_mid_clip(void **state)
 {
@@ -539,6 +552,7 @@ int main(void)
         cmocka_unit_test(the_first_batch_waits_for_one_session),
         cmocka_unit_test(workers_begin),
         cmocka_unit_test(a_trial_may_fail),
+        cmocka_unit_test(videos_are_not_cached),
         cmocka_unit_test(closed_in_mid_clip),
         cmocka_unit_test(two_loaders),
         cmocka_unit_test(limits_change_no_bit),
