@@ -376,8 +376,9 @@ static int put_apart(stk_gpu_transfer *f, uint32_t output)
         const stk_pic_item *x = &p->item[i];
         const stk_batch *b = f->on[x->batch].batch;
         const stk_spec *spec = &b->common->out[output].spec;
+        const stk_batch_out *o = &b->out[output];
         size_t plane = x->out_bytes / 3;
-        uint8_t *row = (uint8_t *)b->out[output].gpu_memory->data + b->out[output].row[x->row].gpu_at;
+        uint8_t *row = (uint8_t *)o->gpu_memory->data + o->row[x->row].gpu_at;
 
         for (uint32_t c = 0; c < 3 && !rc && p->apart[x->batch]; c++)
             rc = d->cuda->copy(

@@ -141,8 +141,8 @@ static void stage_facts(const speech *p, const char *doing, char *text, size_t s
 
     if (p->out->cause == STK_CAUSE_DECODE && s->engines)
         snprintf(text, size,
-                 "clips wait for NVDEC %.0f %% of the time while workers rest for %.0f %%, the loop "
-                 "waits for %.0f %%",
+                 "clips wait for NVDEC %.0f %% of the time while workers rest for %.0f %%, the "
+                 "loop waits for %.0f %%",
                  percent(s->d.clip_queue_s, s->steady), percent(s->d.idle_s, all), wait);
     else
         snprintf(text, size, "workers spend %.0f %% of their time %s, the loop waits for %.0f %%",

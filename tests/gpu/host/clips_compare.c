@@ -3,10 +3,9 @@
  *
  *   clips_compare TAR DECODE EPOCHS CHAIN...
  *
- * DECODE: auto, gpu or cpu.  A CHAIN may end with ; and ops on
- * batches, with labels cls.  Bad samples are
- * skipped.  One line per chain: batches, and what the
- * GPU's figures say.  Exits with 1 at the first byte that differs.  The GPU is whatever STK_CUDA_LIB names: tests have one of
+ * DECODE: auto, gpu or cpu.  A CHAIN may end with ; and ops on batches, with labels cls.  Bad
+ * samples are skipped.  One line per chain: batches, and what the GPU's figures say.  Exits with 1
+ * at the first byte that differs.  The GPU is whatever STK_CUDA_LIB names: tests have one of
  * threads. */
 #include <stdio.h>
 #include <stdlib.h>
