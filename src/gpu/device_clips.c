@@ -20,6 +20,7 @@ int stk_device_decode_clips(stk_device *d, const stk_device_clips_options *how, 
                                       .blocks = d->blocks,
                                       .host = how->host,
                                       .rooms = &d->rooms,
+                                      .arena = d->keep,
                                       .ready = clips_ready,
                                       .cookie = d };
 
@@ -60,6 +61,8 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
         out->memory += clips.sessions;
         out->memory_peak += clips.sessions_peak;
         out->clip_queue_ns = clips.queue_ns;
+        out->hits += clips.hits;
+        out->misses += clips.misses;
     }
     if (d->arrays) {
         out->cache.bytes = stk_array_cache_filled(d->arrays);

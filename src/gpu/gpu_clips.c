@@ -22,13 +22,12 @@
 #include "base/mem.h"
 #include "base/size.h"
 #include "base/thread.h"
+#include "gpu/clip_kinds.h"
 #include "gpu/gpu_views.h"
 
 #define THREADS 32u
 #define SESSIONS 64u /* open at once */
 #define TRIALS 8u /* that may fail one after the other */
-#define FAILURES 8u /* clips in a row, then such frames are the workers' */
-#define KINDS 64u /* of frames whose clips failed */
 #define AHEAD 64u /* clips that are looked at for one that has a session */
 #define FREE 64u /* clips that keep their memory for others */
 
@@ -47,12 +46,6 @@ typedef struct session {
     stk_nvdec_session *nvdec; /* of the thread that has it; NULL: not open yet */
 } session;
 
-typedef struct frame_kind { /* of which the last clips could not be made */
-    stk_video_codec codec;
-    uint32_t width, height, bits;
-    uint32_t failed; /* in a row; FAILURES: no more are tried */
-} frame_kind;
-
 typedef struct clip_thread {
     stk_gpu_clips *c;
     pthread_t id;
@@ -66,6 +59,7 @@ typedef struct clip_thread {
 struct stk_gpu_clips {
     stk_gpu_clips_options o;
     stk_nvdec *nvdec;
+    stk_clip_cache *cache; /* NULL: nothing is kept */
     stk_mutex lock;
     pthread_cond_t more;           /* lock: clips are queued, or it stops */
     pthread_cond_t less;           /* lock: a clip is done, or a session is back */
@@ -81,8 +75,8 @@ struct stk_gpu_clips {
     int trial;                     /* lock: one is queued, or runs */
     uint32_t in_vain;              /* lock: trials in a row that failed */
     uint64_t bytes, peak;          /* lock: of all sessions */
-    frame_kind kind[KINDS];        /* lock */
-    uint32_t n_kinds;              /* lock */
+    uint64_t hits, misses;         /* lock */
+    stk_clip_kinds kinds;
     stk_account host;
     clip_thread thread[THREADS];
     uint32_t n_threads; /* lock */
@@ -100,38 +94,6 @@ static uint64_t sessions_limit(const stk_gpu_clips *c)
 
 /* ---- kinds of frames ---- */
 
-static frame_kind *kind_locked(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f)
-    STK_REQUIRES(c->lock)
-{
-    for (frame_kind *k = c->kind; k < c->kind + c->n_kinds; k++)
-        if (k->codec == codec && k->width == f->width && k->height == f->height &&
-            k->bits == f->bits)
-            return k;
-    return NULL;
-}
-
-/* Its kind, which is new; of too many kinds nothing is known. */
-static frame_kind *add_kind_locked(stk_gpu_clips *c, stk_video_codec codec,
-                                   const stk_frame_format *f) STK_REQUIRES(c->lock)
-{
-    frame_kind *k = &c->kind[c->n_kinds];
-
-    if (c->n_kinds == KINDS)
-        return NULL;
-    c->n_kinds++;
-    *k = (frame_kind){ codec, f->width, f->height, f->bits, 0 };
-    return k;
-}
-
-/* 1: no more clips of them are tried. */
-static int is_given_up_locked(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f)
-    STK_REQUIRES(c->lock)
-{
-    const frame_kind *k = kind_locked(c, codec, f);
-
-    return k && k->failed >= FAILURES;
-}
-
 static void give_up(const stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f,
                     const char *why)
 {
@@ -143,19 +105,7 @@ static void give_up(const stk_gpu_clips *c, stk_video_codec codec, const stk_fra
 /* A clip was tried: does another one of its kind follow? */
 static void judge(stk_gpu_clips *c, const stk_gpu_clip *k, const stk_error *why)
 {
-    frame_kind *kind;
-    uint32_t failed = 0;
-
-    stk_mutex_lock(&c->lock);
-    kind = kind_locked(c, k->codec, &k->format);
-    if (k->rc < 0 && !kind)
-        kind = add_kind_locked(c, k->codec, &k->format);
-    if (k->rc < 0 && kind)
-        failed = ++kind->failed;
-    else if (kind && kind->failed < FAILURES)
-        *kind = c->kind[--c->n_kinds];
-    stk_mutex_unlock(&c->lock);
-    if (failed == FAILURES)
+    if (stk_clip_kinds_note(&c->kinds, k->codec, &k->format, k->rc < 0))
         give_up(c, k->codec, &k->format, why->message);
 }
 
@@ -163,20 +113,15 @@ static void judge(stk_gpu_clips *c, const stk_gpu_clip *k, const stk_error *why)
 static int has_room(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f)
 {
     uint64_t bytes = stk_nvdec_bytes(f), most = sessions_limit(c);
-    frame_kind *kind;
     char why[160];
 
     if (bytes <= most)
         return 1;
-    stk_mutex_lock(&c->lock);
-    kind = kind_locked(c, codec, f) ? NULL : add_kind_locked(c, codec, f);
-    if (kind)
-        kind->failed = FAILURES;
-    stk_mutex_unlock(&c->lock);
     snprintf(why, sizeof why, "a session takes %" PRIu64 " MB of the GPU, and device_memory_limit "
                               "leaves %" PRIu64 " MB for sessions: raise it",
              stk_size_mb(bytes), stk_size_mb(most));
-    if (kind)
+    if (!stk_clip_kinds_given_up(&c->kinds, codec, f) &&
+        stk_clip_kinds_note(&c->kinds, codec, f, STK_CLIP_FAILURES))
         give_up(c, codec, f, why);
     return 0;
 }
@@ -261,6 +206,35 @@ static stk_pic_yuv planes_of(const stk_gpu_clip *k, const stk_nvdec_frame *f)
     return y;
 }
 
+/* Copies of them stay, if the cache has room; when the clip is done they are there. */
+static int keep_frames(clip_thread *t, const stk_nvdec_frame *f, uint32_t n, stk_error *err)
+{
+    stk_gpu_clip *k = t->clip;
+    const stk_frame_format *o = &k->format;
+    uint32_t lines = (o->height + 1) / 2, wide = o->bits > 8 ? 2 : 1;
+    size_t last = (size_t)(o->width + 1) / 2 * 2 * wide; /* of a surface's last line no more */
+    int rc = 0;
+
+    if (!t->c->cache || k->kept || !k->keep.on || !n)
+        return 0;
+    if (!k->place.at &&
+        !stk_clip_cache_claim(t->c->cache, &k->keep, o, f->stride, k->n_want, &k->place))
+        k->keep.on = 0;
+    for (uint32_t i = 0; i < n && k->keep.on && !rc; i++) {
+        stk_nvdec_frame to = stk_clip_place_frame(&k->place, f[i].want);
+        size_t luma = (size_t)f[i].stride * (o->height - 1) + last;
+        size_t chroma = (size_t)f[i].stride * (lines - 1) + last;
+
+        assert(f[i].stride == k->place.stride && f[i].want < k->n_want);
+        rc = t->c->o.cuda->copy(t->c->o.gpu, (uint8_t *)(uintptr_t)to.luma, f[i].luma, luma,
+                                STK_COPY_WITHIN, t->stream);
+        if (!rc)
+            rc = t->c->o.cuda->copy(t->c->o.gpu, (uint8_t *)(uintptr_t)to.chroma, f[i].chroma,
+                                    chroma, STK_COPY_WITHIN, t->stream);
+    }
+    return rc ? stk_fail(err, STK_EIO, "frames could not be kept: %s", t->c->o.cuda->say(rc)) : 0;
+}
+
 /* All pictures that show these frames. */
 static int on_frames(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_error *err)
 {
@@ -291,6 +265,7 @@ static int on_frames(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_err
                 k->record[k->n_pictures + job.n++] = k->record[i];
             }
     STK_TRY(job.n ? stk_views_run(t->views, &job, err) : 0);
+    STK_TRY(keep_frames(t, f, n, err));
     rc = cuda->stream_sync(t->c->o.gpu, t->stream);
     return rc ? stk_fail(err, STK_EIO, "frames could not be finished: %s", cuda->say(rc)) : 0;
 }
@@ -314,6 +289,21 @@ static int decode(clip_thread *t, stk_gpu_clip *k, stk_error *err)
     return rc;
 }
 
+/* Of frames that are here already. */
+static int make_of_kept(clip_thread *t, const stk_gpu_clip *k, stk_error *err)
+{
+    stk_nvdec_frame f[STK_NVDEC_FRAMES];
+    int rc = 0;
+
+    for (uint32_t from = 0, n; from < k->n_want && rc == 0; from += n) {
+        n = k->n_want - from < STK_NVDEC_FRAMES ? k->n_want - from : STK_NVDEC_FRAMES;
+        for (uint32_t i = 0; i < n; i++)
+            f[i] = stk_clip_place_frame(&k->place, from + i);
+        rc = on_frames(t, f, n, err);
+    }
+    return rc;
+}
+
 /* What a thread needs for every clip. */
 static int ready(clip_thread *t, stk_error *err)
 {
@@ -330,16 +320,6 @@ static int ready(clip_thread *t, stk_error *err)
     return 0;
 }
 
-static int has_given_up(stk_gpu_clips *c, const stk_gpu_clip *k)
-{
-    int yes;
-
-    stk_mutex_lock(&c->lock);
-    yes = is_given_up_locked(c, k->codec, &k->format);
-    stk_mutex_unlock(&c->lock);
-    return yes;
-}
-
 /* Where the GPU has no memory for what is made, frames of that kind are not to blame. */
 static int make(clip_thread *t, stk_gpu_clip *k)
 {
@@ -348,14 +328,18 @@ static int make(clip_thread *t, stk_gpu_clip *k)
 
     t->clip = k;
     t->broken = 0;
-    if (has_given_up(t->c, k))
+    if (!k->kept && stk_clip_kinds_given_up(&t->c->kinds, k->codec, &k->format))
         return STK_ENOTSUP;
     STK_TRY(ready(t, NULL));
     if (k->batch)
         STK_TRY(stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made,
                                  NULL));
+    if (k->kept)
+        return make_of_kept(t, k, NULL);
     k->rc = decode(t, k, &why);
     judge(t->c, k, &why);
+    if (k->place.at)
+        stk_clip_cache_settle(t->c->cache, &k->keep, k->rc == 0);
     return k->rc;
 }
 
@@ -438,16 +422,16 @@ static stk_gpu_clip *lacks_locked(const stk_gpu_clips *c) STK_REQUIRES(c->lock)
     stk_gpu_clip *k = c->head;
 
     for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
-        if (!comes_locked(c, k))
+        if (!k->kept && !comes_locked(c, k))
             return k;
     if (c->queued <= c->n_ready)
         return NULL;
     for (k = c->head; k && k->next;)
         k = k->next;
-    return k;
+    return k && !k->kept ? k : NULL;
 }
 
-/* A clip and its session: the oldest for which one is idle, else one for which it is opened; NULL:
+/* A clip and its session: the oldest for which one is idle, or that needs none, else one for which it is opened; NULL:
  * neither.  *old: an idle session that has to be closed first. */
 static stk_gpu_clip *pair_locked(stk_gpu_clips *c, session **to, session **old)
     STK_REQUIRES(c->lock)
@@ -458,7 +442,10 @@ static stk_gpu_clip *pair_locked(stk_gpu_clips *c, session **to, session **old)
 
     *old = NULL;
     for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
-        if ((s = best_locked(c, k)) != NULL) {
+        if (k->kept) {
+            *to = NULL;
+            return run_locked(c, k);
+        } else if ((s = best_locked(c, k)) != NULL) {
             enter_locked(c, s, RUNS);
             *to = s;
             return run_locked(c, k);
@@ -512,9 +499,9 @@ static void *clips_main(void *p)
         held_batch h;
 
         k->rc = make(t, k);
-        if (t->session->nvdec && !t->broken)
+        if (t->session && t->session->nvdec && !t->broken)
             put_session(c, t->session);
-        else
+        else if (t->session)
             close_session(c, t->session);
         stk_mutex_lock(&c->lock);
         h = done_locked(c, k);
@@ -542,9 +529,12 @@ int stk_gpu_clips_open(stk_gpu_clips **out, const stk_gpu_clips_options *o, stk_
     c->tail = &c->head;
     stk_account_init_part(&c->host, o->host ? o->host->limit / 8 : UINT64_MAX, o->host);
     stk_mutex_init(&c->lock);
+    stk_clip_kinds_init(&c->kinds);
     pthread_cond_init(&c->more, NULL);
     pthread_cond_init(&c->less, NULL);
     rc = stk_nvdec_open(&c->nvdec, o->cuda, o->gpu, err);
+    if (rc == 0 && o->arena)
+        rc = stk_clip_cache_open(&c->cache, o->arena, err);
     if (rc < 0)
         stk_gpu_clips_close(&c);
     *out = c;
@@ -597,6 +587,8 @@ void stk_gpu_clips_close(stk_gpu_clips **cp)
     assert(!atomic_load(&c->host.used)); /* every clip came back */
     stk_account_fini(&c->host);
     stk_nvdec_close(&c->nvdec);
+    stk_clip_cache_close(&c->cache);
+    stk_clip_kinds_fini(&c->kinds);
     pthread_cond_destroy(&c->more);
     pthread_cond_destroy(&c->less);
     stk_mutex_destroy(&c->lock);
@@ -605,14 +597,15 @@ void stk_gpu_clips_close(stk_gpu_clips **cp)
 
 int stk_gpu_clips_takes(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f)
 {
-    int given_up;
+    return stk_nvdec_engines(c->nvdec, codec, f) && has_room(c, codec, f) &&
+           !stk_clip_kinds_given_up(&c->kinds, codec, f);
+}
 
-    if (!stk_nvdec_engines(c->nvdec, codec, f) || !has_room(c, codec, f))
-        return 0;
-    stk_mutex_lock(&c->lock);
-    given_up = is_given_up_locked(c, codec, f);
-    stk_mutex_unlock(&c->lock);
-    return !given_up;
+int stk_gpu_clips_kept(stk_gpu_clips *c, const stk_kept_clip *keep)
+{
+    stk_clip_place place;
+
+    return c->cache && stk_clip_cache_find(c->cache, keep, &place);
 }
 
 int stk_gpu_clips_busy(stk_gpu_clips *c)
@@ -630,6 +623,8 @@ void stk_gpu_clips_count(stk_gpu_clips *c, stk_gpu_clips_figures *out)
     stk_mutex_lock(&c->lock);
     *out = (stk_gpu_clips_figures){ .sessions = c->bytes,
                                     .sessions_peak = c->peak,
+                                    .hits = c->hits,
+                                    .misses = c->misses,
                                     .queue_ns = c->queue_ns };
     if (c->queued)
         out->queue_ns += stk_now_ns() - c->queue_from;
@@ -715,6 +710,7 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
     stk_gpu_clips *c = k->owner;
     int rc = 0;
 
+    k->kept = b && c->cache && stk_clip_cache_find(c->cache, &k->keep, &k->place);
     stk_mutex_lock(&c->lock);
     if (!c->n_threads)
         rc = start_threads_locked(c, k, err);
@@ -732,6 +728,8 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
         k->next = NULL;
         *c->tail = k;
         c->tail = &k->next;
+        c->hits += k->keep.on && k->kept;
+        c->misses += k->keep.on && !k->kept;
         if (!c->queued++)
             c->queue_from = stk_now_ns();
         pthread_cond_signal(&c->more);

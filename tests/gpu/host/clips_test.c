@@ -418,17 +418,60 @@ static void a_trial_may_fail(void **state)
     unsetenv("STK_HOSTNVDEC_FAIL");
 }
 
-/* cache="device" is for pictures; of videos alone it says so. */
-static void videos_are_not_cached(void **state)
+static stk_loader *kept(const char *chain, uint64_t limit, const char *decode)
 {
-    stk_loader_options o = clip_options("cuda", NULL);
-    stk_loader *l;
-    stk_error err;
+    const stk_output out[] = { { "video", chain } };
+    stk_loader_options o = clip_options("cuda", decode);
+
+    o.outputs = out;
+    o.cache = "device";
+    o.device_cache_limit = limit;
+    o.prefetch = 2; /* most clips of an epoch are there before the next one begins */
+    return seam_loader(&mixed, 1, &o);
+}
+
+/* Frames that are kept are decoded once, and crops of them may differ; where they are drawn anew,
+ * or find no room, they are decoded each time.  The bits are the CPU's. */
+static void frames_are_kept(void **state)
+{
+    const char *const chain[] = {
+        "from(mp4) | video(frames=4, start=2) | random_resized_crop(40) | to(f16)", CHAIN
+    };
 
     (void)state;
-    o.cache = "device";
-    assert_int_equal(stk_loader_open(&l, &alike, 1, &o, &err), STK_ENOTSUP);
-    assert_non_null(strstr(err.message, "does not keep videos, such as output video"));
+    for (int i = 0; i < 4; i++) {
+        const uint64_t limit = i == 1 ? 200 << 10 : 8 << 20;
+        stk_loader *a = of_chain(mixed, chain[i == 2], NULL);
+        stk_loader *b = kept(chain[i == 2], limit, i == 3 ? NULL : "gpu");
+        stk_stats s;
+
+        same_epochs(a, b, 4);
+        s = stats_of(b);
+        assert_true(s.gpu_cache_bytes > 0 && s.gpu_cache_bytes <= limit && !s.gpu_redecoded);
+        assert_true(i != 0 ||
+                    (s.gpu_cache_entries == 4 * ROUNDS && s.gpu_cache_hits >= 2 * 4 * ROUNDS &&
+                     s.gpu_cache_misses < 2 * 4 * ROUNDS));
+        assert_true(i != 1 || (s.gpu_cache_entries > 0 && s.gpu_cache_entries < 4 * ROUNDS));
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+    }
+}
+
+/* What could not be decoded is not kept. */
+static void damage_is_not_kept(void **state)
+{
+    stk_loader *a, *b;
+    const char *chain = "from(mp4) | video(frames=4, start=2) | random_resized_crop(40) | to(f16)";
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "status:5", 1);
+    a = of_chain(mixed, chain, NULL);
+    b = kept(chain, 8 << 20, "gpu");
+    same_epochs(a, b, 4);
+    assert_true(stats_of(b).gpu_redecoded > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
 }
 
 /* Closed while sessions open, decode, or wait. */
@@ -552,7 +595,8 @@ int main(void)
         cmocka_unit_test(the_first_batch_waits_for_one_session),
         cmocka_unit_test(workers_begin),
         cmocka_unit_test(a_trial_may_fail),
-        cmocka_unit_test(videos_are_not_cached),
+        cmocka_unit_test(frames_are_kept),
+        cmocka_unit_test(damage_is_not_kept),
         cmocka_unit_test(closed_in_mid_clip),
         cmocka_unit_test(two_loaders),
         cmocka_unit_test(limits_change_no_bit),
