@@ -231,7 +231,7 @@ static void many_batches_wait(void **state)
 static void waiting_clips_have_a_limit(void **state)
 {
     stk_loader_options o = clip_options("cuda", "gpu");
-    stk_loader *l;
+    stk_loader *l, *cpu;
     stk_stats s;
 
     (void)state;
@@ -240,6 +240,9 @@ static void waiting_clips_have_a_limit(void **state)
     o.prefetch = 200;
     o.memory_limit = 6 << 20;
     l = seam_loader(&alike, 1, &o);
+    o.device = o.decode = NULL;
+    o.memory_limit = 0;
+    cpu = seam_loader(&alike, 1, &o);
     begin(l);
     for (uint64_t end = seam_now_ms() + 60000;
          !stats_of(l).gpu_clips_by_workers && seam_now_ms() < end;)
@@ -248,6 +251,8 @@ static void waiting_clips_have_a_limit(void **state)
     assert_true(s.gpu_clips > 8 && s.gpu_clips_by_workers > 0);
     assert_true(s.memory <= s.memory_limit);
     set_gate(64);
+    same_epochs(cpu, l, 12);
+    stk_loader_close(&cpu);
     stk_loader_close(&l);
     unsetenv("STK_HOSTNVDEC_GATE");
 }
