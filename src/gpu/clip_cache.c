@@ -103,7 +103,7 @@ static stk_clip_place at_place(const stk_clip_cache *c, uint64_t at, const note 
                              .chroma = n->chroma };
 }
 
-int stk_clip_cache_find(stk_clip_cache *c, const stk_kept_clip *k, stk_clip_place *out)
+int stk_clip_cache_find(stk_clip_cache *c, const stk_cached_clip *k, stk_clip_place *out)
 {
     uint64_t at = k->on ? stk_picture_cache_find(c->arena, k->of) : 0;
     note n = { 0 };
@@ -121,7 +121,7 @@ int stk_clip_cache_find(stk_clip_cache *c, const stk_kept_clip *k, stk_clip_plac
     return 1;
 }
 
-int stk_clip_cache_claim(stk_clip_cache *c, const stk_kept_clip *k, const stk_frame_format *f,
+int stk_clip_cache_claim(stk_clip_cache *c, const stk_cached_clip *k, const stk_frame_format *f,
                          uint32_t stride, uint32_t n, stk_clip_place *out)
 {
     note m = { .sample = k->of.sample + 1,
@@ -144,7 +144,7 @@ int stk_clip_cache_claim(stk_clip_cache *c, const stk_kept_clip *k, const stk_fr
     return 1;
 }
 
-void stk_clip_cache_settle(stk_clip_cache *c, const stk_kept_clip *k, int there)
+void stk_clip_cache_settle(stk_clip_cache *c, const stk_cached_clip *k, int there)
 {
     if (there)
         stk_picture_cache_there(c->arena, k->of);

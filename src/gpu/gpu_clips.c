@@ -59,7 +59,7 @@ typedef struct clip_thread {
 struct stk_gpu_clips {
     stk_gpu_clips_options o;
     stk_nvdec *nvdec;
-    stk_clip_cache *cache; /* NULL: nothing is kept */
+    stk_clip_cache *cache; /* NULL: nothing is cached */
     stk_mutex lock;
     pthread_cond_t more;           /* lock: clips are queued, or it stops */
     pthread_cond_t less;           /* lock: a clip is done, or a session is back */
@@ -215,7 +215,7 @@ static int keep_frames(clip_thread *t, const stk_nvdec_frame *f, uint32_t n, stk
     size_t last = (size_t)(o->width + 1) / 2 * 2 * wide; /* of a surface's last line no more */
     int rc = 0;
 
-    if (!t->c->cache || k->kept || !k->keep.on || !n)
+    if (!t->c->cache || k->cached || !k->keep.on || !n)
         return 0;
     if (!k->place.at &&
         !stk_clip_cache_claim(t->c->cache, &k->keep, o, f->stride, k->n_want, &k->place))
@@ -232,7 +232,7 @@ static int keep_frames(clip_thread *t, const stk_nvdec_frame *f, uint32_t n, stk
             rc = t->c->o.cuda->copy(t->c->o.gpu, (uint8_t *)(uintptr_t)to.chroma, f[i].chroma,
                                     chroma, STK_COPY_WITHIN, t->stream);
     }
-    return rc ? stk_fail(err, STK_EIO, "frames could not be kept: %s", t->c->o.cuda->say(rc)) : 0;
+    return rc ? stk_fail(err, STK_EIO, "frames could not be cached: %s", t->c->o.cuda->say(rc)) : 0;
 }
 
 /* All pictures that show these frames. */
@@ -290,7 +290,7 @@ static int decode(clip_thread *t, stk_gpu_clip *k, stk_error *err)
 }
 
 /* Of frames that are here already. */
-static int make_of_kept(clip_thread *t, const stk_gpu_clip *k, stk_error *err)
+static int make_of_cached(clip_thread *t, const stk_gpu_clip *k, stk_error *err)
 {
     stk_nvdec_frame f[STK_NVDEC_FRAMES];
     int rc = 0;
@@ -328,14 +328,14 @@ static int make(clip_thread *t, stk_gpu_clip *k)
 
     t->clip = k;
     t->broken = 0;
-    if (!k->kept && stk_clip_kinds_given_up(&t->c->kinds, k->codec, &k->format))
+    if (!k->cached && stk_clip_kinds_given_up(&t->c->kinds, k->codec, &k->format))
         return STK_ENOTSUP;
     STK_TRY(ready(t, NULL));
     if (k->batch)
         STK_TRY(stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made,
                                  NULL));
-    if (k->kept)
-        return make_of_kept(t, k, NULL);
+    if (k->cached)
+        return make_of_cached(t, k, NULL);
     k->rc = decode(t, k, &why);
     judge(t->c, k, &why);
     if (k->place.at)
@@ -422,17 +422,17 @@ static stk_gpu_clip *lacks_locked(const stk_gpu_clips *c) STK_REQUIRES(c->lock)
     stk_gpu_clip *k = c->head;
 
     for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
-        if (!k->kept && !comes_locked(c, k))
+        if (!k->cached && !comes_locked(c, k))
             return k;
     if (c->queued <= c->n_ready)
         return NULL;
     for (k = c->head; k && k->next;)
         k = k->next;
-    return k && !k->kept ? k : NULL;
+    return k && !k->cached ? k : NULL;
 }
 
-/* A clip and its session: the oldest for which one is idle, or that needs none, else one for which it is opened; NULL:
- * neither.  *old: an idle session that has to be closed first. */
+/* A clip and its session: the oldest for which one is idle, or that needs none, else one for which
+ * it is opened; NULL: neither.  *old: an idle session that has to be closed first. */
 static stk_gpu_clip *pair_locked(stk_gpu_clips *c, session **to, session **old)
     STK_REQUIRES(c->lock)
 {
@@ -442,7 +442,7 @@ static stk_gpu_clip *pair_locked(stk_gpu_clips *c, session **to, session **old)
 
     *old = NULL;
     for (uint32_t n = 0; k && n < AHEAD; k = k->next, n++)
-        if (k->kept) {
+        if (k->cached) {
             *to = NULL;
             return run_locked(c, k);
         } else if ((s = best_locked(c, k)) != NULL) {
@@ -601,7 +601,7 @@ int stk_gpu_clips_takes(stk_gpu_clips *c, stk_video_codec codec, const stk_frame
            !stk_clip_kinds_given_up(&c->kinds, codec, f);
 }
 
-int stk_gpu_clips_kept(stk_gpu_clips *c, const stk_kept_clip *keep)
+int stk_gpu_clips_cached(stk_gpu_clips *c, const stk_cached_clip *keep)
 {
     stk_clip_place place;
 
@@ -710,7 +710,7 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
     stk_gpu_clips *c = k->owner;
     int rc = 0;
 
-    k->kept = b && c->cache && stk_clip_cache_find(c->cache, &k->keep, &k->place);
+    k->cached = b && c->cache && stk_clip_cache_find(c->cache, &k->keep, &k->place);
     stk_mutex_lock(&c->lock);
     if (!c->n_threads)
         rc = start_threads_locked(c, k, err);
@@ -728,8 +728,8 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
         k->next = NULL;
         *c->tail = k;
         c->tail = &k->next;
-        c->hits += k->keep.on && k->kept;
-        c->misses += k->keep.on && !k->kept;
+        c->hits += k->keep.on && k->cached;
+        c->misses += k->keep.on && !k->cached;
         if (!c->queued++)
             c->queue_from = stk_now_ns();
         pthread_cond_signal(&c->more);

@@ -45,9 +45,9 @@ typedef struct stk_gpu_clip { /* what the worker says of a clip; all pointers in
     uint32_t *want;         /* ... and the frame it shows */
     uint32_t n_pictures;
     size_t picture_bytes; /* that one takes in the output */
-    stk_kept_clip keep;   /* its frames may stay on the GPU */
-    stk_clip_place place; /* ... where they are, or will be; nowhere: they are not kept */
-    int kept;             /* 1: they are there */
+    stk_cached_clip keep;   /* its frames may stay on the GPU */
+    stk_clip_place place; /* ... where they are, or will be; nowhere: they are not cached */
+    int cached;             /* 1: they are there */
     uint8_t *memory;
     size_t room;
     /* what becomes of it */
@@ -71,7 +71,7 @@ typedef struct stk_gpu_clips_options {
     uint32_t blocks;  /* of threads at once; 0: no limit */
     stk_account *host; /* of clips that wait, an eighth of it; NULL: no limit */
     _Atomic uint64_t *rooms; /* bytes of the GPU in work on frames are added here */
-    stk_picture_cache *arena; /* for frames that are kept; NULL: none are */
+    stk_picture_cache *arena; /* for frames that are cached; NULL: none are */
     /* A batch that was held has all its clips.  On a thread of ours. */
     void (*ready)(void *cookie, stk_batch *b, stk_ticket *ticket);
     void *cookie;
@@ -84,7 +84,7 @@ void stk_gpu_clips_close(stk_gpu_clips **c);
 /* 1: the engines decode such frames, and did so far. */
 int stk_gpu_clips_takes(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_format *f);
 /* 1: its frames are on the GPU: no engine is needed, nor the packets. */
-int stk_gpu_clips_kept(stk_gpu_clips *c, const stk_kept_clip *keep);
+int stk_gpu_clips_cached(stk_gpu_clips *c, const stk_cached_clip *keep);
 /* 1: they have enough to do for now. */
 int stk_gpu_clips_busy(stk_gpu_clips *c);
 /* 1: no session is open, and no trial is on its way. */
@@ -93,7 +93,7 @@ int stk_gpu_clips_cold(stk_gpu_clips *c);
 typedef struct stk_gpu_clips_figures {
     uint64_t sessions, sessions_peak; /* bytes of the GPU */
     uint64_t queue_ns;                /* in which some clip waited for an engine */
-    uint64_t hits, misses;            /* clips whose frames were kept, or might be */
+    uint64_t hits, misses;            /* clips whose frames were cached, or might be */
 } stk_gpu_clips_figures;
 void stk_gpu_clips_count(stk_gpu_clips *c, stk_gpu_clips_figures *out);
 

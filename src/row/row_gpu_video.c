@@ -249,11 +249,11 @@ static int put_made(gpu_clip *g, uint32_t pictures)
     return to != NULL;
 }
 
-/* By what its frames are known, where they may be kept. */
-static stk_kept_clip keep_of(const gpu_clip *g)
+/* By what its frames are known, where they may be cached. */
+static stk_cached_clip keep_of(const gpu_clip *g)
 {
     const stk_plan_cache *cache = &g->c.x->plan->cache;
-    stk_kept_clip k = { 0 };
+    stk_cached_clip k = { 0 };
 
     if (!cache->clip || !cache->clip[g->c.x->output])
         return k;
@@ -306,8 +306,8 @@ static int leave(gpu_clip *g, int must)
     stk_gpu_clips *clips = stk_device_clips(g->c.x->plan->gpu.device);
     stk_pic *head = stk_scratch_get(g->c.job.scratch, stk_row_views(g->c.x) * sizeof *head);
     uint32_t pictures = stk_spec_times(&stk_row_chain(g->c.x)->spec);
-    const stk_kept_clip keep = keep_of(g);
-    int busy = clips && !must && !stk_gpu_clips_kept(clips, &keep) && stk_gpu_clips_busy(clips);
+    const stk_cached_clip keep = keep_of(g);
+    int busy = clips && !must && !stk_gpu_clips_cached(clips, &keep) && stk_gpu_clips_busy(clips);
     stk_clip_stream s;
     stk_gpu_clip *k;
 
