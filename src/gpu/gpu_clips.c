@@ -728,8 +728,8 @@ int stk_gpu_clip_submit(stk_gpu_clip *k, stk_batch *b, stk_error *err)
         k->next = NULL;
         *c->tail = k;
         c->tail = &k->next;
-        c->hits += k->keep.on && k->cached;
-        c->misses += k->keep.on && !k->cached;
+        c->hits += b && k->keep.on && k->cached;
+        c->misses += b && k->keep.on && !k->cached;
         if (!c->queued++)
             c->queue_from = stk_now_ns();
         pthread_cond_signal(&c->more);
