@@ -81,6 +81,7 @@ typedef struct stk_stats {
     uint64_t handed_out, bytes_unread; /* samples handed out; bytes of fields that no row needed */
     /* Clips of videos in batches on a GPU: decoded there, and by workers. */
     uint64_t gpu_clips, gpu_clips_by_workers;
+    uint64_t gpu_clip_queue_ns; /* in which clips waited for one of the GPU's video decoders */
 } stk_stats;
 
 #ifdef __cplusplus

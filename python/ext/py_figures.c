@@ -50,11 +50,12 @@ static PyObject *gpu_dict(const stk_stats *s)
     if (!s->gpu_memory_limit)
         Py_RETURN_NONE;
     return Py_BuildValue(
-        "{sdsdsKsKsKsKsKsKsKsKsN}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
+        "{sdsdsKsKsKsKsKsdsKsKsKsN}", "copy_s", (double)s->gpu_copy_ns * 1e-9, "picture_s",
         (double)s->gpu_picture_ns * 1e-9, "bytes", (unsigned long long)s->gpu_bytes, "jpegs",
         (unsigned long long)s->gpu_jpegs, "redecoded", (unsigned long long)s->gpu_redecoded,
         "clips", (unsigned long long)s->gpu_clips, "clips_by_workers",
-        (unsigned long long)s->gpu_clips_by_workers, "memory",
+        (unsigned long long)s->gpu_clips_by_workers, "clip_queue_s",
+        (double)s->gpu_clip_queue_ns * 1e-9, "memory",
         (unsigned long long)s->gpu_memory, "memory_peak",
         (unsigned long long)s->gpu_memory_peak, "memory_limit",
         (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));

@@ -118,8 +118,6 @@ def by_workers(chain: str, decode: str | None) -> str | None:
             return "a function of the program's is in its chain"
         if name == "image" and re.search(r"mode\s*=\s*gray16\b", step):
             return "16-bit pictures have no device code"
-        if name == "to" and re.search(r"\bcthw\b", step):
-            return "frames whose channels come first are put together by workers"
         if name in _NO_DEVICE_CODE or name not in _LIBRARY:
             return f"{printable(name)} has no device code"
     return 'decode is "cpu"' if decode == "cpu" else None

@@ -154,8 +154,8 @@ class Loader(LoaderBase):
     sm_limit: multiprocessors that decoding may keep busy; None: all
     in_flight: batches on their way to the GPU at once, 1 to 8; None: 4
     cache: with "cuda": "device": the GPU keeps JPEGs that have seek points, as they are stored, and decodes
-        them again whenever they are drawn; and arrays and tokens; files are read once.  Batches are the same
-        (docs/gpu.md)
+        them again whenever they are drawn; arrays and tokens; and frames of clips that NVDEC decoded.
+        Batches are the same (docs/gpu.md)
     device_cache_limit: bytes of the GPU for cache, or "40GB"; what does not fit comes as without; None: half
         of what is free when the loader is opened
     """

@@ -51,6 +51,16 @@ def test_rules(cause, given):
     assert bool(d.remedy) == (cause != "none")
 
 
+def test_video_decoders_are_named():
+    """Workers rest and clips wait: the engines of the GPU are the limit, unless workers are busy."""
+    slow = found(wait_s=6.0, gpu=1.0, clip_queue_s=9.5)
+    assert slow.cause == "decode" and slow.sentence.startswith("bound by the GPU's video decoders: clips wait for NVDEC 95 %"), slow
+    assert "decode=None" in slow.remedy
+    busy = found(wait_s=6.0, gpu=1.0, clip_queue_s=9.5, busy={"decode": 75.0}, idle_s=5.0)
+    assert busy.cause == "decode" and "NVDEC" not in busy.sentence, busy
+    assert found(wait_s=3.0, gpu=1.0, clip_queue_s=1.0).cause == "ring"
+
+
 def test_gains_follow_from_the_figures():
     """10 s, of them 6 waiting: a loop that never waits takes 4."""
     assert found(wait_s=6.0, busy={"decode": 80.0}, idle_s=0.0).gain == pytest.approx(2.5)

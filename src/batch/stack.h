@@ -132,6 +132,7 @@ struct stk_batch {
     uint8_t *bad;            /* by row: 1 if the GPU could not make a picture; NULL: all are good */
     struct stk_gpu_clip *clips;       /* that a GPU decodes (gpu/gpu_clips.h); NULL: none */
     void (*drop_clips)(stk_batch *b); /* lets go of them */
+    struct stk_ticket *clips_ticket;  /* gpu_clips.c's: it waits for them; NULL: it does not */
 };
 
 /* A batch with room for `rows` rows.  STK_ELIMIT: memory_limit is reached for now. */

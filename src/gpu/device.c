@@ -711,21 +711,36 @@ static int move_rows(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t row
     return rc ? stk_device_fail(d, rc, "rows could not be moved", err) : 0;
 }
 
+/* Picture i of a row whose channels are apart. */
+static int send_apart(stk_gpu_transfer *f, const stk_spec *spec, uint8_t *row, uint32_t i,
+                      const stk_pic *record, stk_error *err)
+{
+    const uint8_t *data = (const uint8_t *)record + record->data_at;
+    size_t plane = record->data_len / 3;
+
+    for (uint32_t c = 0; c < 3; c++)
+        STK_TRY(send(f, row + stk_apart_at(spec, i, c) * plane, data + c * plane, plane, err));
+    return 0;
+}
+
 /* Records of the output as it must be: one, or one for each of its pictures. */
 static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t row, stk_error *err)
 {
     const stk_out_plan *p = &b->common->out[i];
     const stk_batch_out *o = &b->out[i];
     const uint8_t *at = o->row[row].data;
-    uint8_t *to;
+    uint8_t *row_at, *to;
 
     if (!p->gpu_bytes)
         STK_TRY(move_rows(f, b, i, row, err));
-    to = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;
+    to = row_at = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;
     for (uint32_t v = 0; v < stk_spec_times(&p->spec); v++) {
         const stk_pic *record = (const stk_pic *)(const void *)at;
 
-        STK_TRY(send(f, to, at + record->data_at, record->data_len, err));
+        if (p->spec.picture.channels_first)
+            STK_TRY(send_apart(f, &p->spec, row_at, v, record, err));
+        else
+            STK_TRY(send(f, to, at + record->data_at, record->data_len, err));
         to += record->data_len;
         at += record->size;
     }

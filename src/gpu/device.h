@@ -48,9 +48,14 @@ int stk_device_keep(stk_device *d, const stk_picture_cache_options *o, uint64_t 
  * the free memory). */
 int stk_device_array_cache(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
                            stk_error *err);
+typedef struct stk_device_clips_options {
+    const stk_log *log; /* lives as long as the device */
+    stk_account *host;  /* of memory of clips that wait for the GPU, likewise */
+} stk_device_clips_options;
+
 /* From now on clips of videos may be decoded on the GPU.  STK_ENOTSUP: there is no NVDEC.  Call
  * before the first batch. */
-int stk_device_decode_clips(stk_device *d, stk_error *err);
+int stk_device_decode_clips(stk_device *d, const stk_device_clips_options *how, stk_error *err);
 stk_gpu_clips *stk_device_clips(const stk_device *d); /* NULL: none is */
 /* Counts a clip: left to the GPU, or decoded by a worker. */
 void stk_device_count_clip(stk_device *d, int on_gpu);
@@ -78,6 +83,7 @@ typedef struct stk_device_stats {
     uint64_t copied;              /* bytes copied to the GPU */
     uint64_t pictures, redone;    /* pictures decoded by the GPU, and decoded again by the CPU */
     uint64_t clips, clips_by_workers; /* of videos: decoded by the GPU; by workers */
+    uint64_t clip_queue_ns;           /* in which clips waited for an engine */
     uint64_t memory, memory_peak, memory_limit;
     uint64_t hits, misses; /* pictures found in the cache, and sent */
     stk_picture_cache_stats cache;

@@ -8,13 +8,19 @@ static void clips_ready(void *cookie, stk_batch *b, stk_ticket *ticket)
     stk_device_queue(cookie, b, ticket);
 }
 
-/* Sessions have half of what decoding may take. */
-int stk_device_decode_clips(stk_device *d, stk_error *err)
+/* A quarter of what may be taken is for sessions and for work on their frames: batches have half of
+ * it, and other pictures the last quarter. */
+int stk_device_decode_clips(stk_device *d, const stk_device_clips_options *how, stk_error *err)
 {
     const stk_gpu_clips_options o = { .cuda = d->cuda,
                                       .gpu = d->gpu,
                                       .pool = d->pool,
+                                      .log = how->log,
                                       .limit = d->limit / 4,
+                                      .blocks = d->blocks,
+                                      .host = how->host,
+                                      .rooms = &d->rooms,
+                                      .arena = d->keep,
                                       .ready = clips_ready,
                                       .cookie = d };
 
@@ -35,6 +41,7 @@ void stk_device_count_clip(stk_device *d, int on_gpu)
 
 void stk_device_figures(stk_device *d, stk_device_stats *out)
 {
+    stk_gpu_clips_figures clips;
     uint64_t rooms;
 
     stk_mutex_lock(&d->lock);
@@ -49,6 +56,14 @@ void stk_device_figures(stk_device *d, stk_device_stats *out)
     rooms = atomic_load_explicit(&d->rooms, memory_order_relaxed);
     out->memory += rooms;
     out->memory_peak += rooms; /* they only grow */
+    if (d->clips) {
+        stk_gpu_clips_count(d->clips, &clips);
+        out->memory += clips.sessions;
+        out->memory_peak += clips.sessions_peak;
+        out->clip_queue_ns = clips.queue_ns;
+        out->hits += clips.hits;
+        out->misses += clips.misses;
+    }
     if (d->arrays) {
         out->cache.bytes = stk_array_cache_filled(d->arrays);
         (void)stk_array_cache_arena(d->arrays, &out->cache.limit);

@@ -9,6 +9,7 @@
 #include "gpu/gpu_views.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ typedef struct turn {
 struct stk_views {
     const stk_cuda *cuda;
     int gpu;
+    stk_views_options o;
     stk_mutex lock; /* of all below: calls follow one another */
     turn turn[TURNS];
     uint32_t next;
@@ -63,6 +65,18 @@ static int broken(const stk_views *v, int rc, const char *what, stk_error *err)
     return stk_fail(err, STK_EIO, "GPU %d: %s: %s", v->gpu, what, v->cuda->say(rc));
 }
 
+/* Waits until no one uses it. */
+static void drop_block(stk_views *v)
+{
+    if (v->block)
+        v->cuda->free(v->gpu, v->block);
+    if (v->o.bytes)
+        atomic_fetch_sub_explicit(v->o.bytes, v->block_size, memory_order_relaxed);
+    v->block = NULL;
+    v->block_size = 0;
+    v->used = 0;
+}
+
 /* ---- open and close ---- */
 
 static int open_events(stk_views *v, stk_error *err)
@@ -74,7 +88,7 @@ static int open_events(stk_views *v, stk_error *err)
     return rc ? broken(v, rc, "no event could be made", err) : 0;
 }
 
-int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err)
+int stk_views_open(stk_views **out, const stk_views_options *o, stk_error *err)
 {
     stk_views *v;
     char name[32];
@@ -85,7 +99,8 @@ int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err)
     if (!v)
         return stk_fail_nomem(err, sizeof *v);
     stk_mutex_init(&v->lock);
-    snprintf(name, sizeof name, "cuda:%u", gpu);
+    v->o = *o;
+    snprintf(name, sizeof name, "cuda:%u", o->gpu);
     rc = stk_cuda_load(&v->cuda, err);
     if (rc == 0)
         rc = stk_cuda_find(v->cuda, name, &v->gpu, err);
@@ -114,8 +129,7 @@ void stk_views_close(stk_views **vp)
         if (t->event)
             v->cuda->event_close(v->gpu, t->event);
     }
-    if (v->block)
-        v->cuda->free(v->gpu, v->block); /* waits until no one uses it */
+    drop_block(v);
     if (v->through)
         v->cuda->event_close(v->gpu, v->through);
     stk_mutex_destroy(&v->lock);
@@ -151,12 +165,10 @@ static int block_room(stk_views *v, size_t size, void *stream, stk_error *err)
     int rc;
 
     if (size > v->block_size) {
-        if (v->block)
-            v->cuda->free(v->gpu, v->block);
-        v->block = NULL;
-        v->block_size = 0;
-        v->used = 0;
+        drop_block(v);
         size += size / 4;
+        if (v->o.limit && size > v->o.limit)
+            size = (size_t)v->o.limit;
         rc = v->cuda->alloc(v->gpu, size, &v->block);
         if (rc)
             return stk_fail(err, STK_ENOMEM,
@@ -164,6 +176,8 @@ static int block_room(stk_views *v, size_t size, void *stream, stk_error *err)
                             "once",
                             v->gpu, (size_t)stk_size_mb(size), v->cuda->say(rc));
         v->block_size = size;
+        if (v->o.bytes)
+            atomic_fetch_add_explicit(v->o.bytes, size, memory_order_relaxed);
     }
     rc = v->used ? v->cuda->stream_wait(v->gpu, stream, v->through) : 0;
     return rc ? broken(v, rc, "a stream can't wait", err) : 0;
@@ -230,8 +244,24 @@ static int add_record(plan *p, const stk_views_job *job, uint32_t i, stk_error *
     return 0;
 }
 
+/* Scratch memory of launches of which a picture needs `one` at most, and which need `all`. */
+static int plan_scratch(plan *p, const stk_views *v, uint64_t one, uint64_t all, stk_error *err)
+{
+    uint64_t head = p->lists_at + align(p->lists_room), most = one > SCRATCH ? one : SCRATCH;
+    uint64_t left = !v->o.limit ? most : v->o.limit > head ? v->o.limit - head : 0;
+
+    most = most < left ? most : left;
+    if (one > most)
+        return stk_fail(err, STK_ELIMIT,
+                        "device_memory_limit leaves %" PRIu64 " KB to finish frames in, and one "
+                        "needs %" PRIu64 ": raise it",
+                        left >> 10, one >> 10);
+    p->scratch = all < most ? all : most;
+    return 0;
+}
+
 /* Records, and what they need; a launch takes as many as `scratch` holds. */
-static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
+static int plan_records(plan *p, const stk_views *v, const stk_views_job *job, stk_error *err)
 {
     size_t n = job->n;
     uint64_t all = 0, one = 0;
@@ -247,12 +277,12 @@ static int plan_records(plan *p, const stk_views_job *job, stk_error *err)
         all += cost;
         one = cost > one ? cost : one;
     }
-    p->scratch = all < SCRATCH ? all : one > SCRATCH ? one : SCRATCH;
-    assert(p->scratch >= one); /* a launch takes at least one picture */
     p->source_at = align(p->records);
     p->status_at = p->source_at + align(n * sizeof(stk_pic_source));
     p->lists_at = p->status_at + align(n * sizeof(uint32_t));
     p->lists_room = stk_pic_lists_bytes(p->item, job->n) + 128 * n;
+    STK_TRY(plan_scratch(p, v, one, all, err));
+    assert(p->scratch >= one); /* a launch takes at least one picture */
     return 0;
 }
 
@@ -323,6 +353,7 @@ static void describe(stk_pic_launch *l, const stk_views *v, const plan *p, const
                            .source = (const stk_pic_source *)(const void *)(block + p->source_at),
                            .n_sources = job->n,
                            .frames = job->yuv != NULL,
+                           .blocks = v->o.blocks,
                            .dtype = stk_pic_dtype_of(job->spec->dtype),
                            .packed = job->spec->picture.layout != STK_CHW };
     memcpy(l->mul, job->spec->picture.mul, sizeof l->mul);
@@ -380,7 +411,7 @@ int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err)
     plan p = { 0 };
     int rc;
 
-    rc = plan_records(&p, job, err);
+    rc = plan_records(&p, v, job, err);
     if (rc == 0) {
         stk_mutex_lock(&v->lock);
         rc = run_locked(v, &p, job, err);

@@ -29,7 +29,14 @@ typedef struct stk_views_job {
     void *stream;
 } stk_views_job;
 
-int stk_views_open(stk_views **out, uint32_t gpu, stk_error *err);
+typedef struct stk_views_options {
+    uint32_t gpu;
+    uint32_t blocks; /* of threads at once; 0: no limit */
+    uint64_t limit;  /* bytes of the GPU to work in; 0: as many as one picture needs */
+    _Atomic uint64_t *bytes; /* those that are taken are added here; NULL: nobody counts them */
+} stk_views_options;
+
+int stk_views_open(stk_views **out, const stk_views_options *o, stk_error *err);
 int stk_views_run(stk_views *v, const stk_views_job *job, stk_error *err);
 void stk_views_close(stk_views **v); /* waits for queued work */
 

@@ -6,8 +6,13 @@
  * may be shown is of no interest, and the times it gives pictures are not believed: a picture that
  * is to be decoded is known by the bytes of its slice, which are those of the next packet.
  *
- * Pictures are mapped late, so that the engine has several of them in hand: one that is wanted is
- * only noted, and it is mapped before its surface is decoded into again, or at the end.
+ * Pictures are mapped late, so that the engine has several of them in hand: each is only noted, and
+ * it is looked at before its surface is decoded into again, or at the end.  One that is wanted is
+ * mapped then.  Of the others too the decoder is asked what became of them: damage to a picture
+ * that only others refer to shows in those, and they are called good.
+ *
+ * A clip with damage is decoded to its end, as if it had none: so parser and decoder are where they
+ * are after any other clip, and go on.
  *
  * Parser, decoder and frames belong to one thread; the decoder has no lock of its own. */
 #include "gpu/nvdec.h"
@@ -18,6 +23,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <string.h>
+#include <time.h>
 
 #include <ffnvcodec/dynlink_cuda.h>
 #include <ffnvcodec/dynlink_nvcuvid.h>
@@ -29,6 +35,9 @@
 #define MORE 6u     /* surfaces beyond what the stream needs: pictures that are decoded ahead */
 #define SURFACES 40u /* at most */
 #define KNOWN 32u   /* formats whose capabilities are kept */
+#define NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED, which the headers lack */
+#define LOOK_NS 20000 /* between two looks at a picture that is not decoded yet */
+#define LOOKS 100000u /* then it never will be */
 
 typedef struct caps { /* what the driver said of a kind of frame */
     stk_video_codec codec;
@@ -193,9 +202,9 @@ uint64_t stk_nvdec_bytes(const stk_frame_format *f)
 
 /* ---- sessions ---- */
 
-typedef struct noted { /* a picture that is wanted and not mapped */
+typedef struct noted { /* a picture that was sent and not looked at */
     int surface;
-    uint32_t want;
+    uint32_t want; /* UINT32_MAX: it is only decoded */
 } noted;
 
 typedef struct mapped {
@@ -216,6 +225,8 @@ struct stk_nvdec_session {
     const stk_nvdec_clip *clip;
     stk_error *why;
     int rc;
+    const char *damage; /* of the clip in hand; NULL: none was seen */
+    int mute;           /* the decoder says nothing of its pictures */
     noted later[SURFACES];
     uint32_t n_later;
     uint32_t next; /* packet whose picture is to be decoded next */
@@ -265,17 +276,49 @@ static void give_all(stk_nvdec_session *s)
                                   .stride = (uint32_t)stride,
                                   .want = s->map[i].want };
     }
-    if (!s->rc && s->n_map)
+    if (!s->rc && !s->damage && s->n_map)
         s->rc = s->clip->frames(s->clip->cookie, f, s->n_map, s->why);
     s->given += s->n_map;
     unmap_all(s);
+}
+
+/* What became of a picture, which may not be decoded yet. */
+static cuvidDecodeStatus status_of(stk_nvdec_session *s, int surface)
+{
+    const struct timespec pause = { 0, LOOK_NS };
+    CUVIDGETDECODESTATUS status = { 0 };
+    int rc;
+
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        rc = s->n->status(s->decoder, surface, &status);
+        if (rc == NOT_SUPPORTED && s->codec == STK_VIDEO_VP9) {
+            s->mute = 1;
+            return cuvidDecodeStatus_Success;
+        }
+        if (rc)
+            broken(s, rc, "it does not say what became of a picture");
+        if (rc || status.decodeStatus != cuvidDecodeStatus_InProgress)
+            return status.decodeStatus;
+        nanosleep(&pause, NULL);
+    }
+    return status.decodeStatus;
+}
+
+static void look(stk_nvdec_session *s, int surface)
+{
+    cuvidDecodeStatus status = s->mute || s->rc ? cuvidDecodeStatus_Success : status_of(s, surface);
+
+    if (!s->rc && status != cuvidDecodeStatus_Success)
+        s->damage = status == cuvidDecodeStatus_Error_Concealed ? "it conceals damage"
+                    : status == cuvidDecodeStatus_InProgress
+                        ? "a picture does not get ready"
+                        : "a picture could not be decoded in full";
 }
 
 /* Waits until it is decoded. */
 static void map_one(stk_nvdec_session *s, const noted *p)
 {
     CUVIDPROCPARAMS how = { .progressive_frame = 1, .output_stream = s->clip->stream };
-    CUVIDGETDECODESTATUS status = { 0 };
     mapped *m = &s->map[s->n_map];
     int rc;
 
@@ -287,31 +330,25 @@ static void map_one(stk_nvdec_session *s, const noted *p)
     }
     m->want = p->want;
     s->n_map++;
-    rc = s->n->status(s->decoder, p->surface, &status);
-    if (rc == CUDA_SUCCESS && status.decodeStatus != cuvidDecodeStatus_Success &&
-        status.decodeStatus != cuvidDecodeStatus_InProgress)
-        refused(s, status.decodeStatus == cuvidDecodeStatus_Error_Concealed
-                       ? "it conceals damage"
-                       : "a frame could not be decoded in full");
+    look(s, p->surface);
     if (s->n_map == STK_NVDEC_FRAMES)
         give_all(s);
 }
 
-/* Map those that were noted, the oldest first, up to the one on that surface; -1: all. */
-static void map_until(stk_nvdec_session *s, int surface)
+/* Look at those that were noted, the oldest first, up to the one on that surface; -1: all.  Those
+ * that are wanted come first: to map them waits as it should, and most others are decoded then. */
+static void look_until(stk_nvdec_session *s, int surface)
 {
-    uint32_t end = s->n_later;
+    uint32_t end = surface < 0 ? s->n_later : 0;
 
-    if (surface >= 0)
-        for (end = 0; end < s->n_later; end++)
-            if (s->later[end].surface == surface) {
-                end++;
-                break;
-            }
-    if (surface >= 0 && end == s->n_later && (!end || s->later[end - 1].surface != surface))
-        return; /* it is not among them */
+    for (uint32_t i = 0; surface >= 0 && i < s->n_later && !end; i++)
+        end = s->later[i].surface == surface ? i + 1 : 0;
     for (uint32_t i = 0; i < end && !s->rc; i++)
-        map_one(s, &s->later[i]);
+        if (s->later[i].want != UINT32_MAX)
+            map_one(s, &s->later[i]);
+    for (uint32_t i = 0; i < end && !s->rc; i++)
+        if (s->later[i].want == UINT32_MAX)
+            look(s, s->later[i].surface);
     s->n_later -= end;
     memmove(s->later, s->later + end, s->n_later * sizeof *s->later);
 }
@@ -398,7 +435,7 @@ static int on_sequence(void *cookie, CUVIDEOFORMAT *f)
     surfaces = surfaces < SURFACES ? surfaces : SURFACES;
     if (surfaces < f->min_num_decode_surfaces)
         return refused(s, "the stream keeps too many frames");
-    map_until(s, -1);
+    look_until(s, -1);
     give_all(s);
     if (s->rc)
         return 0;
@@ -438,18 +475,18 @@ static int on_decode(void *cookie, CUVIDPICPARAMS *p)
         return refused(s, "a picture before its sequence");
     next = is_next(s, p);
     if (!next && s->codec != STK_VIDEO_VP9)
-        return refused(s, "a picture of no packet");
+        s->damage = "a picture of no packet";
     if (s->n_later == SURFACES)
-        map_until(s, -1);
-    map_until(s, p->CurrPicIdx);
+        look_until(s, -1);
+    look_until(s, p->CurrPicIdx);
     if (s->rc)
         return 0;
     assert(s->n_later < SURFACES);
     rc = s->n->decode(s->decoder, p);
     if (rc)
         return broken(s, rc, "a picture is refused");
-    if (next && s->clip->packet[s->next].want != UINT32_MAX)
-        s->later[s->n_later++] = (noted){ p->CurrPicIdx, s->clip->packet[s->next].want };
+    s->later[s->n_later++] = (noted){ p->CurrPicIdx,
+                                      next ? s->clip->packet[s->next].want : UINT32_MAX };
     s->next += (uint32_t)next;
     return 1;
 }
@@ -519,7 +556,7 @@ static void send(stk_nvdec_session *s, const CUVIDSOURCEDATAPACKET *p)
 static void send_end(stk_nvdec_session *s)
 {
     send(s, &(CUVIDSOURCEDATAPACKET){ .flags = CUVID_PKT_ENDOFSTREAM });
-    map_until(s, -1);
+    look_until(s, -1);
     give_all(s);
 }
 
@@ -544,12 +581,15 @@ int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvd
     s->clip = clip;
     s->why = &why;
     s->rc = 0;
+    s->damage = NULL;
     s->n_later = s->n_map = s->given = s->next = 0;
     for (uint32_t i = 0; i < clip->n && !s->rc; i++)
         send_packet(s, i);
     if (!s->rc)
         send_end(s);
     unmap_all(s);
+    if (!s->rc && s->damage)
+        s->rc = stk_fail(&why, STK_ECORRUPT, "NVDEC: %s", s->damage);
     if (!s->rc && (s->given != clip->n_want || s->next != clip->n))
         s->rc = stk_fail(&why, STK_ECORRUPT, "NVDEC: %u of %u packets came, %u of %u frames",
                          s->next, clip->n, s->given, clip->n_want);

@@ -60,8 +60,8 @@ void stk_nvdec_session_close(stk_nvdec_session **s);
  * another has to be opened. */
 int stk_nvdec_fits(stk_video_codec made_codec, const stk_frame_format *made, stk_video_codec codec,
                    const stk_frame_format *f);
-/* All wanted frames go to clip->frames, in any order, each once.  After an error the session is to
- * be closed. */
+/* All wanted frames go to clip->frames, in any order, each once.  STK_ECORRUPT: the clip is
+ * damaged, and the session takes the next one.  After another error it is to be closed. */
 int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvdec_clip *clip,
                   stk_error *err);
 

@@ -333,6 +333,61 @@ static size_t place_rows(stk_batch *b, uint32_t output)
     return at;
 }
 
+/* Memory of a batch's output, and where its pictures are made: there, or apart. */
+static int take_memory(stk_gpu_transfer *f, uint32_t output, uint32_t k, stk_buffer **made,
+                       stk_error *err)
+{
+    stk_pictures *p = &f->pictures[output];
+    stk_batch *b = f->on[k].batch;
+    stk_batch_out *o = &b->out[output];
+    size_t bytes = place_rows(b, output);
+
+    STK_TRY(stk_gpu_pool_get(f->device->pool, bytes + !bytes, f->stream, &o->gpu_memory, err));
+    *made = o->gpu_memory;
+    if (!b->common->out[output].spec.picture.channels_first)
+        return 0;
+    STK_TRY(stk_gpu_pool_get(f->device->pool, bytes + !bytes, f->stream, &p->apart[k], err));
+    *made = p->apart[k];
+    return 0;
+}
+
+/* All is queued that uses them. */
+static void drop_apart(stk_gpu_transfer *f, uint32_t output)
+{
+    for (uint32_t k = 0; k < STK_PIC_BATCHES; k++) {
+        stk_buffer **b = &f->pictures[output].apart[k];
+
+        if (!*b)
+            continue;
+        stk_buffer_used(*b, f->stream);
+        stk_buffer_unref(*b);
+        *b = NULL;
+    }
+}
+
+/* Frames that were made one by one, to where their channels belong. */
+static int put_apart(stk_gpu_transfer *f, uint32_t output)
+{
+    const stk_pictures *p = &f->pictures[output];
+    stk_device *d = f->device;
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->n && !rc; i++) {
+        const stk_pic_item *x = &p->item[i];
+        const stk_batch *b = f->on[x->batch].batch;
+        const stk_spec *spec = &b->common->out[output].spec;
+        const stk_batch_out *o = &b->out[output];
+        size_t plane = x->out_bytes / 3;
+        uint8_t *row = (uint8_t *)o->gpu_memory->data + o->row[x->row].gpu_at;
+
+        for (uint32_t c = 0; c < 3 && !rc && p->apart[x->batch]; c++)
+            rc = d->cuda->copy(
+                d->gpu, row + stk_apart_at(spec, i % pictures_of(b, output), c) * plane,
+                (uint8_t *)x->out + c * plane, plane, STK_COPY_WITHIN, f->stream);
+    }
+    return rc;
+}
+
 /* Where the pictures will be. */
 static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
 {
@@ -342,12 +397,12 @@ static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
         stk_batch *b = f->on[k].batch;
         stk_batch_out *o = &b->out[output];
         uint32_t n = pictures_of(b, output);
-        size_t bytes = place_rows(b, output);
+        stk_buffer *made;
 
-        STK_TRY(stk_gpu_pool_get(f->device->pool, bytes + !bytes, f->stream, &o->gpu_memory, err));
+        STK_TRY(take_memory(f, output, k, &made, err));
         for (uint32_t i = 0; i < b->rows * n; i++, item++) {
             item->out_bytes = stk_row_out_bytes(b, output, item->row) / n;
-            item->out = (uint8_t *)o->gpu_memory->data + o->row[item->row].gpu_at +
+            item->out = (uint8_t *)made->data + o->row[item->row].gpu_at +
                         i % n * item->out_bytes;
         }
     }
@@ -452,6 +507,9 @@ static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
     STK_TRY(launch_all(f, first, err));
     EACH_OF_GROUP(o, f, first)
     if (!rc)
+        rc = put_apart(f, o);
+    EACH_OF_GROUP(o, f, first)
+    if (!rc)
         rc = c->copy(gpu, f->pictures[o].status, f->pictures[o].gpu.data,
                      f->pictures[o].n * sizeof(uint32_t), STK_COPY_OUT, f->stream);
     return rc ? stk_device_fail(f->device, rc, "pictures could not be sent", err) : 0;
@@ -460,15 +518,18 @@ static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 int stk_pictures_send(stk_gpu_transfer *f, stk_error *err)
 {
     const stk_batch_plan *c = f->on[0].batch->common; /* one loader's, so all have it */
+    int rc = 0;
 
     for (uint32_t o = 0; o < c->n_out; o++) {
         f->pictures[o].n = 0;
         f->pictures[o].lead = c->out[o].gpu_made ? lead_of(f, o) : o;
     }
-    for (uint32_t o = 0; o < c->n_out; o++)
+    for (uint32_t o = 0; o < c->n_out && rc == 0; o++)
         if (c->out[o].gpu_made && f->pictures[o].lead == o)
-            STK_TRY(send_group(f, o, err));
-    return 0;
+            rc = send_group(f, o, err);
+    for (uint32_t o = 0; o < c->n_out; o++)
+        drop_apart(f, o);
+    return rc;
 }
 
 /* ---- arrivals ---- */

@@ -25,9 +25,19 @@ typedef struct stk_pictures { /* the pictures of one output, in all batches of a
     size_t slab_bytes;               /* bytes of its records in the slab */
     uint32_t n;                      /* pictures in all batches; 0: the output has none */
     stk_pic_item *item;              /* by picture, in `host` */
+    /* by batch: its frames, where their channels are to be put apart; NULL: they are in place */
+    stk_buffer *apart[STK_PIC_BATCHES];
     int claimed; /* places in the cache that were reserved for some of them (picture_cache.h) */
     uint32_t *status; /* by picture, in `host`: copied back when the kernels have finished */
 } stk_pictures;
+
+/* cthw: where channel c of picture i of a row is, in planes. */
+static inline size_t stk_apart_at(const stk_spec *spec, uint32_t i, uint32_t c)
+{
+    uint32_t frames = stk_spec_lead(spec, STK_LEAD_FRAMES);
+
+    return ((size_t)(i / frames) * 3 + c) * frames + i % frames;
+}
 
 typedef struct stk_queued_batch {
     stk_batch *batch;

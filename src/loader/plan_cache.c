@@ -42,6 +42,17 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
     return n;
 }
 
+/* Clips are kept as they are decoded, once for each output: other outputs may have other frames. */
+static uint32_t number_clips(uint32_t *clip, uint32_t first, const stk_plan_chains *c)
+{
+    uint32_t n = first;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (c->out[i].gpu_made && c->chain[i].clip)
+            clip[i] = ++n;
+    return n - first;
+}
+
 /* More than all shards have is not needed; 0: the index does not say. */
 static uint64_t all_bytes(const stk_plan_data *data)
 {
@@ -76,24 +87,29 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
     stk_picture_cache_options k = { .bytes = in->o->device_cache_limit,
                                     .samples = s->start[s->n_data] };
 
+    uint32_t pictures = 0, clips = 0;
+
     out->keep = stk_zalloc(so_far->chains.n_out, sizeof *out->keep);
-    if (!out->keep)
+    out->clip = stk_zalloc(so_far->chains.n_out, sizeof *out->clip);
+    if (!out->keep || !out->clip)
         return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->keep);
-    if (so_far->gpu.decode)
-        k.outputs = number_outputs(out->keep, &so_far->chains);
+    if (so_far->gpu.decode) {
+        pictures = number_outputs(out->keep, &so_far->chains);
+        clips = number_clips(out->clip, pictures, &so_far->chains);
+    }
+    k.outputs = pictures + clips;
     if (!k.outputs)
-        return stk_fail(
-            err, STK_ENOTSUP,
-            "cache=\"device\" keeps JPEGs that the GPU decodes to one size, and no output "
-            "has such: leave it");
-    if (!has_points(&so_far->data))
+        return stk_fail(err, STK_ENOTSUP,
+                        "cache=\"device\" keeps JPEGs that the GPU decodes to one size and clips "
+                        "of videos, and no output has such: leave it");
+    if (pictures && !has_points(&so_far->data))
         stk_log_line(
             &so_far->policy.log, STK_LOG_WARN,
             "cache=device keeps JPEGs that have seek points, and these have none: make them "
             "with 'stoker index --jpeg'");
     STK_TRY(
         stk_field_cache_open(&out->fields, k.samples, stk_pool_account(so_far->memory.pool), err));
-    return stk_device_keep(so_far->gpu.device, &k, all_bytes(&so_far->data), err);
+    return stk_device_keep(so_far->gpu.device, &k, clips ? 0 : all_bytes(&so_far->data), err);
 }
 
 /* ---- arrays ---- */
@@ -234,6 +250,7 @@ void stk_plan_cache_fini(stk_plan_cache *p)
 {
     stk_field_cache_close(&p->fields);
     stk_free(p->keep);
+    stk_free(p->clip);
     stk_free(p->gather);
     stk_free(p->place);
     stk_free(p->move);

@@ -184,7 +184,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->pad && !p->spec.picture.mode &&
         !p->spec.picture.patch.side && !c->many.pictures && !c->boxes.name &&
         !(p->spec.n_leads && c->calls.n) &&
-        (!c->clip || (!p->spec.picture.channels_first && stk_pic_program_can(c))))
+        (!c->clip || stk_pic_program_can(c)))
         as_records(p);
     out->open_root[i] = c->field.open_root;
     if (c->field.fallback && c->field.stored)

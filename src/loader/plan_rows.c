@@ -194,12 +194,14 @@ static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *e
  * that they must not. */
 static int open_clips(const stk_plan *so_far, stk_error *err)
 {
+    const stk_device_clips_options how = { .log = &so_far->policy.log,
+                                           .host = stk_pool_account(so_far->memory.pool) };
     stk_error why;
 
     for (uint32_t i = 0; i < so_far->chains.n_out && so_far->gpu.decode; i++) {
         if (!so_far->chains.chain[i].clip || !so_far->chains.out[i].gpu_made)
             continue;
-        if (stk_device_decode_clips(so_far->gpu.device, &why) == 0)
+        if (stk_device_decode_clips(so_far->gpu.device, &how, &why) == 0)
             return 0;
         if (so_far->gpu.alone)
             return stk_fail(err, why.code, "decode=\"gpu\": %s", why.message);

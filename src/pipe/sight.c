@@ -131,6 +131,7 @@ void stk_engine_sight(const stk_engine *e, stk_sight *out)
     add_stages(&s, &n);
     add_threads(e, &n);
     n.copy_s = s_of(s.gpu_copy_ns);
+    n.clip_queue_s = s_of(s.gpu_clip_queue_ns);
     n.cold = (double)s.cold_reads;
     n.remote = (double)s.remote_reads;
     n.jpegs_seek = (double)s.jpeg_seek;

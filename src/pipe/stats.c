@@ -106,6 +106,7 @@ static void device_figures(const stk_engine *e, stk_stats *s)
     s->gpu_redecoded = d.redone;
     s->gpu_clips = d.clips;
     s->gpu_clips_by_workers = d.clips_by_workers;
+    s->gpu_clip_queue_ns = d.clip_queue_ns;
     s->gpu_memory = d.memory;
     s->gpu_memory_peak = d.memory_peak;
     s->gpu_memory_limit = d.memory_limit;

@@ -129,6 +129,7 @@ typedef struct stk_plan_cache { /* cache="device" */
     /* host cache of fields of samples whose pictures are on the GPU; NULL: none */
     stk_field_cache *fields;
     uint32_t *keep;          /* by output: stk_out_plan.keep; NULL: no cache */
+    uint32_t *clip;          /* by output: the same of clips, whose frames are kept */
     stk_array_cache *arrays; /* arrays on the GPU (owned by the device); NULL: none */
     stk_out_gather *gather;  /* by output: how rows are gathered on the GPU; NULL: none are */
     stk_array_place *place;  /* [data set * n_out + output]; NULL: no array is on the GPU */

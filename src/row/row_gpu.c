@@ -102,8 +102,8 @@ static void keep_small(const stk_row *x)
             return; /* its file is read anyway */
         if (p->cache.keep[i] || want->number == UINT16_MAX)
             continue;
-        if (want->cached_bytes.data || p->chains.open_root[i])
-            return;
+        if (want->cached_bytes.data || p->chains.open_root[i] || p->chains.chain[i].clip)
+            return; /* that of a clip too: its packets are read, kept or not */
         near[i] = want->bytes;
         n++;
     }

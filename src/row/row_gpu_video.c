@@ -13,6 +13,7 @@
 
 #include <stoker/transform.h>
 
+#include "base/hash.h"
 #include "gpu/pic_program.h"
 #include "row/row_clip.h"
 #include "video/clip_stream.h"
@@ -248,6 +249,21 @@ static int put_made(gpu_clip *g, uint32_t pictures)
     return to != NULL;
 }
 
+/* By what its frames are known, where they may be cached. */
+static stk_cached_clip keep_of(const gpu_clip *g)
+{
+    const stk_plan_cache *cache = &g->c.x->plan->cache;
+    stk_cached_clip k = { 0 };
+
+    if (!cache->clip || !cache->clip[g->c.x->output])
+        return k;
+    k.on = 1;
+    k.of = (stk_cache_key){ stk_schedule_id(g->c.x->schedule, &g->c.x->where),
+                            cache->clip[g->c.x->output] - 1 };
+    k.frames = stk_hash64(g->c.h.number, g->c.wanted, g->c.n_wanted * sizeof *g->c.wanted);
+    return k;
+}
+
 static stk_gpu_clip *fill(gpu_clip *g, stk_gpu_clips *clips, const stk_clip_stream *s,
                           const stk_pic *head)
 {
@@ -275,6 +291,7 @@ static stk_gpu_clip *fill(gpu_clip *g, stk_gpu_clips *clips, const stk_clip_stre
     k->yuv = (void *)(k->memory + l.yuv);
     k->n_pictures = pictures;
     k->n_want = g->c.n_wanted;
+    k->keep = keep_of(g);
     k->picture_bytes = chain->row_bytes / pictures;
     put_packets(k, s, k->memory + l.bytes);
     put_pictures(g, k, head, k->memory + l.records);
@@ -289,7 +306,8 @@ static int leave(gpu_clip *g, int must)
     stk_gpu_clips *clips = stk_device_clips(g->c.x->plan->gpu.device);
     stk_pic *head = stk_scratch_get(g->c.job.scratch, stk_row_views(g->c.x) * sizeof *head);
     uint32_t pictures = stk_spec_times(&stk_row_chain(g->c.x)->spec);
-    int busy = clips && !must && stk_gpu_clips_busy(clips);
+    const stk_cached_clip keep = keep_of(g);
+    int busy = clips && !must && !stk_gpu_clips_cached(clips, &keep) && stk_gpu_clips_busy(clips);
     stk_clip_stream s;
     stk_gpu_clip *k;
 

@@ -24,6 +24,7 @@
 #define CODE_SHARE 0.6   /* of the step on the consumer's core */
 #define ENOUGH 0.8       /* of what removing the stage would give: the cheaper remedy is named */
 #define COPY_SHARE 0.7   /* of the time */
+#define CLIPS_SHARE 0.6  /* of the time, in which clips wait for an engine */
 
 static const struct {
     const char *name, *bound, *doing;
@@ -102,6 +103,7 @@ void stk_seen_between(const stk_sight *from, const stk_sight *to, stk_seen *out)
     d->delay_s = grown(a.delay_s, b.delay_s);
     d->others_s = others(from, &b);
     d->copy_s = grown(a.copy_s, b.copy_s);
+    d->clip_queue_s = grown(a.clip_queue_s, b.clip_queue_s);
     d->cold = grown(a.cold, b.cold);
     d->cache_hits = grown(a.cache_hits, b.cache_hits);
     d->cache_misses = grown(a.cache_misses, b.cache_misses);
@@ -115,6 +117,7 @@ void stk_seen_between(const stk_sight *from, const stk_sight *to, stk_seen *out)
     out->compute = at_least(out->steady - out->wait, 0);
     out->n = d->workers >= 1 ? d->workers : 1;
     out->serial = d->workers < 1;
+    out->engines = d->clip_queue_s > CLIPS_SHARE * out->steady;
     out->loading = out->serial ? out->wait : out->busy / out->n;
 }
 
@@ -213,14 +216,16 @@ static stk_cause worst_stage(const stk_seen *s)
 
 /* Workers rest while the consumer waits: they are not let ahead.  Where letting them would give
  * little, they rest for another reason. */
-static int not_let_ahead(const stk_seen *s, stk_diagnosis *out)
+static int not_let_ahead(stk_seen *s, stk_diagnosis *out)
 {
     const stk_sight *d = &s->d;
 
+    s->engines &= at_rest(s); /* else workers are what it waits for */
     if (!at_rest(s) || gain_of(s, s->loading).high < ENOUGH * without(s, worst_stage(s)).high)
-        return 0;
+        return s->engines = 0;
     blame(out,
-          d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
+          s->engines                           ? STK_CAUSE_DECODE
+          : d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
           : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10
               ? STK_CAUSE_MEMORY
               : STK_CAUSE_RING,
@@ -246,7 +251,7 @@ static void by_stage(const stk_seen *s, stk_diagnosis *out)
         blame(out, STK_CAUSE_WORKERS, more);
 }
 
-static void find_cause(const stk_seen *s, stk_diagnosis *out)
+static void find_cause(stk_seen *s, stk_diagnosis *out)
 {
     const stk_sight *d = &s->d;
 
@@ -319,6 +324,8 @@ void stk_diagnose(const stk_sight *from, const stk_sight *to, const stk_diagnose
 
         snprintf(doing, sizeof doing, "in call(%.140s)", function);
         stk_diagnosis_say(&s, "bound by Python", doing, opt, &n);
+    } else if (n.cause == STK_CAUSE_DECODE && s.engines) {
+        stk_diagnosis_say(&s, "bound by the GPU's video decoders", "", opt, &n);
     } else {
         stk_diagnosis_say(&s, words[n.cause].bound, words[n.cause].doing, opt, &n);
     }

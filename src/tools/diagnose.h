@@ -13,6 +13,7 @@ typedef struct stk_seen {         /* what happened between two sights */
     double loading;               /* wall time that loading takes by itself */
     double n;                     /* workers, at least 1 */
     int serial;                   /* the consumer's own thread loads */
+    int engines;                  /* decoding is held up by the GPU's video decoders */
 } stk_seen;
 
 void stk_seen_between(const stk_sight *from, const stk_sight *to, stk_seen *out);

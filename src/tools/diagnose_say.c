@@ -46,7 +46,10 @@ static void for_decode(const speech *p)
 {
     const stk_sight *d = &p->s->d;
 
-    if (p->foreign)
+    if (p->s->engines)
+        REMEDY(p, "decode=None and more workers, which decode too; smaller videos, or keyframes "
+                  "that are closer");
+    else if (p->foreign)
         REMEDY(p,
                "stoker.Loader, which decodes only what a crop shows; stoker bench %s says how fast",
                p->data);
@@ -131,6 +134,21 @@ static void remedy(const speech *p)
 
 /* ---- what was seen ---- */
 
+static void stage_facts(const speech *p, const char *doing, char *text, size_t size)
+{
+    const stk_seen *s = p->s;
+    double all = s->busy + s->d.idle_s, wait = percent(s->wait, s->steady);
+
+    if (p->out->cause == STK_CAUSE_DECODE && s->engines)
+        snprintf(text, size,
+                 "clips wait for NVDEC %.0f %% of the time while workers rest for %.0f %%, the "
+                 "loop waits for %.0f %%",
+                 percent(s->d.clip_queue_s, s->steady), percent(s->d.idle_s, all), wait);
+    else
+        snprintf(text, size, "workers spend %.0f %% of their time %s, the loop waits for %.0f %%",
+                 percent(s->d.busy_s[p->out->cause], all), doing, wait);
+}
+
 static void facts(const speech *p, const char *doing, char *text, size_t size)
 {
     const stk_seen *s = p->s;
@@ -175,9 +193,7 @@ static void facts(const speech *p, const char *doing, char *text, size_t size)
         snprintf(text, size, "copies to the GPU take %.0f %% of the time",
                  percent(d->copy_s, s->steady));
         break;
-    default:
-        snprintf(text, size, "workers spend %.0f %% of their time %s, the loop waits for %.0f %%",
-                 percent(d->busy_s[p->out->cause], all), doing, wait);
+    default: stage_facts(p, doing, text, size);
     }
 }
 

@@ -368,6 +368,7 @@ int stk_transform_run(const stk_transform *t, uint32_t epoch, const stk_picture 
 
 static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *err)
 {
+    const stk_views_options o = { .gpu = gpu };
     int rc = 0;
 
     if (gpu >= MAX_GPUS)
@@ -375,7 +376,7 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
                         MAX_GPUS - 1);
     stk_mutex_lock(&t->lock);
     if (!t->views[gpu])
-        rc = stk_views_open(&t->views[gpu], gpu, err);
+        rc = stk_views_open(&t->views[gpu], &o, err);
     *out = t->views[gpu];
     stk_mutex_unlock(&t->lock);
     return rc;

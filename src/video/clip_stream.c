@@ -32,6 +32,7 @@ typedef struct cut {
     const stk_video_head *h;
     const stk_media_job *job;
     stk_bytes setup;
+    stk_frame_format said; /* by the setup, or the first packet: without what the container says */
 } cut;
 
 /* A packet that has to be sent?  1, 0; or it can't be done. */
@@ -56,6 +57,8 @@ static int add(cut *c, const stk_clip_packet *k, stk_bytes in, stk_error *err)
     stk_cut_packet *p = &o->packet[o->n];
     size_t n, from, mark = 0;
 
+    if (!stk_frame_format_holds(&c->said, c->h->codec, c->setup, in))
+        return refuse(err, "size or colors of its frames change");
     *p = (stk_cut_packet){ .at = o->len, .want = k->want, .begins = k->begins };
     if (k->begins) {
         n = stk_stream_setup(c->h->codec, c->setup, o->data + o->len);
@@ -100,7 +103,7 @@ static int make_room(cut *c, const stk_clip *clip, stk_error *err)
 int stk_clip_stream_cut(stk_clip_stream *out, const stk_video_head *h, const stk_media_job *job,
                         stk_error *err)
 {
-    cut c = { out, h, job, { 0 } };
+    cut c = { .out = out, .h = h, .job = job };
     stk_bytes in = { 0 };
     stk_clip clip;
     int rc;
@@ -113,7 +116,8 @@ int stk_clip_stream_cut(stk_clip_stream *out, const stk_video_head *h, const stk
     if (!clip.n)
         return refuse(err, "no packets");
     STK_TRY(bytes_of(job, &clip.packet[0], &in, err));
-    STK_TRY(stk_frame_format_read(&out->format, h->codec, c.setup, in, err));
+    STK_TRY(stk_frame_format_read(&c.said, h->codec, c.setup, in, err));
+    out->format = c.said;
     stk_video_color(h, &out->format.matrix, &out->format.full_range);
     if (out->format.width != h->width || out->format.height != h->height)
         return refuse(err, "its frames are not as large as the container says");

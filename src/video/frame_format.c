@@ -429,6 +429,118 @@ int stk_frame_format_read(stk_frame_format *out, stk_video_codec codec, stk_byte
               : 0;
 }
 
+/* ---- packets ---- */
+
+/* Bytes before each unit of a packet, which say its length; 0: the setup does not tell. */
+static uint32_t length_bytes(stk_video_codec codec, stk_bytes setup)
+{
+    size_t at = codec == STK_VIDEO_H264 ? 4 : 21;
+
+    return setup.len > at ? (setup.data[at] & 3u) + 1 : 0;
+}
+
+/* The next unit of a packet, from its front.  1; 0: there is none; -1: it does not fit. */
+static int take_unit(stk_bytes *in, uint32_t wide, stk_bytes *unit)
+{
+    size_t len = 0;
+
+    if (!in->len)
+        return 0;
+    if (!wide || in->len <= wide)
+        return -1;
+    for (uint32_t i = 0; i < wide; i++)
+        len = len << 8 | in->data[i];
+    if (!len || len > in->len - wide)
+        return -1;
+    *unit = (stk_bytes){ in->data + wide, len };
+    *in = (stk_bytes){ in->data + wide + len, in->len - wide - len };
+    return 1;
+}
+
+/* Frames of a packet of VP9, by the index at its end; how many; 0: they do not fit. */
+static uint32_t vp9_split(stk_bytes in, stk_bytes frame[8])
+{
+    uint32_t mark = in.len ? in.data[in.len - 1] : 0, n = 1, wide = (mark >> 3 & 3) + 1;
+    size_t index = 0, from = 0;
+
+    if (mark >> 5 == 6) {
+        index = 2 + (size_t)wide * ((mark & 7) + 1);
+        n = (mark & 7) + 1;
+        if (index > in.len || in.data[in.len - index] != mark)
+            index = 0, n = 1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len = index ? 0 : in.len;
+
+        for (uint32_t k = 0; index && k < wide; k++)
+            len |= (size_t)in.data[in.len - index + 1 + i * wide + k] << (8 * k);
+        if (!len || len > in.len - index - from)
+            return 0;
+        frame[i] = (stk_bytes){ in.data + from, len };
+        from += len;
+    }
+    return n;
+}
+
+typedef enum vp9_kind { VP9_AGAIN, VP9_KEY, VP9_INTRA, VP9_INTER } vp9_kind;
+
+/* AGAIN: one that was decoded before is shown; INTRA: it begins anew, with colors of its own. */
+static vp9_kind vp9_kind_of(stk_bytes frame, int *shown)
+{
+    reader r = { frame.data, frame.len * 8, 2 };
+    uint32_t profile = bits(&r, 1), key;
+
+    profile |= bits(&r, 1) << 1;
+    skip(&r, profile == 3);
+    *shown = 1;
+    if (bits(&r, 1))
+        return VP9_AGAIN;
+    key = !bits(&r, 1);
+    *shown = (int)bits(&r, 1);
+    skip(&r, 1);
+    return key ? VP9_KEY : !*shown && bits(&r, 1) ? VP9_INTRA : VP9_INTER;
+}
+
+static int vp9_holds(const stk_frame_format *f, stk_bytes packet)
+{
+    stk_bytes frame[8];
+    uint32_t n = vp9_split(packet, frame);
+    stk_frame_format own;
+    int shown;
+
+    for (uint32_t i = 0; i < n; i++) {
+        vp9_kind kind = vp9_kind_of(frame[i], &shown);
+
+        if (kind == VP9_INTRA)
+            return 0;
+        if (kind == VP9_KEY && (stk_frame_format_read(&own, STK_VIDEO_VP9, (stk_bytes){ 0 },
+                                                      frame[i], NULL) < 0 ||
+                                memcmp(&own, f, sizeof own) != 0))
+            return 0;
+    }
+    return n > 0;
+}
+
+int stk_frame_format_holds(const stk_frame_format *f, stk_video_codec codec, stk_bytes setup,
+                           stk_bytes packet)
+{
+    uint32_t wide = length_bytes(codec, setup);
+    stk_bytes unit;
+    int rc;
+
+    if (codec == STK_VIDEO_VP9)
+        return vp9_holds(f, packet);
+    while ((rc = take_unit(&packet, wide, &unit)) > 0) {
+        uint32_t type = codec == STK_VIDEO_H264 ? unit.data[0] & 31u : unit.data[0] >> 1 & 63u;
+        stk_frame_format own = { .bits = 8, .chroma = 1, .matrix = 2 };
+        found o = { .f = &own, .codec = codec };
+
+        if (look(&o, type, unit) < 0 || (o.sets && memcmp(&own, f, sizeof own) != 0))
+            return 0;
+    }
+    return rc == 0;
+}
+
 /* ---- byte streams ---- */
 
 size_t stk_stream_room(stk_bytes in)
@@ -464,27 +576,18 @@ size_t stk_stream_setup(stk_video_codec codec, stk_bytes setup, uint8_t *to)
 
 size_t stk_stream_packet(stk_video_codec codec, stk_bytes setup, stk_bytes in, uint8_t *to)
 {
-    uint32_t wide = codec == STK_VIDEO_H264 ? setup.len > 4 ? (setup.data[4] & 3u) + 1 : 0
-                    : setup.len > 21        ? (setup.data[21] & 3u) + 1
-                                            : 0;
+    uint32_t wide = length_bytes(codec, setup);
     writer w = { to, 0 };
+    stk_bytes unit;
+    int rc;
 
     if (codec == STK_VIDEO_VP9) {
         memcpy(to, in.data, in.len);
         return in.len;
     }
-    while (wide && in.len > wide) {
-        size_t len = 0;
-
-        for (uint32_t i = 0; i < wide; i++)
-            len = len << 8 | in.data[i];
-        if (!len || len > in.len - wide)
-            return SIZE_MAX;
-        put(&w, 0, (stk_bytes){ in.data + wide, len });
-        in.data += wide + len;
-        in.len -= wide + len;
-    }
-    return in.len || !wide ? SIZE_MAX : w.n;
+    while ((rc = take_unit(&in, wide, &unit)) > 0)
+        put(&w, 0, unit);
+    return rc < 0 ? SIZE_MAX : w.n;
 }
 
 /* ---- the picture of a packet ---- */
@@ -508,47 +611,21 @@ static size_t slice_of(stk_video_codec codec, stk_bytes in, size_t *at)
     return 0;
 }
 
-/* 1: the frame is decoded and shown; 0: decoded, not shown; -1: one that was decoded before. */
-static int vp9_shown(const uint8_t *p, size_t len)
-{
-    reader r = { p, len * 8, 2 };
-    uint32_t profile = bits(&r, 1) | bits(&r, 1) << 1;
-
-    skip(&r, profile == 3);
-    if (bits(&r, 1))
-        return -1;
-    skip(&r, 1);
-    return (int)bits(&r, 1);
-}
-
-/* Frames of a packet, by the index at its end; the last one that is shown. */
+/* The last frame of a packet that is shown. */
 static size_t vp9_frame(stk_bytes in, size_t *at)
 {
-    uint32_t mark = in.len ? in.data[in.len - 1] : 0, n = 1, wide = (mark >> 3 & 3) + 1;
-    size_t index = 0, from = 0, got = 0;
+    stk_bytes frame[8];
+    uint32_t n = vp9_split(in, frame);
+    size_t got = 0;
+    int shown;
 
-    if (mark >> 5 == 6) {
-        index = 2 + (size_t)wide * ((mark & 7) + 1);
-        n = (mark & 7) + 1;
-        if (index > in.len || in.data[in.len - index] != mark)
-            index = 0, n = 1;
-    }
     for (uint32_t i = 0; i < n; i++) {
-        size_t len = index ? 0 : in.len;
-        int shown;
-
-        for (uint32_t k = 0; index && k < wide; k++)
-            len |= (size_t)in.data[in.len - index + 1 + i * wide + k] << (8 * k);
-        if (!len || len > in.len - index - from)
-            return 0;
-        shown = vp9_shown(in.data + from, len);
-        if (shown < 0 || (shown && got))
+        if (vp9_kind_of(frame[i], &shown) == VP9_AGAIN || (shown && got))
             return 0;
         if (shown) {
-            *at = from;
-            got = len;
+            *at = (size_t)(frame[i].data - in.data);
+            got = frame[i].len;
         }
-        from += len;
     }
     return got;
 }

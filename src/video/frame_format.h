@@ -21,6 +21,10 @@ typedef struct stk_frame_format {
  * not said there, or the codec is another. */
 int stk_frame_format_read(stk_frame_format *out, stk_video_codec codec, stk_bytes setup,
                           stk_bytes key, stk_error *err);
+/* 1: headers inside a packet, if it has some, say of frames what `f` says, as it was read.  0: they
+ * say something else, or only a decoder can tell. */
+int stk_frame_format_holds(const stk_frame_format *f, stk_video_codec codec, stk_bytes setup,
+                           stk_bytes packet);
 /* Matrix and range that the container says where the stream does not. */
 static inline void stk_video_color(const stk_video_head *h, uint32_t *matrix, uint32_t *full_range)
 {

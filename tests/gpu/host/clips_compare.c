@@ -3,10 +3,9 @@
  *
  *   clips_compare TAR DECODE EPOCHS CHAIN...
  *
- * DECODE: auto, gpu or cpu.  A CHAIN may end with ; and ops on
- * batches, with labels cls.  One line per
- * chain: batches, and what the GPU's figures say.  Exits
- * with 1 at the first byte that differs.  The GPU is whatever STK_CUDA_LIB names: tests have one of
+ * DECODE: auto, gpu or cpu.  A CHAIN may end with ; and ops on batches, with labels cls.  Bad
+ * samples are skipped.  One line per chain: batches, and what the GPU's figures say.  Exits with 1
+ * at the first byte that differs.  The GPU is whatever STK_CUDA_LIB names: tests have one of
  * threads. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +38,7 @@ static int open_loader(stk_loader **out, stk_dataset *ds, const char *chain, con
                              .shuffle = STK_SHUFFLE_EXACT,
                              .seed = 5,
                              .batch_ops = ops ? ops + 1 : NULL,
+                             .on_error = STK_ON_ERROR_SKIP,
                              .device = device,
                              .decode = device && strcmp(decode, "auto") != 0 ? decode : NULL };
     int rc = stk_loader_open(out, &ds, 1, &o, err);
@@ -108,9 +108,11 @@ static int run(const stk_cuda *cuda, stk_dataset *ds, const char *chain, const c
     }
     stk_loader_stats(b, &s);
     if (!bad)
-        printf("same: %u batches, %llu bytes sent, %llu redecoded, %llu clips by the GPU: %s\n",
+        printf("same: %u batches, %llu bytes sent, %llu redecoded, %llu clips by the GPU, %llu by "
+               "workers, %llu skipped: %s\n",
                batches, (unsigned long long)s.gpu_bytes, (unsigned long long)s.gpu_redecoded,
-               (unsigned long long)s.gpu_clips, chain);
+               (unsigned long long)s.gpu_clips, (unsigned long long)s.gpu_clips_by_workers,
+               (unsigned long long)s.skipped, chain);
     stk_loader_close(&a);
     stk_loader_close(&b);
     return (int)bad;

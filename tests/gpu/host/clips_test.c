@@ -1,89 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clips_test.c - clips that the GPU decodes: hostgpu.c is the GPU, hostnvdec.c its NVDEC, and the
  * CPU's batches are what is right.  Needs libavcodec. */
-#include <limits.h>
 #include <unistd.h>
 
-#include "../../seams/make_tar.h"
-#include "../../seams/seam.h"
-#include "gpu/load.h"
+#include "clips_testing.h"
 #include "gpu/nvdec.h"
 #include "video/vdec.h"
 
-#define CHAIN "from(mp4) | video(frames=4, stride=2) | random_resized_crop(40) | hflip | to(f16)"
-#define BATCH 3
 #define ROUNDS 6 /* times that each file is there */
 
 static const char *const files[] = { "h264.mp4", "hevc.mp4", "hevc10.mkv", "vp9.webm" };
 static stk_dataset *mixed, *alike; /* all files; the first alone */
-static const stk_output outputs[] = { { "video", CHAIN } };
-
-static stk_loader_options options(const char *device, const char *decode)
-{
-    return (stk_loader_options){ .size = sizeof(stk_loader_options),
-                                 .batch_size = BATCH,
-                                 .outputs = outputs,
-                                 .n_outputs = 1,
-                                 .num_workers = 2,
-                                 .shuffle = STK_SHUFFLE_EXACT,
-                                 .seed = 7,
-                                 .drop_last = STK_YES,
-                                 .device = device,
-                                 .decode = decode };
-}
+static stk_dataset *torn, *halves; /* every other one is damaged; colors that change within */
+static stk_dataset *sizes;         /* every other one is smaller */
 
 static stk_loader *on_gpu(stk_dataset *ds, const char *decode)
 {
-    stk_loader_options o = options("cuda", decode);
+    stk_loader_options o = clip_options("cuda", decode);
 
     return seam_loader(&ds, 1, &o);
 }
 
 static stk_loader *on_cpu(stk_dataset *ds)
 {
-    stk_loader_options o = options(NULL, NULL);
+    stk_loader_options o = clip_options(NULL, NULL);
 
     return seam_loader(&ds, 1, &o);
-}
-
-static stk_batch *next(stk_loader *l)
-{
-    stk_batch *b = NULL;
-    stk_error err;
-    int rc = stk_loader_next(l, &b, -1, &err);
-
-    if (rc != STK_END)
-        seam_ok(rc, &err);
-    return b;
-}
-
-static void same(const stk_batch *a, const stk_batch *b)
-{
-    stk_tensor x, y;
-    size_t n;
-
-    assert_int_equal(stk_batch_dense(a, 0, &x), 0);
-    assert_int_equal(stk_batch_dense(b, 0, &y), 0);
-    assert_int_equal(y.gpu, 1);
-    n = stk_dtype_size(x.dtype);
-    for (uint32_t i = 0; i < x.ndim; i++)
-        n *= (size_t)x.shape[i];
-    assert_memory_equal(x.data, y.data, n); /* the simulated GPU's memory is the host's */
-}
-
-static void same_epochs(stk_loader *a, stk_loader *b, int epochs)
-{
-    for (int epoch = 0; epoch < epochs; epoch++)
-        for (;;) {
-            stk_batch *x = next(a), *y = next(b);
-
-            assert_true(!x == !y);
-            if (!x)
-                break;
-            same(x, y);
-            stk_batch_release(&x);
-            stk_batch_release(&y);
-        }
 }
 
 static stk_stats stats_of(const stk_loader *l)
@@ -158,8 +100,8 @@ static void the_cpus_bits(void **state)
 /* Whatever call fails, and whatever status frames have, batches are the CPU's. */
 static void failures_are_the_cpus(void **state)
 {
-    const char *const what[] = { "create",      "map",      "parse", "decode",
-                                 "reconfigure", "status:5", "late:7" };
+    const char *const what[] = { "create", "map",      "parse",    "decode", "reconfigure",
+                                 "status", "status:5", "late:7" };
 
     (void)state;
     for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
@@ -176,6 +118,171 @@ static void failures_are_the_cpus(void **state)
         if (strcmp(what[i], "reconfigure")) /* of sizes that are all alike */
             assert_true(s.gpu_redecoded > 0);
     }
+}
+
+static stk_loader *of_chain(stk_dataset *ds, const char *chain, const char *device)
+{
+    const stk_output out[] = { { "video", chain } };
+    stk_loader_options o = clip_options(device, device ? "gpu" : NULL);
+
+    o.outputs = out;
+    o.on_error = STK_ON_ERROR_SKIP;
+    return seam_loader(&ds, 1, &o);
+}
+
+/* Frames 8 and 9 are whole, and refer to one that is damaged, and that nobody wants.  A session
+ * takes the next clip after such a one. */
+static void damage_that_is_not_shown(void **state)
+{
+    const char *chain = "from(mp4) | video(frames=2, start=8) | resize((40, 40)) | to(u8)";
+    stk_loader *a = of_chain(torn, chain, NULL), *b = of_chain(torn, chain, "cuda");
+    unsigned most;
+
+    (void)state;
+    begin_log();
+    same_epochs(a, b, 4);
+    assert_true(stats_of(a).skipped > 0);
+    assert_int_equal(stats_of(a).skipped, stats_of(b).skipped);
+    assert_true(stats_of(b).gpu_redecoded > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    assert_true(count_log("make", &most) <= 4); /* as many as there are threads */
+}
+
+/* Headers inside the packets say other colors from the middle on. */
+static void colors_that_change(void **state)
+{
+    const char *chain = "from(mp4) | video(frames=4, stride=3) | resize((40, 40)) | to(u8)";
+    stk_loader *a = of_chain(halves, chain, NULL), *b = of_chain(halves, chain, "cuda");
+    stk_stats s;
+
+    (void)state;
+    same_epochs(a, b, 8);
+    s = stats_of(b);
+    assert_true(s.gpu_clips > 0 && s.gpu_clips_by_workers > 0);
+    assert_int_equal(s.gpu_redecoded, 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+}
+
+/* Clips that fail are made again one by one, where the consumer waits: so that ends soon, and the
+ * log says it once. */
+static void frames_that_always_fail(void **state)
+{
+    stk_loader_options o = clip_options("cuda", "gpu");
+    stk_loader *a = on_cpu(alike), *b;
+    said log = { .word = "NVDEC" };
+    stk_stats s;
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "decode", 1);
+    o.log = note_said;
+    o.log_cookie = &log;
+    o.prefetch = 2;
+    b = seam_loader(&alike, 1, &o);
+    same_epochs(a, b, 12);
+    s = stats_of(b);
+    assert_true(s.gpu_redecoded >= 8 && s.gpu_redecoded <= 8 + 8 * BATCH); /* in flight meanwhile */
+    assert_true(s.gpu_clips_by_workers > 10 * 4 * ROUNDS);
+    assert_int_equal(atomic_load(&log.lines), 1);
+    assert_non_null(strstr(log.last, "workers decode H.264 of 144x96"));
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
+}
+
+/* It makes batches ahead; nothing waits for them. */
+static void begin(stk_loader *l)
+{
+    stk_batch *b = NULL;
+    stk_error err;
+
+    assert_true(stk_loader_next(l, &b, 0, &err) != 0);
+    stk_batch_release(&b);
+}
+
+/* More batches wait for their clips than there were places for once. */
+static void many_batches_wait(void **state)
+{
+    stk_loader_options o = clip_options("cuda", "gpu");
+    stk_loader *l;
+    stk_batch *b;
+
+    (void)state;
+    set_gate(0);
+    o.batch_size = 1;
+    o.prefetch = 200;
+    l = seam_loader(&alike, 1, &o);
+    begin(l);
+    for (uint64_t end = seam_now_ms() + 60000;
+         stats_of(l).gpu_clips < 150 && seam_now_ms() < end;)
+        seam_sleep_ms(2);
+    assert_true(stats_of(l).gpu_clips >= 150);
+    set_gate(64);
+    for (int i = 0; i < 100; i++) {
+        while (!(b = next_batch(l))) {} /* epochs follow each other */
+        stk_batch_release(&b);
+    }
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* Clips that wait for the GPU have a share of memory_limit: beyond it workers decode. */
+static void waiting_clips_have_a_limit(void **state)
+{
+    stk_loader_options o = clip_options("cuda", "gpu");
+    stk_loader *l, *cpu;
+    stk_stats s;
+
+    (void)state;
+    set_gate(0);
+    o.batch_size = 1;
+    o.prefetch = 200;
+    o.memory_limit = 6 << 20;
+    l = seam_loader(&alike, 1, &o);
+    o.device = o.decode = NULL;
+    o.memory_limit = 0;
+    cpu = seam_loader(&alike, 1, &o);
+    begin(l);
+    for (uint64_t end = seam_now_ms() + 60000;
+         !stats_of(l).gpu_clips_by_workers && seam_now_ms() < end;)
+        seam_sleep_ms(2);
+    s = stats_of(l);
+    assert_true(s.gpu_clips > 8 && s.gpu_clips_by_workers > 0);
+    assert_true(s.memory <= s.memory_limit);
+    set_gate(64);
+    same_epochs(cpu, l, 12);
+    stk_loader_close(&cpu);
+    stk_loader_close(&l);
+    unsetenv("STK_HOSTNVDEC_GATE");
+}
+
+/* Where there is room for one session it takes smaller frames too: it is made to fit, there and
+ * back. */
+static void sizes_that_alternate(void **state)
+{
+    const stk_frame_format f = { .width = 144, .height = 96, .bits = 8, .chroma = 1 };
+    stk_loader_options o = clip_options("cuda", "gpu");
+
+    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) / 3 * 4 + (1 << 20));
+    for (int i = 0; i < 2; i++) {
+        stk_loader *a = on_cpu(sizes), *b;
+        unsigned changes, most;
+        stk_stats s;
+
+        begin_log();
+        if (i)
+            setenv("STK_HOSTNVDEC_FAIL", "reconfigure", 1);
+        b = seam_loader(&sizes, 1, &o);
+        same_epochs(a, b, 4);
+        s = stats_of(b);
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+        unsetenv("STK_HOSTNVDEC_FAIL");
+        changes = count_log("change", &most);
+        assert_true(i ? !changes && s.gpu_redecoded : changes > 1 && !s.gpu_redecoded);
+    }
+    (void)state;
 }
 
 /* Capabilities are asked: what no engine takes is decoded by workers. */
@@ -211,10 +318,10 @@ static void sessions_are_used_again(void **state)
     assert_true(count_log("make", &most) <= 16 && most <= 16); /* of some 200 clips */
 }
 
-/* Sessions have a quarter of device_memory_limit: then one has to go before another is opened. */
+/* Sessions have a share of device_memory_limit: then one has to go before another is opened. */
 static void sessions_have_a_limit(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_frame_format f = { .width = 160, .height = 96, .bits = 8, .chroma = 1 };
     stk_loader *a = on_cpu(mixed), *b;
     unsigned most;
@@ -222,20 +329,43 @@ static void sessions_have_a_limit(void **state)
     (void)state;
     begin_log();
     f.bits = 10; /* the largest of the files */
-    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) + (1 << 20));
+    o.device_memory_limit = 4 * (stk_nvdec_bytes(&f) / 3 * 4 + (1 << 20));
     b = seam_loader(&mixed, 1, &o);
     same_epochs(a, b, 2);
     assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    assert_true(stats_of(b).gpu_memory_peak > stk_nvdec_bytes(&f)); /* batches, too */
     stk_loader_close(&a);
     stk_loader_close(&b);
     assert_true(count_log("close", &most) > 1);
     assert_int_equal(most, 1);
 }
 
+/* No session fits: the log says so, once, and workers decode. */
+static void no_session_fits(void **state)
+{
+    stk_loader_options o = clip_options("cuda", "gpu");
+    stk_frame_format f = { .width = 144, .height = 96, .bits = 8, .chroma = 1 };
+    stk_loader *a = on_cpu(alike), *b;
+    said log = { .word = "NVDEC" };
+
+    (void)state;
+    o.device_memory_limit = 4 * stk_nvdec_bytes(&f);
+    o.log = note_said;
+    o.log_cookie = &log;
+    b = seam_loader(&alike, 1, &o);
+    same_epochs(a, b, 2);
+    assert_int_equal(stats_of(b).gpu_clips, 0);
+    assert_int_equal(stats_of(b).gpu_redecoded, 0);
+    assert_int_equal(atomic_load(&log.lines), 1);
+    assert_non_null(strstr(log.last, "device_memory_limit"));
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+}
+
 /* One session is enough for the first batches: those that are being opened hold newer clips. */
 static void the_first_batch_waits_for_one_session(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *l;
     stk_batch *b;
 
@@ -244,7 +374,7 @@ static void the_first_batch_waits_for_one_session(void **state)
     o.num_workers = 1; /* clips come in their order */
     o.prefetch = 4;
     l = seam_loader(&alike, 1, &o);
-    b = next(l);
+    b = next_batch(l);
     assert_non_null(b);
     stk_batch_release(&b);
     set_gate(64);
@@ -262,14 +392,14 @@ static void workers_begin(void **state)
     set_gate(0);
     l = on_gpu(alike, NULL);
     for (int i = 0; i < 3; i++) {
-        b = next(l);
+        b = next_batch(l);
         assert_non_null(b);
         stk_batch_release(&b);
     }
     assert_int_equal(stats_of(l).gpu_clips, 0);
     set_gate(64);
     for (uint64_t end = seam_now_ms() + 60000; !stats_of(l).gpu_clips && seam_now_ms() < end;) {
-        b = next(l);
+        b = next_batch(l);
         stk_batch_release(&b);
     }
     assert_true(stats_of(l).gpu_clips > 0);
@@ -293,6 +423,62 @@ static void a_trial_may_fail(void **state)
     unsetenv("STK_HOSTNVDEC_FAIL");
 }
 
+static stk_loader *kept(const char *chain, uint64_t limit, const char *decode)
+{
+    const stk_output out[] = { { "video", chain } };
+    stk_loader_options o = clip_options("cuda", decode);
+
+    o.outputs = out;
+    o.cache = "device";
+    o.device_cache_limit = limit;
+    o.prefetch = 2; /* most clips of an epoch are there before the next one begins */
+    return seam_loader(&mixed, 1, &o);
+}
+
+/* Frames that are kept are decoded once, and crops of them may differ; where they are drawn anew,
+ * or find no room, they are decoded each time.  The bits are the CPU's. */
+static void frames_are_kept(void **state)
+{
+    const char *const chain[] = {
+        "from(mp4) | video(frames=4, start=2) | random_resized_crop(40) | to(f16)", CHAIN
+    };
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const uint64_t limit = i == 1 ? 200 << 10 : 8 << 20;
+        stk_loader *a = of_chain(mixed, chain[i == 2], NULL);
+        stk_loader *b = kept(chain[i == 2], limit, i == 3 ? NULL : "gpu");
+        stk_stats s;
+
+        same_epochs(a, b, 4);
+        s = stats_of(b);
+        assert_true(s.gpu_cache_bytes > 0 && s.gpu_cache_bytes <= limit && !s.gpu_redecoded);
+        assert_true(i != 0 ||
+                    (s.gpu_cache_entries == 4 * ROUNDS && s.gpu_cache_hits >= 2 * 4 * ROUNDS &&
+                     s.gpu_cache_misses < 2 * 4 * ROUNDS));
+        assert_true(i != 1 || (s.gpu_cache_entries > 0 && s.gpu_cache_entries < 4 * ROUNDS));
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+    }
+}
+
+/* What could not be decoded is not kept. */
+static void damage_is_not_kept(void **state)
+{
+    stk_loader *a, *b;
+    const char *chain = "from(mp4) | video(frames=4, start=2) | random_resized_crop(40) | to(f16)";
+
+    (void)state;
+    setenv("STK_HOSTNVDEC_FAIL", "status:5", 1);
+    a = of_chain(mixed, chain, NULL);
+    b = kept(chain, 8 << 20, "gpu");
+    same_epochs(a, b, 4);
+    assert_true(stats_of(b).gpu_redecoded > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    unsetenv("STK_HOSTNVDEC_FAIL");
+}
+
 /* Closed while sessions open, decode, or wait. */
 static void closed_in_mid_clip(void **state)
 {
@@ -304,7 +490,7 @@ static void closed_in_mid_clip(void **state)
         stk_error err;
 
         for (unsigned i = 0; i < n % 5; i++) {
-            stk_batch *b = next(l);
+            stk_batch *b = next_batch(l);
 
             stk_batch_release(&b);
         }
@@ -324,7 +510,8 @@ static void two_loaders(void **state)
 
     (void)state;
     for (int i = 0; i < 30; i++) {
-        stk_batch *x[4] = { next(a), next(b), next(c), next(d) };
+        stk_batch *x[4] = { next_batch(a), next_batch(b), next_batch(c),
+                            next_batch(d) };
 
         for (int k = 0; k < 4; k += 2) {
             assert_true(!x[k] == !x[k + 1]);
@@ -344,10 +531,15 @@ static void two_loaders(void **state)
 /* sm_limit and memory_limit change nothing but how much is done at once. */
 static void limits_change_no_bit(void **state)
 {
-    stk_loader_options o = options("cuda", "gpu");
+    stk_loader_options o = clip_options("cuda", "gpu");
     stk_loader *a = on_cpu(mixed), *b;
+    unsigned n = 0, blocks;
+    char line[80];
+    FILE *f;
 
     (void)state;
+    setenv("STK_HOSTGPU_LOG", seam_path("launches"), 1);
+    (void)unlink(seam_path("launches"));
     o.sm_limit = 1;
     o.in_flight = 1;
     o.memory_limit = 48 << 20;
@@ -356,51 +548,26 @@ static void limits_change_no_bit(void **state)
     assert_true(stats_of(b).gpu_clips > 0);
     stk_loader_close(&a);
     stk_loader_close(&b);
+    unsetenv("STK_HOSTGPU_LOG");
+    f = fopen(seam_path("launches"), "r");
+    for (; f && fgets(line, sizeof line, f); n++) {
+        assert_int_equal(sscanf(line, "pictures %*u blocks %u", &blocks), 1);
+        assert_int_equal(blocks, 6); /* of one multiprocessor */
+    }
+    assert_true(n > 0);
+    fclose(f);
 }
 
 /* ---- data ---- */
 
-static stk_bytes file_of(const char *name)
-{
-    char path[PATH_MAX];
-    uint8_t *data = NULL;
-    size_t n = 0;
-    FILE *f;
-
-    snprintf(path, sizeof path, "%s/%s", CLIPS, name);
-    f = fopen(path, "rb");
-    assert_non_null(f);
-    assert_int_equal(fseek(f, 0, SEEK_END), 0);
-    n = (size_t)ftell(f);
-    rewind(f);
-    data = malloc(n);
-    assert_int_equal(fread(data, 1, n, f), n);
-    fclose(f);
-    return (stk_bytes){ data, n };
-}
-
-static stk_dataset *write_clips(const char *name, unsigned kinds, unsigned rounds)
-{
-    FILE *f = fopen(seam_path(name), "wb");
-    char member[32];
-
-    for (unsigned i = 0; i < rounds * kinds; i++) {
-        stk_bytes in = file_of(files[i % kinds]);
-
-        snprintf(member, sizeof member, "%03u.mp4", i);
-        tar_member(f, member, in.data, in.len);
-        free((void *)in.data);
-    }
-    tar_end(f);
-    fclose(f);
-    return seam_open("", name, NULL);
-}
-
 static int setup(void **state)
 {
     (void)state;
-    mixed = write_clips("mixed.tar", 4, ROUNDS);
-    alike = write_clips("alike.tar", 1, 4 * ROUNDS);
+    mixed = write_clips("mixed.tar", files, 4, ROUNDS);
+    alike = write_clips("alike.tar", files, 1, 4 * ROUNDS);
+    torn = write_clips("torn.tar", (const char *[]){ "damaged.mp4", "h264.mp4" }, 2, ROUNDS);
+    halves = write_clips("halves.tar", (const char *[]){ "halves.mp4" }, 1, 2 * ROUNDS);
+    sizes = write_clips("sizes.tar", (const char *[]){ "h264.mp4", "small.mp4" }, 2, 2 * ROUNDS);
     return 0;
 }
 
@@ -409,6 +576,9 @@ static int teardown(void **state)
     (void)state;
     stk_dataset_unref(&mixed);
     stk_dataset_unref(&alike);
+    stk_dataset_unref(&torn);
+    stk_dataset_unref(&halves);
+    stk_dataset_unref(&sizes);
     return 0;
 }
 
@@ -417,12 +587,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cpus_bits),
         cmocka_unit_test(failures_are_the_cpus),
+        cmocka_unit_test(damage_that_is_not_shown),
+        cmocka_unit_test(colors_that_change),
+        cmocka_unit_test(sizes_that_alternate),
+        cmocka_unit_test(frames_that_always_fail),
+        cmocka_unit_test(many_batches_wait),
+        cmocka_unit_test(waiting_clips_have_a_limit),
         cmocka_unit_test(engines_that_take_nothing),
         cmocka_unit_test(sessions_are_used_again),
         cmocka_unit_test(sessions_have_a_limit),
+        cmocka_unit_test(no_session_fits),
         cmocka_unit_test(the_first_batch_waits_for_one_session),
         cmocka_unit_test(workers_begin),
         cmocka_unit_test(a_trial_may_fail),
+        cmocka_unit_test(frames_are_kept),
+        cmocka_unit_test(damage_is_not_kept),
         cmocka_unit_test(closed_in_mid_clip),
         cmocka_unit_test(two_loaders),
         cmocka_unit_test(limits_change_no_bit),

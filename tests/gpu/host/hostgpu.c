@@ -6,9 +6,11 @@
  * A stream is a thread that does what is queued, one thing after the other, each after a delay that
  * follows from STK_HOSTGPU_SEED; "device" memory is filled with a pattern when it is allocated and
  * freed.  Pictures are made by the very functions that the kernels are made of (device/pic_*.h).
- * STK_HOSTGPU_FAIL=copy, alloc, work makes such calls fail, or work fail when it is done. */
+ * STK_HOSTGPU_FAIL=copy, alloc, work makes such calls fail, or work fail when it is done.
+ * STK_HOSTGPU_LOG=FILE: a line for each launch. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -364,7 +366,14 @@ static int call(int gpu, void *s, void (*fn)(void *, int), void *cookie)
 
 static int pictures(int gpu, const stk_pic_launch *l, void *s)
 {
+    const char *path = getenv("STK_HOSTGPU_LOG");
+    FILE *f = path ? fopen(path, "a") : NULL;
+
     (void)gpu;
+    if (f) {
+        fprintf(f, "pictures %u blocks %u\n", l->n_jobs, l->blocks);
+        fclose(f);
+    }
     return put(s, (op){ .kind = PICTURES, .launch = *l });
 }
 

@@ -7,9 +7,10 @@
  * given to pictures in turn, so that one that was not mapped in time shows another picture; a
  * mapped frame is memory of its own that is overwritten when it is unmapped; only so many may be
  * mapped at once; a decoder takes no larger frames than it was made for.  What libavcodec calls
- * damaged is a frame that NVDEC conceals; of VP9 there is no status.
+ * damaged is a frame that NVDEC conceals; one that was not mapped is in progress when it is first
+ * asked for; of VP9 there is no status.
  *
- *   STK_HOSTNVDEC_FAIL=caps, create, map, parse, decode, reconfigure: such calls fail;
+ *   STK_HOSTNVDEC_FAIL=caps, create, map, parse, decode, reconfigure, status: such calls fail;
  *                     =status:N, late:N: every N-th frame is concealed, every N-th map fails
  *   STK_HOSTNVDEC_CREATE_MS=N, STK_HOSTNVDEC_DECODE_US=N: what a decoder, a picture takes; the
  *                     driver opens one decoder at a time
@@ -75,6 +76,7 @@ typedef struct parser {
 typedef struct surface {
     run *run;
     uint32_t number;
+    int asked; /* or mapped */
 } surface;
 
 typedef struct decoder {
@@ -539,7 +541,7 @@ CUresult CUDAAPI cuvidDecodePicture(CUvideodecoder obj, CUVIDPICPARAMS *p)
     pthread_mutex_lock(&lock);
     n.run->refs++;
     pthread_mutex_unlock(&lock);
-    *to = (surface){ n.run, n.number };
+    *to = (surface){ n.run, n.number, 0 };
     return CUDA_SUCCESS;
 }
 
@@ -563,6 +565,12 @@ CUresult CUDAAPI cuvidGetDecodeStatus(CUvideodecoder obj, int at, CUVIDGETDECODE
 
     if (d->how.CodecType == cudaVideoCodec_VP9)
         return NOT_SUPPORTED;
+    if (fails("status"))
+        return UNKNOWN;
+    if (p && !d->surface[at].asked++) {
+        out->decodeStatus = cuvidDecodeStatus_InProgress;
+        return CUDA_SUCCESS;
+    }
     out->decodeStatus = !p || p->damaged || fails_nth("status", &statuses)
                             ? cuvidDecodeStatus_Error_Concealed
                             : cuvidDecodeStatus_Success;
@@ -583,6 +591,7 @@ CUresult CUDAAPI cuvidMapVideoFrame64(CUvideodecoder obj, int at, unsigned long 
         i++;
     if (!p || i == d->how.ulNumOutputSurfaces || fails("map") || fails_nth("late", &maps))
         return REFUSED;
+    d->surface[at].asked = 1;
     d->mapped[i] = malloc(size);
     d->mapped_size[i] = size;
     if (p->nv12)
