@@ -5,7 +5,7 @@
  * Whole numbers become floats in [-1, 1) by a division by 2^(bits - 1), as other readers do it, so
  * that up to 24 bits are exact.  A data chunk that reaches past the end of the file, that does not
  * hold whole frames, and floats that are no sound (not finite, huge) are errors.  A data chunk of
- * size 0xFFFFFFFF, as programs write it into a pipe, reaches to the end of the file.
+ * size 0xFFFFFFFF or 0x7FFFF000, as programs write it into a pipe, reaches to its end.
  *
  * Its points say where the samples are: what is wanted is one range. */
 #include "codec/codec.h"
@@ -17,6 +17,7 @@
 enum { PCM = 1, FLOAT = 3, ALAW = 6, MULAW = 7, EXTENSIBLE = 0xFFFE };
 #define SETUP 8 /* bytes of the points: kind, bytes of a value, bytes of a frame */
 #define UNKNOWN 0xFFFFFFFFu
+#define PIPED 0x7FFFF000u /* as SoX and eSpeak write it into a pipe */
 
 typedef struct wav_head {
     uint32_t kind, width; /* width: bytes of a value */
@@ -117,8 +118,8 @@ static int walk_chunk(wav_walk *w, wav_head *h, stk_error *err)
         int is_long = w->is_long && size == UNKNOWN;
 
         h->data = w->at;
-        STK_TRY(
-            read_data(h, is_long ? w->long_data : size, left, !is_long && size == UNKNOWN, err));
+        STK_TRY(read_data(h, is_long ? w->long_data : size, left,
+                          !is_long && (size == UNKNOWN || size == PIPED), err));
         return 1;
     }
     if (size > left)

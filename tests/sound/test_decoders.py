@@ -56,6 +56,7 @@ def wav_cases():
     v = integers(x, 16)
     yield "rf64", wav(v.astype("<i2").tobytes(), RATE, 2, form=b"RF64"), v / 32768
     yield "pipe", wav(v.astype("<i2").tobytes(), RATE, 2, size=0xFFFFFFFF), v / 32768
+    yield "pipe of SoX", wav(v.astype("<i2").tobytes(), RATE, 2, size=0x7FFFF000), v / 32768
     wide = integers(tone(0.01, channels=64), 16)
     yield "64 channels", wav(wide.astype("<i2").tobytes(), 384000, 64), wide / 32768
 
