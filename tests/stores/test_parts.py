@@ -131,8 +131,8 @@ def rows(url, **more):
         return [pixels(batch["image"]) for batch in loader], loader.stats()
 
 local, _ = rows(sys.argv[1])
-far, stats = rows(sys.argv[2], device="cuda")
-assert local == far and stats["bytes_unread"] > 0 and stats["gpu"]["jpegs"] > 0, stats
+far, stats = rows(sys.argv[2], device="cuda", num_workers=0, prefetch=1)
+assert local == far and stats["bytes_unread"] > 0 and stats["gpu"]["jpegs"] >= int(sys.argv[4]), stats
 print("same")
 """
 
@@ -143,7 +143,8 @@ def test_on_the_gpu_of_threads(url, shard, monkeypatch):
         pytest.skip("the GPU of threads is not built")
     monkeypatch.setenv("STK_CUDA_LIB", str(library))
     index(url, "--jpeg")
-    done = subprocess.run([sys.executable, "-c", GPU, str(shard), url, CROP], capture_output=True, text=True)
+    upright = N // 2                            # baseline: every second one
+    done = subprocess.run([sys.executable, "-c", GPU, str(shard), url, CROP, str(upright)], capture_output=True, text=True)
     assert done.stdout == "same\n", done.stderr
 
 
