@@ -441,6 +441,7 @@ static int read_later(clip *c, stk_error *err)
 
         c->part[i].offset = g.range[i].offset;
         STK_TRY(read_range(&r, g.range[i].offset, (size_t)g.range[i].len, &c->part[i].bytes, err));
+        c->x->req->ranged[c->x->output].later += g.range[i].len;
     }
     c->job.n_parts = g.n;
     return 0;
@@ -508,7 +509,7 @@ static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_e
     if (rc < 0 || io.got < len)
         return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
                         at + len);
-    stk_count(&c->x->m->count.bytes, len);
+    c->x->req->ranged[c->x->output].later += len;
     return 0;
 }
 

@@ -172,6 +172,30 @@ def test_fewer_bytes_and_no_more_requests(web, shard):
     assert block[0] <= whole[0]
 
 
+def test_what_is_unread_was_not_asked_for(web, data):
+    """A text after the picture is read by the same request, and so is the rest of the picture: only what is before the crop is not."""
+    jpg, text = picture(0, np.random.default_rng(2))[0], b"x" * 100
+    with tarfile.open(data / "one.tar", "w") as tar:
+        for name, blob in (("0.jpg", jpg), ("0.txt", text)):
+            info = tarfile.TarInfo(name)
+            info.size = len(blob)
+            tar.addfile(info, io.BytesIO(blob))
+    span = -(-len(jpg) // 512) * 512 + 512 + len(text)
+    outputs = {"image": "from(jpg) | image | random_resized_crop(32, scale=(0.05, 0.2)) | to(u8)", "text": "from(txt) | text"}
+    with faults.Proxy(web[0]) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}/one.tar"
+        index(url, "--points")
+        with stoker.Loader(url, outputs, batch_size=1, prefetch=1, seed=5, num_workers=0, shuffle=True) as loader:
+            opened = len(proxy.requests)
+            for _ in range(12):
+                for batch in loader:
+                    assert len(batch["text"][0]) == len(text)
+            stats = loader.stats()
+        sizes = proxy.sizes[opened:opened + stats["samples"]]
+    assert stats["samples"] >= 12 and max(sizes) <= span
+    assert stats["bytes_unread"] == sum(span - size for size in sizes) > 0
+
+
 def test_a_resume_in_the_middle(url, shard):
     index(url, "--jpeg")
     local, _ = rows(shard, CHAINS["crop"])
