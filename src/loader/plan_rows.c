@@ -240,6 +240,8 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
 
     if (c->spec.kind != STK_KIND_IMAGE && c->calls.first != STK_KIND_IMAGE && !c->sound)
         return "it is not a picture";
+    if (so_far->data.unversioned && !so_far->chains.open_root[i])
+        return "the store gives no version of a file, so that points may be of one before it";
     if (c->sound && c->calls.n)
         return "a function takes it";
     if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */

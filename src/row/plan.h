@@ -64,6 +64,7 @@ typedef struct stk_plan_data {
     uint32_t n;
     int immediate; /* all data sets are arrays, so rows need no request; 0: none is */
     int remote;    /* some shards are remote */
+    int unversioned; /* the index knows a remote shard by its size alone */
     int peeks;     /* some shards are in memory */
 } stk_plan_data;
 
