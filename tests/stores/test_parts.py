@@ -279,6 +279,48 @@ def test_mutated_files_are_the_same_from_a_store_and_here(web, data, shard):
     assert stale > 50      # the damage was seen, and not by luck missed
 
 
+def heads(path):
+    """Of each JPEG of a shard: the bytes before its scan; and the labels."""
+    found, labels = [], []
+    with tarfile.open(path) as tar:
+        for member in tar:
+            raw = tar.extractfile(member).read()
+            if member.name.endswith(".cls"):
+                labels.append(member.offset_data)
+            elif raw[:2] == b"\xff\xd8":
+                found.append((member.offset_data + 2, raw.rfind(b"\xff\xda")))
+    return found, labels
+
+
+def test_heads_and_labels_where_no_version_tells(web, data, shard):
+    """Points have the head of a picture, and labels are beside them: where a store says no version, neither is used, as a file may have changed since."""
+    path = data / "heads.tar"
+    path.write_bytes(shard.read_bytes())
+    stat, good, (places, labels) = path.stat(), shard.read_bytes(), heads(shard)
+    rng = np.random.default_rng(5)
+    with faults.Proxy(web[0]) as proxy:
+        proxy.drop = ("etag", "last-modified")
+        url = f"http://127.0.0.1:{proxy.port}/heads.tar"
+        for target in (url, path):
+            index(str(target), "--points")
+        for kind in ("crop", "as filed", "views"):
+            path.write_bytes(good)
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            with stoker.Loader(url, CHAINS[kind], batch_size=8, shuffle=True, seed=5, on_error="skip", num_workers=0) as loader:
+                assert "no version" in loader.explain(0).reads["image"]
+                raw = bytearray(good)
+                for at, size in places:
+                    raw[at + int(rng.integers(0, size))] ^= int(rng.integers(1, 256))
+                for at in labels[::2]:
+                    raw[at] ^= 1
+                path.write_bytes(raw)
+                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+                got = [(int(i), *(np.asarray(batch[name])[k].tobytes() for name in CHAINS[kind])) for batch in loader for k, i in enumerate(batch.sample_ids)]
+                assert loader.stats()["bytes_unread"] == 0
+            want, _ = told(path, CHAINS[kind])
+            assert got == want, kind
+
+
 def test_mutated_points_change_nothing(url, shard, tmp_path):
     """Bytes of HASH.seek that are others than were written: its sums, or those of each record, or of rows, leave them out."""
     local, _ = rows(shard, CHAINS["crop"])
@@ -319,6 +361,8 @@ def test_explain_says_what_is_read(url, shard):
         told = loader.explain(0)
         assert told.reads["image"].startswith("only the bytes") and told.reads["label"] == "the whole field: it is not a picture"
         assert "reads: only the bytes" in str(told)
+        for i in (3, 7):                        # progressive; a PNG
+            assert loader.explain(i).reads["image"] == "the whole field: the index has no points of it that say which bytes are seen"
     with stoker.Loader(url, CHAINS["crop"], batch_size=8, shuffle="block") as loader:
         assert "in the order in which they are stored" in loader.explain(0).reads["image"]
     with stoker.Loader(str(shard), CHAINS["crop"], batch_size=8, shuffle=True) as loader:
@@ -344,3 +388,6 @@ def test_clips(web, data):
     parts, after = rows(url, outputs, num_workers=2)
     assert same(local, whole) and same(local, parts)
     assert before["bytes_unread"] == 0 and after["bytes"] < before["bytes"] / 3, (before["bytes"], after["bytes"])
+    for shuffle in (True, "block"):
+        with stoker.Loader(url, outputs, batch_size=2, shuffle=shuffle) as loader:
+            assert loader.explain(1).reads["video"] == "only the bytes that are seen"
