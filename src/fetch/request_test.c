@@ -432,8 +432,8 @@ static void finish_parts(void)
         for (uint32_t k = 0; k < g->n; k++) {
             assert_int_equal(g->part[k].offset, g->range[k].offset);
             assert_int_equal(g->part[k].bytes.len, g->range[k].len);
-            assert_memory_equal(g->part[k].bytes.data,
-                                image + w->place.offset + g->range[k].offset, g->range[k].len);
+            assert_memory_equal(g->part[k].bytes.data, image + w->place.offset + g->range[k].offset,
+                                g->range[k].len);
         }
     }
 }
@@ -476,8 +476,18 @@ static void parts_are_joined(void **state)
         { { { 'p', { { 5, 5 } } }, { 'p', { { 5, 5 } } } }, 2, 1, PAD - 5 },
         { { { 'p', { { 5, 5 } } }, { 'p', { { 39990, 5 } } } }, 2, 1, PAD - 39990 },
         { { { 'p', { { 5, 5 } } }, { 'p' } }, 2, 1, 0 },
-        { { { 'l', { { 0, 9 }, { 50000, 9 }, { 100000, 9 }, { 150000, 9 }, { 200000, 9 },
-                     { 250000, 9 }, { 300000, 9 }, { 350000, 9 } } } }, 1, 8, LARGE - 72 },
+        { { { 'l',
+              { { 0, 9 },
+                { 50000, 9 },
+                { 100000, 9 },
+                { 150000, 9 },
+                { 200000, 9 },
+                { 250000, 9 },
+                { 300000, 9 },
+                { 350000, 9 } } } },
+          1,
+          8,
+          LARGE - 72 },
     };
 
     (void)state;
@@ -568,10 +578,12 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, through)
     const struct CMUnitTest tests[] = {
-        T(near_fields_are_one_read), T(cold_reads_come_later), T(or_here_and_now),
-        T(failures_have_an_address), T(short_reads_are_found), T(limits),
-        T(places_that_wrap), T(parts_are_joined), T(what_is_read_besides),
-        T(any_parts), T(short_parts_are_found),
+        T(near_fields_are_one_read), T(cold_reads_come_later),
+        T(or_here_and_now),          T(failures_have_an_address),
+        T(short_reads_are_found),    T(limits),
+        T(places_that_wrap),         T(parts_are_joined),
+        T(what_is_read_besides),     T(any_parts),
+        T(short_parts_are_found),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

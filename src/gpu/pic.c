@@ -358,8 +358,7 @@ static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch 
 
     if (len > STK_PIC_MAX_DATA)
         return refuse(err, "more than 256 MiB");
-    if (job->seek && (!seek_fits(job, len) ||
-                      (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
+    if (job->seek && (!seek_fits(job, len) || (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
         return stale(err);
     if (job->seek) {
         STK_TRY(gather_seek(g, job->seek, len, scratch, err));

@@ -168,8 +168,9 @@ int stk_plan_check_made(const stk_plan_gpu *gpu, const stk_out_plan *out, const 
 {
     if (!gpu->alone || !made->why || out->spec.kind != STK_KIND_IMAGE)
         return 0;
-    return stk_fail(err, STK_ENOTSUP,
-                    "decode=\"gpu\": workers would make output %s, since %s%s: leave decode= out to "
-                    "allow that",
-                    out->name, made->what, made->why);
+    return stk_fail(
+        err, STK_ENOTSUP,
+        "decode=\"gpu\": workers would make output %s, since %s%s: leave decode= out to "
+        "allow that",
+        out->name, made->what, made->why);
 }

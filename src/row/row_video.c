@@ -197,9 +197,9 @@ static int may_read_parts(const stk_row *x)
     const stk_request *r = x->req;
     const stk_wanted *want = &r->want[x->output];
 
-    return !x->plan->rows.whole[x->output] && !r->row.whole && !want->unpack && !stk_row_chain(x)->extracts &&
-           !want->cached_bytes.data && stk_request_has_range(r, x->output) &&
-           want->place.len > HEAD;
+    return !x->plan->rows.whole[x->output] && !r->row.whole && !want->unpack &&
+           !stk_row_chain(x)->extracts && !want->cached_bytes.data &&
+           stk_request_has_range(r, x->output) && want->place.len > HEAD;
 }
 
 /* Of a clip whose time has to be read first, this much is read of a local file; its packets are
