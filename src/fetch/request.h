@@ -65,6 +65,7 @@ typedef struct stk_request_row { /* the row that a request is for.  Only the eng
     uint64_t position;
     uint32_t attempt;         /* substitutes tried so far */
     int whole;                /* parts of fields were not enough: fields are read whole now */
+    uint64_t told;            /* a bit for each output whose draws were reported before that */
     const void *table;        /* how the row is made */
     _Atomic uint64_t waiting; /* ticket + 1 while its bytes are being read; else 0 */
     uint64_t in_flight;       /* its bytes that are counted as in flight */

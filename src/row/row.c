@@ -168,6 +168,8 @@ void stk_row_find_short(stk_row *x)
 /* Leaders of like() first. */
 static int plan_parts(stk_row *x, stk_error *err)
 {
+    if (!x->req->row.whole)
+        x->req->row.told = 0;
     for (uint32_t i = 0; i < x->table->n_out; i++) {
         x->output = x->table->order ? x->table->order[i] : i;
         if (stk_row_ops_of(x)->from->know)

@@ -14,9 +14,9 @@
 
 #define N 60
 #define HEAD 12u
-#define SIDE 48u                        /* at most */
-#define AREA (SIDE * SIDE)              /* of every picture's planes, which are 48x48 or 36x64 */
-#define FIELD (HEAD + 3 * AREA)         /* bytes */
+#define SIDE 48u                /* at most */
+#define AREA (SIDE * SIDE)      /* of every picture's planes, which are 48x48 or 36x64 */
+#define FIELD (HEAD + 3 * AREA) /* bytes */
 
 /* ---- the source ---- */
 
@@ -334,7 +334,7 @@ static void write_shard(const char *name, change what)
         snprintf(member, sizeof member, "%06u.cls", k);
         snprintf(label, sizeof label, "%03u", what == LABELS && k % 3 == 0 ? 900 - k : k);
         tar_member(f, member, label, 3);
-        snprintf(member, sizeof member, "%06u.pln", k);
+        snprintf(member, sizeof member, "%06u.jpg", k);
         tar_member(f, member, data, FIELD);
     }
     tar_end(f);
@@ -359,18 +359,33 @@ typedef struct epoch {
     uint8_t pixels[N][ROW];
     int64_t label[N];
     stk_stats stats;
+    stk_sight sight;
     uint64_t bytes; /* that the source read for it */
+    uint64_t drawn; /* pictures of which draws were reported */
 } epoch;
 
+static void count_drawn(void *cookie, const stk_drawn *d)
+{
+    epoch *e = cookie;
+
+    if (!d->op)
+        __atomic_fetch_add(&e->drawn, 1, __ATOMIC_RELAXED);
+}
+
 static const stk_output outputs[] = {
-    { "image", "from(pln) | image | random_resized_crop(9, scale=(0.05, 0.5)) | to(u8)" },
+    { "image", "from(jpg) | image | random_resized_crop(9, scale=(0.05, 0.5)) | to(u8)" },
     { "label", "from(cls) | int" },
-    { "again", "from(pln) | image | random_resized_crop(5, scale=(0.05, 0.2)) | to(u8)" },
+    { "again", "from(jpg) | image | random_resized_crop(5, scale=(0.05, 0.2)) | to(u8)" },
 };
 
 static stk_loader *open_loader(const char *scheme, const char *name, int32_t workers,
-                               uint32_t n_outputs)
+                               uint32_t n_outputs, epoch *e)
 {
+    const stk_draw_observer watch = { .abi = STK_PLUGIN_ABI,
+                                      .size = sizeof watch,
+                                      .name = "count",
+                                      .cookie = e,
+                                      .drawn = count_drawn };
     stk_loader_options o = { .size = sizeof o,
                              .outputs = outputs,
                              .n_outputs = n_outputs,
@@ -378,7 +393,8 @@ static stk_loader *open_loader(const char *scheme, const char *name, int32_t wor
                              .num_workers = workers,
                              .prefetch = 1,
                              .seed = 4,
-                             .shuffle = STK_SHUFFLE_EXACT };
+                             .shuffle = STK_SHUFFLE_EXACT,
+                             .watch = e ? &watch : NULL };
     stk_dataset *ds = seam_open(scheme, name, NULL);
     stk_loader *l = seam_loader(&ds, 1, &o);
 
@@ -388,8 +404,8 @@ static stk_loader *open_loader(const char *scheme, const char *name, int32_t wor
 
 static epoch *read_epoch(const char *scheme, const char *name, int32_t workers, uint32_t n_outputs)
 {
-    stk_loader *l = open_loader(scheme, name, workers, n_outputs);
     epoch *e = calloc(1, sizeof *e);
+    stk_loader *l = open_loader(scheme, name, workers, n_outputs, e);
     uint64_t before = atomic_load(&far.bytes), rows = 0;
     stk_batch *b = NULL;
     stk_error err;
@@ -414,6 +430,8 @@ static epoch *read_epoch(const char *scheme, const char *name, int32_t workers, 
         seam_ok(rc, &err);
     assert_int_equal(rows, N);
     stk_loader_stats(l, &e->stats);
+    e->sight.size = sizeof e->sight;
+    stk_loader_sight(l, &e->sight);
     stk_loader_close(&l);
     e->bytes = atomic_load(&far.bytes) - before;
     return e;
@@ -498,7 +516,7 @@ static void versions_are_checked(void **state)
     write_shard("versions.tar", NONE);
     far.version = "one";
     make_points(far_url("versions.tar"));
-    l = open_loader("far://", "versions.tar", STK_NONE, 3);
+    l = open_loader("far://", "versions.tar", STK_NONE, 3, NULL);
     write_shard("versions.tar", HEADS);
     far.version = "two";
     assert_int_equal(stk_loader_next(l, &b, 60000, &err), STK_ESTALE);
@@ -543,8 +561,50 @@ static void stale_rows_are_read_whole(void **state)
     e = check_far("stale.tar", STK_NONE, 1);
     assert_true(atomic_load(&stale) - before >= N / 3);
     assert_true(e->stats.bytes_unread > 0);
+    assert_int_equal(e->drawn, e->stats.samples); /* once, though rows were begun again */
+    assert_int_equal((uint64_t)e->sight.jpegs, e->stats.samples);
+    free(e);
+    e = check_far("stale.tar", STK_NONE, 3);
+    assert_int_equal(e->drawn, 2 * e->stats.samples);
     free(e);
     free(check_far("stale.tar", 3, 3));
+}
+
+/* ---- a decoder whose points are not its own ---- */
+
+static int liar_probe(stk_bytes head)
+{
+    return head.len >= 4 && !memcmp(head.data, "LIE\n", 4);
+}
+
+static int liar_points(void *ctx, const stk_media_reader *read, stk_scratch *scratch,
+                       stk_bytes *out, stk_error *err)
+{
+    (void)ctx, (void)read, (void)scratch, (void)err;
+    *out = (stk_bytes){ (const uint8_t *)"B900", 4 }; /* a short field, to those who read it */
+    return 0;
+}
+
+static void points_begin_with_their_tag(void **state)
+{
+    stk_index_options o = { .size = sizeof o, .cache_dir = seam_dir(), .jpeg = STK_YES };
+    stk_index_report report = { .size = sizeof report };
+    stk_decoder liar = pl_decoder;
+    const char *url = seam_path("liar.tar");
+    FILE *f = fopen(url, "wb");
+    stk_error err;
+
+    (void)state;
+    tar_member(f, "0.lie", "LIE\n and more", 13);
+    tar_end(f);
+    assert_int_equal(fclose(f), 0);
+    liar.name = "liar";
+    liar.tag = '?';
+    liar.probe = liar_probe;
+    liar.points = liar_points;
+    seam_ok(stk_plugin_add(STK_PLUGIN_DECODER, &liar, &err), &err);
+    assert_int_equal(stk_index_build(&url, 1, &o, &report, &err), STK_EINVAL);
+    assert_non_null(strstr(err.message, "decoder liar made points that do not begin with its tag"));
 }
 
 static int setup(void **state)
@@ -571,6 +631,7 @@ int main(void)
         cmocka_unit_test(versions_are_checked),
         cmocka_unit_test(no_versions_no_parts),
         cmocka_unit_test(stale_rows_are_read_whole),
+        cmocka_unit_test(points_begin_with_their_tag), /* last: it adds a decoder */
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
