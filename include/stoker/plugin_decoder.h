@@ -155,6 +155,8 @@ typedef struct stk_decoder { /* chosen by content; one context per worker */
     /* A decoding session of one track, which decode() is given; NULL: it needs none. */
     int (*start)(const stk_media_points *p, uint32_t track, void **session, stk_error *err);
     void (*stop)(void *session);
+    /* 1: these points were made of this field.  NULL: they are what points() makes of it. */
+    int (*fits)(const stk_media_points *p, const stk_media_reader *read);
 } stk_decoder;
 
 #ifdef __cplusplus
