@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_made.c - where an output is made: on a GPU, or by workers and why.
  *
- * Two tables with one reason per rule; the first rule that holds is the answer.  What finish() lists
- * goes to the GPU in its final form.  What pixels() lists goes as pixels, of which the GPU does color
- * and type.  Of all others the GPU decodes what it can. */
+ * Two tables with one reason per rule; the first rule that holds is the answer.  What finish[]
+ * lists goes to the GPU in its final form.  What pixels[] lists goes as pixels, of which the GPU
+ * does color and type.  Of all others the GPU decodes what it can. */
 #include <string.h>
 
 #include "gpu/pic_program.h"

@@ -166,8 +166,8 @@ typedef struct stk_box_fit {
     _Atomic int told;
 } stk_box_fit;
 
-/* Why workers make an output: `what`, which may be empty, and `why` after it.  why NULL: a GPU makes
- * it, where it can decode the field. */
+/* Why workers make an output: `what`, which may be empty, and `why` after it.  why NULL: a GPU
+ * makes it, where it can decode the field. */
 typedef struct stk_made {
     const char *what, *why;
 } stk_made;

@@ -357,6 +357,10 @@ static inline uint32_t stk_row_views(const stk_row *x)
     return stk_spec_draws(&stk_row_chain(x)->spec);
 }
 
+/* row.c: who is told what is drawn; NULL: no one.  A row that is made again was reported the first
+ * time. */
+const stk_draw_observer *stk_picture_observer(const stk_row *x);
+
 /* row_picture.c */
 int stk_picture_make(stk_row *x, stk_error *err); /* the make() of a stk_row_work */
 /* 1: the picture that x->output shares with others is decoded. */
@@ -390,8 +394,6 @@ int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t vi
 /* The same up to the first function of the program. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
-/* Who is told what is drawn; NULL: no one.  A row that is made again was reported the first time. */
-const stk_draw_observer *stk_picture_observer(const stk_row *x);
 /* Applies like() to numbers of x->output: moves points and boxes, drops those outside the
  * picture. */
 int stk_boxes_like(stk_row *x, stk_value_row *row, stk_error *err);

@@ -100,22 +100,6 @@ static void follow(const stk_chain *c, stk_draws *d)
     d->n_actions = n;
 }
 
-/* Of a row that is read again whole those outputs were reported that came before the stale one, and
- * that one. */
-const stk_draw_observer *stk_picture_observer(const stk_row *x)
-{
-    const stk_draw_observer *watch = &x->plan->policy.watch;
-    uint64_t bit = x->output < 64 ? (uint64_t)1 << x->output : 0;
-
-    if (!watch->drawn || x->again || stk_row_chain(x)->like.leader)
-        return NULL;
-    if (x->req->row.whole && x->req->row.told & bit)
-        return NULL;
-    if (!x->req->row.whole)
-        x->req->row.told |= bit;
-    return watch;
-}
-
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                        stk_error *err)
 {

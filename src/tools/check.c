@@ -124,11 +124,11 @@ static void points_close(points *p)
 static int points_fit(points *p, const stk_entry *e, uint32_t field, stk_bytes in)
 {
     stk_seek_field at = { e->shard, e->row, field };
-    stk_bytes kept = p->c->ds->ops->hint(p->c->ds, &at, &p->room);
+    stk_bytes stored = p->c->ds->ops->hint(p->c->ds, &at, &p->room);
 
-    if (kept.len && kept.data[0] == STK_SEEK_SHORT)
-        return kept.len == in.len + 1 && !memcmp(kept.data + 1, in.data, in.len);
-    return stk_points_fit(&p->decoders, kept, in, &p->scratch);
+    if (stored.len && stored.data[0] == STK_SEEK_SHORT)
+        return stored.len == in.len + 1 && !memcmp(stored.data + 1, in.data, in.len);
+    return stk_points_fit(&p->decoders, stored, in, &p->scratch);
 }
 
 static int check_points(points *p, uint64_t id, const stk_sample *s, stk_error *err)
