@@ -249,8 +249,8 @@ static void print_found(const stk_check_report *r)
         { r->unsupported, "not supported", "not supported" },
         { r->index_faults, "difference between index and data (stoker index --force)",
           "differences between index and data (stoker index --force)" },
-        { r->misfits, "JPEG whose seek points do not fit (stoker index --jpeg --force)",
-          "JPEGs whose seek points do not fit (stoker index --jpeg --force)" },
+        { r->misfits, "field whose seek points do not fit (stoker index --points --force)",
+          "fields whose seek points do not fit (stoker index --points --force)" },
         { r->warnings, "shard with a warning", "shards with a warning" },
     };
     const char *sep = "";

@@ -273,6 +273,97 @@ static void many_decoders(void **state)
     stk_registry_close(&r);
 }
 
+static int know(const stk_media_points *p, uint32_t track, stk_media_info *out, stk_error *err)
+{
+    (void)p, (void)track, (void)out;
+    return stk_fail(err, STK_ECORRUPT, "no points");
+}
+
+static int points(void *ctx, const stk_media_reader *read, stk_scratch *scratch, stk_bytes *out,
+                  stk_error *err)
+{
+    (void)ctx, (void)read, (void)scratch, (void)out;
+    return stk_fail(err, STK_ECORRUPT, "no points");
+}
+
+static int start(const stk_media_points *p, uint32_t track, void **session, stk_error *err)
+{
+    (void)p, (void)track, (void)err;
+    *session = NULL;
+    return 0;
+}
+
+static void refuses_decoder(stk_registry *r, const stk_decoder *d, const char *says)
+{
+    stk_error err;
+
+    refuses(stk_registry_add(r, STK_PLUGIN_DECODER, d, &err), &err, says);
+}
+
+/* Points are known by one byte: it is one decoder's, and not what the index means otherwise. */
+static void tags_of_decoders(void **state)
+{
+    static const char tag[] = "decoder d: the tag of its points is a printable character other "
+                              "than B, which marks short fields";
+    static const char needs[] = "decoder d has points(), ranges() or a tag: it needs know() too, "
+                                "without which points are not used";
+    stk_decoder d = { .abi = STK_PLUGIN_ABI,
+                      .size = sizeof d,
+                      .name = "d",
+                      .probe = probe_none,
+                      .open = ctx_open,
+                      .header = header,
+                      .decode = decode,
+                      .close = ctx_close,
+                      .points = points };
+    stk_registry *r = NULL, *child = NULL;
+    const stk_decoder *found;
+    stk_decoders set;
+    stk_error err;
+    void *ctx;
+
+    (void)state;
+    ok(stk_registry_open(&r, NULL, &err), &err);
+    refuses_decoder(r, &d, needs);
+    d.points = NULL;
+    d.tag = '!';
+    refuses_decoder(r, &d, needs);
+    d.know = know;
+    d.points = points;
+    d.tag = 0;
+    refuses_decoder(r, &d, tag);
+    d.tag = 'B'; /* of short fields */
+    refuses_decoder(r, &d, tag);
+    d.tag = '\n';
+    refuses_decoder(r, &d, tag);
+    d.tag = 'J';
+    refuses_decoder(r, &d,
+                    "decoder d: points with the tag J are those of decoder jpeg: choose another "
+                    "tag");
+    d.tag = '!';
+    d.start = start;
+    refuses_decoder(r, &d, "decoder d: start() and stop() go together");
+    d.start = NULL;
+    d.can = 2; /* a sound track's */
+    refuses_decoder(r, &d,
+                    "decoder d sets a flag in `can` that only the library's own may set");
+    d.can = 0;
+    ok(stk_registry_add(r, STK_PLUGIN_DECODER, &d, &err), &err);
+    ok(stk_registry_open(&child, r, &err), &err);
+    d.name = "e";
+    refuses_decoder(child, &d,
+                    "decoder e: points with the tag ! are those of decoder d: choose another tag");
+    d.tag = '"';
+    ok(stk_registry_add(child, STK_PLUGIN_DECODER, &d, &err), &err);
+    ok(stk_decoders_init(&set, child, &err), &err);
+    ok(stk_decoders_of_points(&set, (stk_bytes){ (const uint8_t *)"!", 1 }, &found, &ctx, &err),
+       &err);
+    assert_string_equal(found->name, "d");
+    stk_decoders_fini(&set);
+    stk_registry_close(&child);
+    stk_registry_close(&r);
+}
+
 /* ---- a source whose table is short: files point to the long copy ---- */
 
 static stk_file the_file;
@@ -379,6 +470,7 @@ int main(void)
         cmocka_unit_test(lists_grow),    cmocka_unit_test(sizes),
         cmocka_unit_test(flags),         cmocka_unit_test(children),
         cmocka_unit_test(many_decoders), cmocka_unit_test(short_sources),
+        cmocka_unit_test(tags_of_decoders),
         cmocka_unit_test(memory_fails),  cmocka_unit_test(tags_of_points_differ),
     };
 

@@ -10,9 +10,11 @@
 
 #include "base/err.h"
 #include "codec/codec.h"
+#include "codec/sound_decoders.h"
 #include "data/data.h"
 #include "format/annotated.h"
 #include "format/format.h"
+#include "index/seekfile.h"
 #include "op/view.h"
 #include "source/pair_folders.h"
 #include "source/source.h"
@@ -66,10 +68,11 @@ static int check_can(const char *kind, const char *name, int own, stk_error *err
                : 0;
 }
 
-static int check_codec(const void *table, stk_error *err)
+static int check_codec(const stk_registry *r, const void *table, stk_error *err)
 {
     const stk_codec *c = table;
 
+    (void)r;
     STK_TRY(check_can("codec", c->name, (c->can & STK_CODEC_OWN) != 0, err));
     if (c->can & STK_CODEC_UNPACKS && (!c->extract || c->state_size || !c->suffix || !c->suffix[0]))
         return stk_fail(err, STK_EINVAL,
@@ -78,17 +81,46 @@ static int check_codec(const void *table, stk_error *err)
     return 0;
 }
 
-static int check_decoder(const void *table, stk_error *err)
+/* Points are known by their first byte alone. */
+static int check_tag(const stk_registry *r, const stk_decoder *d, stk_error *err)
+{
+    const stk_decoder *other;
+
+    if (d->tag == STK_SEEK_SHORT || d->tag <= ' ' || d->tag > '~')
+        return stk_fail(err, STK_EINVAL,
+                        "decoder %s: the tag of its points is a printable character other than %c, "
+                        "which marks short fields",
+                        d->name, STK_SEEK_SHORT);
+    for (size_t i = 0; (other = stk_registry_get(r, STK_PLUGIN_DECODER, i)); i++)
+        if (other->know && other->tag == d->tag)
+            return stk_fail(err, STK_EINVAL,
+                            "decoder %s: points with the tag %c are those of decoder %s: choose "
+                            "another tag",
+                            d->name, d->tag, other->name);
+    return 0;
+}
+
+static int check_decoder(const stk_registry *r, const void *table, stk_error *err)
 {
     const stk_decoder *d = table;
 
-    return check_can("decoder", d->name, (d->can & STK_DECODER_GPU) != 0, err);
+    STK_TRY(check_can("decoder", d->name,
+                      (d->can & (STK_DECODER_GPU | STK_DECODER_SOUND_TRACK)) != 0, err));
+    if (!d->know && (d->points || d->ranges || d->tag))
+        return stk_fail(err, STK_EINVAL,
+                        "decoder %s has points(), ranges() or a tag: it needs know() too, without "
+                        "which points are not used",
+                        d->name);
+    if (!d->start != !d->stop)
+        return stk_fail(err, STK_EINVAL, "decoder %s: start() and stop() go together", d->name);
+    return d->know ? check_tag(r, d, err) : 0;
 }
 
-static int check_op(const void *table, stk_error *err)
+static int check_op(const stk_registry *r, const void *table, stk_error *err)
 {
     const stk_op *op = table;
 
+    (void)r;
     STK_TRY(check_can("op", op->name, (op->can & OWN_OPS) != 0, err));
     if (op->cookie && op->state_size < sizeof op->cookie)
         return stk_fail(err, STK_EINVAL,
@@ -104,10 +136,11 @@ static int check_op(const void *table, stk_error *err)
     return 0;
 }
 
-static int check_data(const void *table, stk_error *err)
+static int check_data(const stk_registry *r, const void *table, stk_error *err)
 {
     const stk_data_kind *k = table;
 
+    (void)r;
     if (!k->suffixes && !k->meant)
         return stk_fail(err, STK_EINVAL, "kind of data %s has neither suffixes nor meant()",
                         k->name);

@@ -125,8 +125,8 @@ typedef struct stk_io { /* one read; owned by the submitter until done() */
     stk_file *file;
     struct stk_io *next; /* for the source's own lists while it is pending */
     uint64_t due_ns;     /* the pipe's, between two tries */
-    /* Bytes before and after it that belong to the same field, and are not wanted: a source that
-     * joins neighbours may read them */
+    /* Bytes before and after it that belong to the same field, and are not wanted.  A source that
+     * joins neighbours may read them, and sets to 0 what it reads */
     uint64_t before, after;
 } stk_io;
 

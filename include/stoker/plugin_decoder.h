@@ -158,6 +158,8 @@ typedef struct stk_decoder { /* chosen by content; one context per worker */
     /* What header() says of the field if nothing in it is damaged, by the few bytes that say it;
      * STK_END: they do not.  NULL: header() has to see all of them. */
     int (*measure)(void *ctx, const stk_media_reader *read, stk_media_info *out, stk_error *err);
+    /* 1: these points were made of this field.  NULL: they are what points() makes of it. */
+    int (*fits)(const stk_media_points *p, const stk_media_reader *read);
 } stk_decoder;
 
 #ifdef __cplusplus

@@ -270,6 +270,12 @@ STK_API size_t stk_stats_metrics(const struct stk_stats *stats, char *out, size_
 /* Why the field of an output is read whole, in words; NULL: where the index has points of it, only
  * the bytes that are seen are read.  "": there is no such output.  Thread: any, until close. */
 STK_API const char *stk_loader_reads_whole(const struct stk_loader *l, uint32_t output);
+/* Rows so far of which that was so.  Thread: any, until close. */
+STK_API uint64_t stk_loader_in_parts(const struct stk_loader *l, uint32_t output);
+/* Why workers make an output, in words, as snprintf() writes them; 0: a GPU makes it, where it can
+ * decode the field.  Thread: any, until close. */
+STK_API size_t stk_loader_by_workers(const struct stk_loader *l, uint32_t output, char *out,
+                                     size_t room);
 
 #ifdef __cplusplus
 }

@@ -78,7 +78,7 @@ typedef struct stk_stats {
     STK_ANONYMOUS union {
         uint64_t resample_call_ns, sample_call_ns STK_REPLACED_BY("resample_call_ns");
     };
-    uint64_t handed_out, bytes_unread; /* samples handed out; bytes of fields that no row needed */
+    uint64_t handed_out, bytes_unread; /* samples handed out; bytes of fields that were not read */
     /* Clips of videos in batches on a GPU: decoded there, and by workers. */
     uint64_t gpu_clips, gpu_clips_by_workers;
     uint64_t gpu_clip_queue_ns; /* in which clips waited for one of the GPU's video decoders */

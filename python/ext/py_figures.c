@@ -101,6 +101,35 @@ PyObject *loader_doing(PyObject *obj, PyObject *args)
                          (double)d.ns * 1e-9);
 }
 
+PyObject *loader_by_workers(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    char why[400];
+    size_t len;
+    unsigned i;
+
+    if (!PyArg_ParseTuple(args, "I:by_workers", &i) || look(self) < 0)
+        return NULL;
+    len = stk_loader_by_workers(self->l, i, why, sizeof why);
+    look_away(self);
+    if (!len)
+        Py_RETURN_NONE;
+    return PyUnicode_DecodeUTF8(why, (Py_ssize_t)strlen(why), "replace");
+}
+
+PyObject *loader_in_parts(PyObject *obj, PyObject *args)
+{
+    loader_object *self = (loader_object *)obj;
+    uint64_t rows;
+    unsigned i;
+
+    if (!PyArg_ParseTuple(args, "I:in_parts", &i) || look(self) < 0)
+        return NULL;
+    rows = stk_loader_in_parts(self->l, i);
+    look_away(self);
+    return PyLong_FromUnsignedLongLong(rows);
+}
+
 PyObject *loader_reads_whole(PyObject *obj, PyObject *args)
 {
     loader_object *self = (loader_object *)obj;

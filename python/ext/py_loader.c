@@ -599,6 +599,10 @@ static PyMethodDef loader_methods[] = {
     { "set_ahead", loader_set_ahead, METH_VARARGS, "so many batches may be open" },
     { "doing", loader_doing, METH_VARARGS,
       "(stage, ticket, seconds) of what the i-th worker does now, or None" },
+    { "by_workers", loader_by_workers, METH_VARARGS,
+      "why workers make the i-th output; None: a GPU does, where it can decode the field" },
+    { "in_parts", loader_in_parts, METH_VARARGS,
+      "rows so far of which only parts of the i-th output's field were read" },
     { "reads_whole", loader_reads_whole, METH_VARARGS,
       "why the field of the i-th output is read whole; None: only what is seen, where it has "
       "points" },

@@ -102,6 +102,8 @@ PyObject *loader_set_ahead(PyObject *self, PyObject *args);
 PyObject *loader_stats(PyObject *self, PyObject *unused);
 PyObject *loader_metrics(PyObject *self, PyObject *unused);
 PyObject *loader_doing(PyObject *self, PyObject *args);
+PyObject *loader_by_workers(PyObject *self, PyObject *args);
+PyObject *loader_in_parts(PyObject *self, PyObject *args);
 PyObject *loader_reads_whole(PyObject *self, PyObject *args);
 PyObject *loader_waiting(PyObject *self, PyObject *unused);
 PyObject *loader_skipped(PyObject *self, PyObject *args);

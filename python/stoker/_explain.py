@@ -8,12 +8,11 @@ The sample is made once more, alone, by a loader that is watched: random numbers
 from __future__ import annotations
 
 import operator
-import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _stoker, chains
+from . import _stoker
 from .errors import invalid, printable, shown
 from .preview import split
 
@@ -47,8 +46,9 @@ class Step:
 class Explanation:
     """key, id, epoch and position of a sample, and for each output that is a picture its steps.
 
-    by_workers: with device="cuda", why workers make a picture that is sent when it is finished, by output
-    reads: for each output what is read of its field, and why
+    by_workers: with device="cuda", why workers make a picture, and not the GPU, by output
+    reads: for each output what was read of its field, and why
+    made: for each output where it is made, and why
     """
 
     key: str
@@ -58,6 +58,7 @@ class Explanation:
     outputs: dict[str, list[Step]]
     by_workers: dict[str, str] = field(default_factory=dict)
     reads: dict[str, str] = field(default_factory=dict)
+    made: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{printable(self.key)}: sample {self.id}, position {self.position} of epoch {self.epoch}"]
@@ -102,25 +103,14 @@ def steps(drawn: list[Any], made: list[tuple[str, str]]) -> dict[str, list[Step]
     return outputs
 
 
-def what_is_read(why: str | None) -> str:
-    return f"the whole field: {why}" if why else "only the bytes that are seen, where the index has points of the picture"
+def what_is_read(why: str | None, in_parts: bool) -> str:
+    if in_parts:
+        return "only the bytes that are seen"
+    return f"the whole field: {why or 'the index has no points of it that say which bytes are seen'}"
 
 
-_LIBRARY = frozenset(name for name, _, _ in chains.steps) | {"from"}
-_NO_DEVICE_CODE = frozenset({"timm_augmix"})    # ops of the library without STK_OP_GPU
-
-
-def by_workers(chain: str, decode: str | None) -> str | None:
-    """Why workers make this picture also where batches are on a GPU; None: the GPU makes it, where it can decode the file."""
-    for step in split(chain):
-        name = step.partition("(")[0].strip()
-        if name == "call":
-            return "a function of the program's is in its chain"
-        if name == "image" and re.search(r"mode\s*=\s*gray16\b", step):
-            return "16-bit pictures have no device code"
-        if name in _NO_DEVICE_CODE or name not in _LIBRARY:
-            return f"{printable(name)} has no device code"
-    return 'decode is "cpu"' if decode == "cpu" else None
+def where_made(by_workers: dict[str, str | None]) -> dict[str, str]:
+    return {name: f"by workers, since {why}" if why else "on the GPU, where it can decode the file" for name, why in by_workers.items()}
 
 
 def find_id(which: Any, data: tuple[Any, ...]) -> int:

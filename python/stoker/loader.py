@@ -147,8 +147,9 @@ class Loader(LoaderBase):
         later runs.  The first epoch is slower for it; `stoker index --jpeg` makes all of them before
     device: "cuda" (the current GPU, else LOCAL_RANK's) or "cuda:1": tensors are on the GPU, complete when
         they are handed out, safe on any stream (docs/gpu.md); strings and JSON stay on the host
-    decode: with "cuda": "gpu": baseline JPEGs and videos are decoded on the GPU; "cpu": all pictures by the
-        workers; None: as "gpu", but workers decode videos too while the GPU has enough to do
+    decode: with "cuda": "gpu": baseline JPEGs and videos are decoded on the GPU, and an output of pictures
+        that workers would make is refused; "cpu": all pictures by the workers; None: as "gpu", but workers
+        make what the GPU does not, and decode videos too while the GPU has enough to do
     pin_memory: with "cpu": batches are in page-locked memory
     device_memory_limit: bytes of the GPU, or "4GB"; None: a quarter of its memory
     sm_limit: multiprocessors that decoding may keep busy; None: all
@@ -521,13 +522,14 @@ class Loader(LoaderBase):
             core.resume(epoch, position)
             core.next(epoch)
             drawn = core.drawn()
-            reads = {output[0]: _explain.what_is_read(core.reads_whole(i)) for i, output in enumerate(outputs)}
+            reads = {output[0]: _explain.what_is_read(core.reads_whole(i), core.in_parts(i) > 0) for i, output in enumerate(outputs)}
+            workers = {output[0]: core.by_workers(i) for i, output in enumerate(outputs)}
         finally:
             core.close()
         key = _stoker.keys(self._data, number.to_bytes(8, sys.byteorder))[0]
         steps = _explain.steps(drawn, [output[:2] for output in outputs])
-        why = {} if options["device"] == "cpu" else {name: _explain.by_workers(chain, options["decode"]) for name, chain, *_ in outputs if name in steps}
-        return _explain.Explanation(key, number, epoch, position, steps, {name: text for name, text in why.items() if text}, reads)
+        why = {} if options["device"] == "cpu" else {name: text for name, text in workers.items() if text and name in steps}
+        return _explain.Explanation(key, number, epoch, position, steps, why, reads, _explain.where_made(workers))
 
     # ---- figures and threads ---------------------------------------------------------------------
 

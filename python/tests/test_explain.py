@@ -2,18 +2,21 @@
 """loader.explain(): the draws it names make the pixels that the loader gives."""
 
 import io
-import re
+import json
+import os
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SHARDS, as_numpy, write_tar
+from conftest import SHARDS, as_numpy, check_python, jpeg, picture, write_tar
 from PIL import Image
 
 import stoker
 from stoker import _explain
 
+ROOT = Path(__file__).resolve().parents[2]
+HOSTGPU = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve() / "tests/gpu/host/libstoker_hostgpu.so"
 FIELDS = {"label": "from(cls) | int",
           "image": "from(jpg) | image(exact=true) | random_resized_crop(32, scale=(0.2, 0.9)) | hflip | to(u8, layout=hwc)"}
 OPTIONS = {"batch_size": 8, "shuffle": True, "seed": 11, "collate": "list"}
@@ -118,16 +121,94 @@ def test_upside_down(urls):
         assert [s.flipped for s in loader.explain(3).outputs["image"]] == [False] * 3
 
 
-def test_which_pictures_workers_make_for_a_gpu():
-    """Every op of the library without device code is named, and no other."""
-    assert _explain.by_workers("from(png) | image(mode=gray16) | resize(32) | to(f32)", None) == "16-bit pictures have no device code"
-    assert _explain.by_workers("from(jpg) | image | timm_augmix(3) | to(f32)", None) == "timm_augmix has no device code"
-    assert _explain.by_workers("from(jpg) | image | my_op(3) | to(f32)", None) == "my_op has no device code"
-    assert "function" in _explain.by_workers("from(jpg) | image | call(f) | to(f32)", None)
-    assert _explain.by_workers("from(jpg) | image | hflip | to(f32)", "cpu") == 'decode is "cpu"'
-    sources = "".join(path.read_text() for path in sorted((Path(__file__).parents[2] / "src/op").glob("*.c")))
-    for name, _, _ in stoker.chains.steps:
-        alone = _explain.by_workers(f"from(jpg) | image | {name} | to(f32)", None) is not None
-        assert name == "call" or alone == (f"OP({name}," in sources and re.search(rf"OP\({name},[^;]*?act,\s*0\)", sources) is not None), name
-    told = _explain.Explanation("k", 1, 0, 0, {"image": []}, {"image": "16-bit pictures have no device code"})
-    assert str(told).endswith("image: made by workers and sent to the GPU, since 16-bit pictures have no device code")
+GPU = """
+import json, sys
+import stoker
+
+def same(value):
+    return value
+
+chains, path = json.loads(sys.argv[1]), sys.argv[2]
+for name, (chain, options) in chains.items():
+    fields = {"image": chain, **options.pop("fields", {}), "label": "from(cls) | int"}
+    if not chain:
+        fields["image"] = stoker.from_("jpg").image().resize((32, 32)).call(same).to("f32")
+    asked = options.pop("decode", None)
+    with stoker.Loader(path, fields, batch_size=2, device="cuda", decode=asked, **options) as loader:
+        told = loader.explain(0)
+        assert told.made["label"] == "by workers, since it is not a picture" and "label" not in told.by_workers, told
+        made = told.by_workers.get("image"), told.made["image"], str(told)
+    refused = None
+    try:
+        stoker.Loader(path, fields, batch_size=2, device="cuda", decode="gpu", **options).close()
+    except stoker.StokerError as e:
+        refused = str(e)
+    print(json.dumps([name, *made, refused]))
+"""
+
+FUNCTION = "a function of the program's is in its chain"
+RESIZED = "resize((32, 32)) | to(f32)"
+MADE = {    # name: chain, options, why workers make it
+    "crop": ("from(jpg) | image | random_resized_crop(16) | hflip | to(f32)", {}, None),
+    "program": ("from(jpg) | image | resize((32, 32)) | color_jitter(0.4) | to(f32)", {}, None),
+    "list": ("from(jpg) | image | hflip | to(f32)", {"collate": "list"}, None),
+    "deep": (f"from(deep) | image(mode=gray16) | {RESIZED}", {}, "16-bit pictures have no device code"),
+    "gray": (f"from(jpg) | image(mode=gray) | {RESIZED}", {}, "pictures of one channel have no device code"),
+    "patches": ("from(jpg) | image | resize((32, 32)) | patches(16) | to(f32)", {}, "workers cut pictures into patches"),
+    "pictures": (f"from(jpg) | pictures | {RESIZED}", {"collate": "list"}, "a sample has several pictures"),
+    "pad": ("from(jpg) | image | to(f32)", {"collate": "pad"}, 'collate="pad" joins finished rows'),
+    "boxes": (f"from(jpg) | image | iou_crop(boxes) | {RESIZED}",
+              {"fields": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image)"}, "collate": "list"},
+              "its crop depends on boxes, which workers read"),
+    "op": ("from(jpg) | image | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, "timm_augmix has no device code"),
+    "call": ("", {}, FUNCTION),
+    "cpu": (f"from(jpg) | image | {RESIZED}", {"decode": "cpu"}, 'decode is "cpu"'),
+    "clip": (f"from(mp4) | video(frames=4) | {RESIZED}", {}, None),
+    "cthw": ("from(mp4) | video(frames=4) | resize((32, 32)) | to(f32, cthw)", {},
+             "frames whose channels come first are put together by workers"),
+    "clip and op": ("from(mp4) | video(frames=4) | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, "timm_augmix has no device code"),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    deep, clip = io.BytesIO(), ROOT / "tests/gpu/real/clips/h264.mp4"
+    Image.fromarray(np.arange(1600, dtype=np.uint16).reshape(40, 40)).save(deep, "PNG")
+    members = [[(f"{i}.jpg", jpeg(picture(i, 64, 48))), (f"{i}.cls", b"1"), (f"{i}.deep", deep.getvalue()), (f"{i}.mp4", clip.read_bytes()),
+                (f"{i}.json", b'{"boxes": [1, 2, 30, 40]}')] for i in range(4)]
+    return write_tar(tmp_path_factory.mktemp("mixed") / "a.tar", [m for sample in members for m in sample])
+
+
+def test_where_pictures_are_made(mixed, monkeypatch):
+    """One reason per rule of what is planned; decode="gpu" refuses what workers would make."""
+    if not HOSTGPU.exists():
+        pytest.skip("the GPU of threads is not built")
+    monkeypatch.setenv("STK_CUDA_LIB", str(HOSTGPU))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(HOSTGPU.parent))      # an NVDEC of libavcodec
+    told = check_python(GPU, json.dumps({name: (chain, options) for name, (chain, options, _) in MADE.items()}), str(mixed))
+    found = {name: rest for name, *rest in map(json.loads, told.splitlines())}
+    assert found.keys() == MADE.keys()
+    for name, (_, _, why) in MADE.items():
+        by_workers, made, text, refused = found[name]
+        assert by_workers == why, name
+        assert made == (f"by workers, since {why}" if why else "on the GPU, where it can decode the file"), name
+        assert (f"image: made by workers and sent to the GPU, since {why}" in text) == bool(why), text
+        expected = why and name != "cpu" and f'decode="gpu": workers would make output image, since {why}: leave decode= out to allow that'
+        assert refused == (expected or None), name
+
+
+def test_where_it_is_made_without_a_gpu(urls):
+    with stoker.Loader(urls, fields=FIELDS, **OPTIONS) as loader:
+        told = loader.explain(3)
+        assert told.made["image"] == 'by workers, since device is "cpu"' and told.by_workers == {}
+
+
+def test_what_is_read_of_clips(mixed, tmp_path):
+    """Of a local clip only its packets; of pictures here, and of what is unpacked first, all."""
+    fields = {"video": "from(mp4) | video(frames=2) | center_crop(16) | to(u8)", "image": "from(jpg) | image | center_crop(16) | to(u8)",
+              "label": "from(cls) | int"}
+    for shuffle in (True, False, "block"):
+        with stoker.Loader(str(mixed), fields, batch_size=2, shuffle=shuffle) as loader:
+            reads = loader.explain(1).reads
+        assert reads["video"] == "only the bytes that are seen"
+        assert "local" in reads["image"] and reads["label"] == "the whole field: it is not a picture"

@@ -182,7 +182,7 @@ static int add_locked(stk_registry *r, stk_plugin_kind kind, const void *table, 
     if (rc == 0)
         rc = check_needs(kind, copy, err);
     if (rc == 0)
-        rc = stk_registry_kinds[kind].check ? stk_registry_kinds[kind].check(copy, err) : 0;
+        rc = stk_registry_kinds[kind].check ? stk_registry_kinds[kind].check(r, copy, err) : 0;
     if (rc == 0)
         rc = list_add(&r->added[kind], copy, err);
     if (rc < 0)

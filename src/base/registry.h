@@ -21,7 +21,8 @@ typedef struct stk_registry_kind { /* one kind of plug-ins */
     size_t n;
     size_t size; /* sizeof a table in this build */
     stk_registry_need needs[6];
-    int (*check)(const void *table, stk_error *err); /* of an added table; NULL: no more checks */
+    /* Of a table that is added to `r`.  NULL: no more checks. */
+    int (*check)(const stk_registry *r, const void *table, stk_error *err);
 } stk_registry_kind;
 
 /* shipped.c, the one file that knows the tables of all folders. */

@@ -3,6 +3,8 @@
  * decoders is taken once: one that is added later has no context here and is not used. */
 #include "codec/sound_decoders.h"
 
+#include <string.h>
+
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -76,6 +78,25 @@ int stk_decoders_of_points(stk_decoders *d, stk_bytes points, const stk_decoder 
             return open_context(d, i, out, ctx, err);
     }
     return STK_END;
+}
+
+int stk_points_fit(stk_decoders *d, stk_bytes points, stk_bytes in, stk_scratch *scratch)
+{
+    const stk_media_points p = { .head = points };
+    const stk_media_reader whole = stk_media_here(&in);
+    const stk_decoder *decoder;
+    stk_bytes again;
+    void *ctx;
+
+    if (stk_decoders_of_points(d, points, &decoder, &ctx, NULL))
+        return 1;
+    if (decoder->fits)
+        return decoder->fits(&p, &whole);
+    if (!decoder->points)
+        return 1;
+    stk_scratch_reset(scratch);
+    return decoder->probe(in) && decoder->points(ctx, &whole, scratch, &again, NULL) == 0 &&
+           again.len == points.len && !memcmp(again.data, points.data, again.len);
 }
 
 /* ---- pictures, for callers ---- */

@@ -21,6 +21,13 @@ int stk_decoders_find(stk_decoders *d, stk_bytes in, const stk_decoder **out, vo
 /* The decoder that made these points, and its context.  STK_END: none did. */
 int stk_decoders_of_points(stk_decoders *d, stk_bytes points, const stk_decoder **out, void **ctx,
                            stk_error *err);
+/* 1: these points were made of a field with these bytes; or who made them is not here. */
+int stk_points_fit(stk_decoders *d, stk_bytes points, stk_bytes in, stk_scratch *scratch);
+/* 1: what is kept of a field are points of this decoder. */
+static inline int stk_points_are_of(const stk_decoder *d, stk_bytes points)
+{
+    return points.len && d->tag && points.data[0] == (uint8_t)d->tag;
+}
 
 /* ---- pictures, for callers ---- */
 

@@ -296,6 +296,18 @@ static int jpeg_points(void *p, const stk_media_reader *read, stk_scratch *scrat
     return 0;
 }
 
+/* Of older versions too, which points() would make otherwise. */
+static int jpeg_fits(const stk_media_points *p, const stk_media_reader *read)
+{
+    stk_jpeg_head head;
+    stk_jpeg_seek seek;
+    stk_bytes in;
+
+    return stk_jpeg_seek_open(&seek, &head, p->head, NULL) == 0 &&
+           read->read(read->cookie, 0, (size_t)read->size, &in, NULL) == 0 &&
+           stk_jpeg_seek_check(&seek, &head, in, NULL) == 0;
+}
+
 const stk_decoder stk_decoder_jpeg = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_decoder),
@@ -310,5 +322,6 @@ const stk_decoder stk_decoder_jpeg = {
     .tag = 'J',
     .know = jpeg_know,
     .ranges = jpeg_ranges,
-    .points = jpeg_points
+    .points = jpeg_points,
+    .fits = jpeg_fits
 };

@@ -116,7 +116,8 @@ static void note_holes(stk_request *r)
             continue;
         first = &r->reads.io[g->io[0]];
         last = &r->reads.io[g->io[g->n - 1]];
-        first->before = first->offset > p->offset ? first->offset - p->offset : 0;
+        if (first->offset > p->offset)
+            first->before = first->offset - p->offset;
         if (p->offset + p->len > last->offset + last->len)
             last->after = p->offset + p->len - last->offset - last->len;
     }
@@ -216,14 +217,52 @@ int stk_request_has_range(const stk_request *r, uint32_t i)
     return stk_wanted_is_read(w) && !w->place.unpacked;
 }
 
+/* 1: an output before it names the same field. */
+static int is_counted(const stk_request *r, uint32_t i)
+{
+    const stk_wanted *w = &r->want[i];
+
+    for (uint32_t k = 0; k < i; k++)
+        if (r->ranged[k].n && r->want[k].file == w->file &&
+            r->want[k].place.offset == w->place.offset)
+            return 1;
+    return 0;
+}
+
+/* Bytes of a field that some read had, or the source read between two reads. */
+static uint64_t read_of(const stk_request *r, const stk_wanted *w)
+{
+    uint64_t from = w->place.offset, to = from + w->place.len, bytes = 0;
+    const stk_io *first = NULL, *last = NULL;
+
+    for (const stk_io *io = r->reads.io, *end = io + r->reads.n; io < end; io++) {
+        uint64_t at = io->offset > from ? io->offset : from;
+        uint64_t upto = io->offset + io->len < to ? io->offset + io->len : to;
+
+        if (io->file != w->file || at >= upto)
+            continue;
+        bytes += upto - at;
+        first = first ? first : io;
+        last = io;
+    }
+    if (first && first->offset > from && !first->before)
+        bytes += first->offset - from;
+    if (last && to > last->offset + last->len && !last->after)
+        bytes += to - last->offset - last->len;
+    return bytes;
+}
+
 uint64_t stk_request_unread(const stk_request *r)
 {
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < r->n; i++) {
-        bytes += r->ranged[i].n ? r->want[i].place.len : 0;
-        for (uint32_t k = 0; k < r->ranged[i].n; k++)
-            bytes -= r->ranged[i].range[k].len;
+        uint64_t len = r->want[i].place.len, was;
+
+        if (!r->ranged[i].n || is_counted(r, i))
+            continue;
+        was = read_of(r, &r->want[i]) + r->ranged[i].later;
+        bytes += was < len ? len - was : 0;
     }
     return bytes;
 }

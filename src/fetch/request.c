@@ -679,6 +679,7 @@ static int take_parts(stk_request *r, stk_wanted *w, stk_error *err)
     stk_ranged *g = &r->ranged[w - r->want];
 
     w->bytes = (stk_bytes){ 0 };
+    g->later = 0;
     for (uint32_t k = 0; k < g->n; k++) {
         const stk_io *io = &r->reads.io[g->io[k]];
         uint64_t at = w->place.offset + g->range[k].offset;

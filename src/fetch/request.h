@@ -43,6 +43,7 @@ typedef struct stk_ranged {                  /* a field of which only some bytes
     stk_media_range range[STK_MEDIA_RANGES]; /* bytes of the field, ascending; set before plan() */
     uint32_t io[STK_MEDIA_RANGES];           /* which read has each range */
     stk_media_part part[STK_MEDIA_RANGES];   /* the answer */
+    uint64_t later; /* bytes that were read after that, while it was decoded */
 } stk_ranged;
 
 #define STK_PLUG_MAX 128
@@ -64,6 +65,7 @@ typedef struct stk_request_row { /* the row that a request is for.  Only the eng
     uint64_t position;
     uint32_t attempt;         /* substitutes tried so far */
     int whole;                /* parts of fields were not enough: fields are read whole now */
+    uint64_t told;            /* a bit for each output whose draws were reported before that */
     const void *table;        /* how the row is made */
     _Atomic uint64_t waiting; /* ticket + 1 while its bytes are being read; else 0 */
     uint64_t in_flight;       /* its bytes that are counted as in flight */
@@ -154,7 +156,7 @@ static inline int stk_request_in_parts(const stk_request *r)
 {
     return r->reads.in_parts;
 }
-/* Bytes of such fields that were not asked for. */
+/* Bytes of such fields that were not read, once all else is. */
 uint64_t stk_request_unread(const stk_request *r);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares
  * one. */

@@ -3,7 +3,7 @@
  * now or later.
  *
  * The source here has its file in memory and is told how to behave: wait, answer later, come up
- * short, fail. */
+ * short, fail.  Of some fields only ranges are wanted: what is joined, what is left unread. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,14 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
 #include "data/shard_data.h"
 #include "fetch/request.h"
 
 #define PAD 40000
+#define LARGE ((1 << 20) + 100000) /* more than is read in vain to save a request */
 
-static uint8_t image[PAD * 2 + 20000];
+static uint8_t image[PAD * 2 + 20000 + LARGE];
 static size_t image_len;
 
 static struct {
@@ -101,6 +103,12 @@ static void queue(void *cookie, stk_io *io)
     act.queued[act.n_queued++] = io;
 }
 
+/* Of large fields each byte says where it is. */
+static uint8_t byte_of(char field, size_t at)
+{
+    return (uint8_t)(strchr("pl", field) && field ? at * 7 + at / 251 : (size_t)field);
+}
+
 static void member(const char *name, uint8_t byte, size_t len)
 {
     uint8_t *h = image + image_len;
@@ -116,7 +124,8 @@ static void member(const char *name, uint8_t byte, size_t len)
     for (int i = 0; i < 512; i++)
         sum += h[i];
     snprintf((char *)h + 148, 8, "%06o", sum);
-    memset(h + 512, byte, len);
+    for (size_t i = 0; i < len; i++)
+        h[512 + i] = byte_of((char)byte, i);
     image_len += 512 + (len + 511) / 512 * 512;
 }
 
@@ -131,7 +140,7 @@ static void arrived(stk_request *x)
     arrivals++;
 }
 
-/* Fields of the one sample: a, b, pad, c, empty. */
+/* Fields of the one sample: a, b, pad, c, empty, large. */
 static int setup(void **state)
 {
     const char *urls[] = { "unit://one.tar" };
@@ -143,10 +152,11 @@ static int setup(void **state)
     member("one.pad", 'p', PAD);
     member("one.c", 'c', 1000);
     member("one.empty", 0, 0);
+    member("one.large", 'l', LARGE);
     image_len += 1024;
     act.warm = 1;
     assert_int_equal(stk_plugin_add(STK_PLUGIN_SOURCE, &unit, &err), 0);
-    setenv("STOKER_CACHE", "/nonexistent/stoker", 1);
+    setenv("STOKER_CACHE", "/dev/null/stoker", 1); /* where root can make no folder either */
     if (stk_dataset_open(&ds, urls, 1, NULL, &err) < 0)
         fail_msg("%s", err.message);
     return 0;
@@ -181,9 +191,9 @@ static int through(void **state)
     return 0;
 }
 
-static void begin(const char *names)
+static uint32_t name(const char *names)
 {
-    static const char order[] = "abpce";
+    static const char order[] = "abpcel";
     uint32_t n = 0;
     stk_error err;
 
@@ -191,6 +201,14 @@ static void begin(const char *names)
     assert_int_equal(ds->ops->entry(ds, 0, &r->entry, &err), 0);
     for (; names[n]; n++)
         r->want[n].number = (uint16_t)(strchr(order, names[n]) - order);
+    return n;
+}
+
+static void begin(const char *names)
+{
+    uint32_t n = name(names);
+    stk_error err;
+
     if (stk_request_begin(r, n, &err) < 0)
         fail_msg("%s", err.message);
 }
@@ -210,7 +228,7 @@ static void check(const char *names)
 
         assert_int_equal(r->want[i].bytes.len, len);
         for (size_t k = 0; k < len; k++)
-            assert_int_equal(r->want[i].bytes.data[k], names[i]);
+            assert_int_equal(r->want[i].bytes.data[k], byte_of(names[i], k));
     }
 }
 
@@ -371,13 +389,201 @@ static void places_that_wrap(void **state)
     assert_int_equal(stk_request_begin(r, 1, &err), STK_ECORRUPT);
 }
 
+/* ---- ranges ---- */
+
+typedef struct wish { /* of one field */
+    char field;
+    stk_media_range range[STK_MEDIA_RANGES]; /* none: all of it */
+} wish;
+
+static void begin_parts(const wish *w, uint32_t n)
+{
+    char names[9] = { 0 };
+    stk_error err;
+
+    for (uint32_t i = 0; i < n; i++)
+        names[i] = w[i].field;
+    name(names);
+    assert_int_equal(stk_request_locate(r, n, &err), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        stk_ranged *g = &r->ranged[i];
+
+        for (; g->n < STK_MEDIA_RANGES && w[i].range[g->n].len; g->n++)
+            g->range[g->n] = w[i].range[g->n];
+    }
+    assert_int_equal(stk_request_plan_parts(r, &err), 0);
+    assert_int_equal(stk_request_in_parts(r), 1);
+}
+
+static void finish_parts(void)
+{
+    stk_error err;
+
+    assert_int_equal(stk_request_try(r, &err), 0);
+    if (stk_request_finish(r, &err) < 0)
+        fail_msg("%s", err.message);
+    for (uint32_t i = 0; i < r->n; i++) {
+        const stk_wanted *w = &r->want[i];
+        const stk_ranged *g = &r->ranged[i];
+
+        assert_int_equal(w->bytes.len, g->n ? 0 : w->place.len);
+        if (!g->n)
+            assert_memory_equal(w->bytes.data, image + w->place.offset, w->bytes.len);
+        for (uint32_t k = 0; k < g->n; k++) {
+            assert_int_equal(g->part[k].offset, g->range[k].offset);
+            assert_int_equal(g->part[k].bytes.len, g->range[k].len);
+            assert_memory_equal(g->part[k].bytes.data, image + w->place.offset + g->range[k].offset,
+                                g->range[k].len);
+        }
+    }
+}
+
+/* Bytes of fields with ranges that are in no read, one by one. */
+static uint64_t count_unread(void)
+{
+    static uint8_t seen[sizeof image]; /* 1: of such a field; 2: read */
+    uint64_t n = 0;
+
+    memset(seen, 0, sizeof seen);
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint64_t k = 0; r->ranged[i].n && k < r->want[i].place.len; k++)
+            seen[r->want[i].place.offset + k] |= 1;
+    for (uint32_t i = 0; i < r->reads.n; i++)
+        for (uint64_t k = 0; k < r->reads.io[i].len; k++)
+            seen[r->reads.io[i].offset + k] |= 2;
+    for (size_t i = 0; i < sizeof seen; i++)
+        n += seen[i] == 1;
+    return n;
+}
+
+static void parts_are_joined(void **state)
+{
+    static const struct {
+        wish wish[3];
+        uint32_t n, reads;
+        uint64_t unread;
+    } cases[] = {
+        { { { 'p', { { 100, 50 } } } }, 1, 1, PAD - 50 },
+        /* what is between two ranges is read where it is little, and then is not unread */
+        { { { 'p', { { 0, 10 }, { 20000, 10 } } } }, 1, 1, PAD - 20010 },
+        { { { 'p', { { 0, 10 }, { 39000, 10 } } } }, 1, 2, PAD - 20 },
+        /* fields that are neighbours are one read, over a hole too */
+        { { { 'a' }, { 'p', { { 39000, 100 } } } }, 2, 1, PAD - 39100 },
+        { { { 'p', { { 0, 10 } } }, { 'c' } }, 2, 1, 0 },
+        { { { 'c' }, { 'l', { { 1000000, 100 } } } }, 2, 1, LARGE - 1000100 },
+        { { { 'c' }, { 'l', { { LARGE - 10, 10 } } } }, 2, 2, LARGE - 10 },
+        /* outputs of one field: it is counted once */
+        { { { 'p', { { 5, 5 } } }, { 'p', { { 5, 5 } } } }, 2, 1, PAD - 5 },
+        { { { 'p', { { 5, 5 } } }, { 'p', { { 39990, 5 } } } }, 2, 1, PAD - 39990 },
+        { { { 'p', { { 5, 5 } } }, { 'p' } }, 2, 1, 0 },
+        { { { 'l',
+              { { 0, 9 },
+                { 50000, 9 },
+                { 100000, 9 },
+                { 150000, 9 },
+                { 200000, 9 },
+                { 250000, 9 },
+                { 300000, 9 },
+                { 350000, 9 } } } },
+          1,
+          8,
+          LARGE - 72 },
+    };
+
+    (void)state;
+    act.warm = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin_parts(cases[i].wish, cases[i].n);
+        assert_int_equal(r->reads.n, cases[i].reads);
+        finish_parts();
+        assert_int_equal(count_unread(), cases[i].unread);
+        assert_int_equal(stk_request_unread(r), cases[i].unread);
+        stk_request_end(r);
+    }
+}
+
+/* A source that joins neighbours reads what is between them; who decodes may read more. */
+static void what_is_read_besides(void **state)
+{
+    static const wish w[2] = { { 'p', { { 1000, 10 } } }, { 'l', { { 1000000, 10 } } } };
+
+    (void)state;
+    act.warm = 1;
+    begin_parts(w, 1);
+    finish_parts();
+    assert_int_equal(r->reads.io[0].before, 1000);
+    assert_int_equal(r->reads.io[0].after, PAD - 1010);
+    r->reads.io[0].before = 0;
+    assert_int_equal(stk_request_unread(r), PAD - 1010);
+    r->reads.io[0].after = 0;
+    assert_int_equal(stk_request_unread(r), 0);
+    stk_request_end(r);
+    begin_parts(w, 2); /* a read of both: what is before the first, what is after the last */
+    finish_parts();
+    assert_int_equal(r->reads.n, 1);
+    assert_int_equal(r->reads.io[0].before, 1000);
+    assert_int_equal(r->reads.io[0].after, LARGE - 1000010);
+    r->ranged[1].later = 500;
+    assert_int_equal(stk_request_unread(r), 1000 + LARGE - 1000010 - 500);
+    r->ranged[1].later = UINT64_MAX / 2; /* some of it again and again */
+    assert_int_equal(stk_request_unread(r), 1000);
+}
+
+static void any_parts(void **state)
+{
+    stk_rng rng;
+
+    (void)state;
+    act.warm = 1;
+    stk_rng_init(&rng, 27, 0, 0, 0, 0);
+    for (int turn = 0; turn < 60; turn++) {
+        uint32_t n = 1 + stk_rng_below(&rng, 4);
+        wish w[4] = { { 0 } };
+
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t at = 0, len = i & 1 ? LARGE : PAD;
+
+            w[i].field = i & 1 ? 'l' : 'p';
+            for (uint32_t k = 0; k < 1 + stk_rng_below(&rng, STK_MEDIA_RANGES); k++) {
+                at += stk_rng_below(&rng, len / 4);
+                if (at + 500 > len)
+                    break;
+                w[i].range[k] = (stk_media_range){ at, 1 + stk_rng_below(&rng, 500) };
+                at += 500;
+            }
+        }
+        w[0].range[0].len += !w[0].range[0].len;
+        begin_parts(w, n);
+        finish_parts();
+        assert_int_equal(stk_request_unread(r), count_unread());
+        stk_request_end(r);
+    }
+}
+
+static void short_parts_are_found(void **state)
+{
+    const wish w = { 'p', { { 0, 10 }, { 39000, 10 } } };
+    stk_error err;
+
+    (void)state;
+    act.warm = 1;
+    begin_parts(&w, 1);
+    act.cut = (size_t)r->want[0].place.offset + 39005;
+    assert_int_equal(stk_request_try(r, &err), 0);
+    assert_int_equal(stk_request_finish(r, &err), STK_ESTALE);
+    assert_non_null(strstr(err.message, "it was cut after it was indexed"));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, through)
     const struct CMUnitTest tests[] = {
-        T(near_fields_are_one_read), T(cold_reads_come_later), T(or_here_and_now),
-        T(failures_have_an_address), T(short_reads_are_found), T(limits),
-        T(places_that_wrap),
+        T(near_fields_are_one_read), T(cold_reads_come_later),
+        T(or_here_and_now),          T(failures_have_an_address),
+        T(short_reads_are_found),    T(limits),
+        T(places_that_wrap),         T(parts_are_joined),
+        T(what_is_read_besides),     T(any_parts),
+        T(short_parts_are_found),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

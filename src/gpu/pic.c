@@ -313,10 +313,14 @@ static void lay_out(stk_pic *r)
     r->size = (uint32_t)stk_pic_up64((uint64_t)at + (r->arena_at ? 0 : r->data_len) + STK_PIC_PAD);
 }
 
-static int seek_fits(const stk_jpeg_seek *k, const stk_jpeg_head *h, size_t len)
+/* Of a part only the rows that are taken must be there, which has_ranges() finds. */
+static int seek_fits(const stk_jpeg_job *job, size_t len)
 {
+    const stk_jpeg_seek *k = job->seek;
+    const stk_jpeg_head *h = job->head;
+
     return k->rows == stk_jpeg_mcus_y(h) && k->cols == stk_jpeg_mcus_x(h) &&
-           k->n_comps == h->n_comps && k->chunk && k->dc_step && k->scan_len <= len;
+           k->n_comps == h->n_comps && k->chunk && k->dc_step && (job->at || k->scan_len <= len);
 }
 
 /* MCUs that the view sees, and others with it. */
@@ -354,8 +358,7 @@ static int gather_bytes(stk_pic_gather *g, const stk_jpeg_job *job, stk_scratch 
 
     if (len > STK_PIC_MAX_DATA)
         return refuse(err, "more than 256 MiB");
-    if (job->seek && (!seek_fits(job->seek, job->head, len) ||
-                      (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
+    if (job->seek && (!seek_fits(job, len) || (g->all && (uint64_t)job->seek->scan_len + 2 > len)))
         return stale(err);
     if (job->seek) {
         STK_TRY(gather_seek(g, job->seek, len, scratch, err));

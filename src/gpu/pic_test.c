@@ -59,6 +59,7 @@ typedef struct bench {
     stk_rng rng;
     uint64_t compared;
     int whole;                           /* pictures go without their seek points */
+    int in_part;                         /* only the rows that a view sees were read */
     enum { PARTS, TO_KEEP, CACHED } lie; /* ... or with their whole scan, or without a byte of it */
 } bench;
 
@@ -194,6 +195,27 @@ static int size_of(bench *b, stk_pic_gather *g, const stk_jpeg_job *job, batch *
     return stk_pic_jpeg_ask(g, job, &ask, &b->scratch, &b->err);
 }
 
+/* The bytes of the rows that a view sees, as a store sends them: sanitizers see one byte beyond.
+ * What sees nothing has the file. */
+static uint8_t *take_part(const bench *b, const stk_view *v, stk_jpeg_job *job)
+{
+    uint64_t from, to;
+    uint32_t y0, y1;
+    stk_rect need;
+    uint8_t *part;
+
+    stk_sample_need(v, &need);
+    if (!need.w || !need.h)
+        return NULL;
+    stk_jpeg_rows(&b->head, &need, &y0, &y1);
+    stk_jpeg_seek_bytes(&b->seek, y0, y1, &from, &to);
+    part = malloc((size_t)(to - from));
+    memcpy(part, b->in.data + b->head.scan + from, (size_t)(to - from));
+    job->in = (stk_bytes){ part, (size_t)(to - from) };
+    job->at = b->head.scan + (uint32_t)from;
+    return part;
+}
+
 static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
 {
     stk_pic_gather g;
@@ -207,9 +229,11 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
     arena_open(b, t);
     for (uint32_t i = 0; i < t->n; i++) {
         stk_jpeg_job job = { .head = &b->head, .in = b->in };
+        uint8_t *part;
 
         job.seek = b->whole && b->lie == PARTS ? NULL : &b->seek;
         t->view[i] = random_view(b, w, h);
+        part = b->in_part ? take_part(b, &t->view[i], &job) : NULL;
         stk_scratch_reset(&b->scratch);
         if (size_of(b, &g, &job, t, i) < 0)
             fail_msg("%s", b->err.message);
@@ -222,6 +246,7 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
             free(old);
         }
         stk_pic_jpeg_write(t->slab + t->slab_len, &g);
+        free(part);
         t->item[i].share = stk_pic_share_of((const stk_pic *)(void *)(t->slab + t->slab_len));
         t->item[i].at = t->slab_len;
         t->slab_len += g.rec.size;
@@ -366,6 +391,27 @@ static void without_points(void **state)
     for (size_t k = 0; k < KINDS; k++)
         for (uint32_t i = 0; i < 3; i++) {
             jpeg_recipe r = recipe(k, 1 + below(&b, 300), 1 + below(&b, 200));
+
+            r.optimize = i & 1;
+            r.rough = (int)(i * 100);
+            open_picture(&b, &r);
+            check_batch(&b, 1 + below(&b, 60), 1 + below(&b, 60), (k + i) % TYPES);
+            close_picture(&b);
+        }
+    bench_close(&b);
+}
+
+/* Rows that were read by themselves are as good as the file, wherever they end. */
+static void of_parts(void **state)
+{
+    bench b;
+
+    (void)state;
+    bench_open(&b, 10);
+    b.in_part = 1;
+    for (size_t k = 0; k < KINDS; k++)
+        for (uint32_t i = 0; i < 3; i++) {
+            jpeg_recipe r = recipe(k, 1 + below(&b, 300), 1 + below(&b, 400));
 
             r.optimize = i & 1;
             r.rough = (int)(i * 100);
@@ -711,6 +757,7 @@ int main(void)
         cmocka_unit_test(every_kind_and_size),
         cmocka_unit_test(every_type),
         cmocka_unit_test(without_points),
+        cmocka_unit_test(of_parts),
         cmocka_unit_test(flat_and_wide),
         cmocka_unit_test(cached_there),
         cmocka_unit_test(plain_records),

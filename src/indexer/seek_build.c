@@ -49,20 +49,30 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_
         g->out.counts.others++;
         return 0;
     }
+    if (!stk_points_are_of(decoder, points))
+        return stk_fail(err, STK_EINVAL,
+                        "decoder %s made points that do not begin with its tag, %c: they could not "
+                        "be told from others",
+                        decoder->name, decoder->tag);
     g->out.counts.fields++;
     g->out.counts.bytes += in.len;
     return stk_seek_group_add(&g->out, row, field, points, err);
 }
 
-/* Labels and the like, of a sample that has points. */
+/* Labels and the like, of a sample that has points.  What has points itself has its record. */
 static int add_short(group *g, uint32_t row, const stk_sample *s, uint32_t field, stk_error *err)
 {
     uint8_t record[1 + STK_SEEK_SHORT_MAX] = { STK_SEEK_SHORT };
+    const stk_decoder *decoder;
     const void *data;
     size_t len;
+    void *ctx;
 
     stk_sample_field(s, field, &data, &len);
     if (!len || len > STK_SEEK_SHORT_MAX)
+        return 0;
+    if (stk_decoders_find(&g->decoders, (stk_bytes){ data, len }, &decoder, &ctx, NULL) == 0 &&
+        decoder->points)
         return 0;
     memcpy(record + 1, data, len);
     return stk_seek_group_add(&g->out, row, field, (stk_bytes){ record, 1 + len }, err);

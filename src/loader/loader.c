@@ -392,6 +392,25 @@ const char *stk_loader_reads_whole(const stk_loader *l, uint32_t output)
     return output < p->chains.n_out ? p->rows.whole[output] : "";
 }
 
+uint64_t stk_loader_in_parts(const stk_loader *l, uint32_t output)
+{
+    const stk_plan *p = l->e.plan;
+
+    return output < p->chains.n_out
+               ? atomic_load_explicit(&p->rows.in_parts[output], memory_order_relaxed)
+               : 0;
+}
+
+size_t stk_loader_by_workers(const stk_loader *l, uint32_t output, char *out, size_t room)
+{
+    const stk_plan *p = l->e.plan;
+    stk_made made = { "", NULL };
+
+    if (output < p->chains.n_out)
+        made = p->rows.made[output];
+    return made.why ? (size_t)snprintf(out, room, "%s%s", made.what, made.why) : 0;
+}
+
 int stk_loader_waiting(const stk_loader *l, stk_waiting *out)
 {
     return stk_engine_waiting(&((stk_loader *)(uintptr_t)l)->e, out);

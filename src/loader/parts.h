@@ -53,6 +53,13 @@ void stk_plan_gpu_fini(stk_plan_gpu *p);
 int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const stk_plan *so_far,
                          stk_error *err);
 void stk_plan_chains_fini(stk_plan_chains *p, uint32_t n_data);
+/* plan_made.c.  1: rows of the output go to the GPU as records.  Others are made by workers. */
+int stk_plan_is_gpu_made(const stk_plan_gpu *gpu, const stk_chain *c, const stk_out_plan *out);
+/* no_clips: why NVDEC decodes no clips here; "" or NULL: it does, or none are wanted. */
+stk_made stk_plan_made(const stk_plan *so_far, const char *no_clips, uint32_t output);
+/* STK_ENOTSUP: decode is "gpu", and workers would make these pictures. */
+int stk_plan_check_made(const stk_plan_gpu *gpu, const stk_out_plan *out, const stk_made *made,
+                        stk_error *err);
 int stk_plan_array_make(stk_plan_chains *out, const stk_plan_data *data, stk_error *err);
 void stk_plan_array_close(stk_array_plan **p);
 int stk_plan_documents_make(stk_plan_chains *out, stk_error *err);

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "gpu/pic_program.h"
 #include "kern/tile.h"
 #include "loader/parts.h"
 #include "loader/plan_field.h"
@@ -181,10 +180,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     p->clip_frames = c->clip ? ((const stk_clip_how *)c->clip->state)->frames : 0;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->pad && !p->spec.picture.mode &&
-        !p->spec.picture.patch.side && !c->many.pictures && !c->boxes.name &&
-        !(p->spec.n_leads && c->calls.n) &&
-        (!c->clip || stk_pic_program_can(c)))
+    if (stk_plan_is_gpu_made(&so_far->gpu, c, p))
         as_records(p);
     out->open_root[i] = c->field.open_root;
     if (c->field.fallback && c->field.stored)

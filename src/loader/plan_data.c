@@ -31,6 +31,28 @@ static int note_source(void *cookie, const stk_source *s, stk_error *err)
     return 0;
 }
 
+/* A store that says neither an ETag nor when a file changed: another file of the same size looks
+ * the same. */
+static int find_unversioned(stk_plan_data *p, stk_error *err)
+{
+    for (uint32_t i = 0; i < p->n && p->remote && !p->unversioned; i++) {
+        const stk_dataset *ds = p->set[i];
+        const char *name;
+
+        for (uint64_t k = 0; ds->can & STK_DATA_INDEXED && (name = ds->ops->shard_name(ds, k));
+             k++) {
+            const stk_source *s = name[0] == '/' ? NULL : stk_registry_source(name);
+            stk_shard_info info;
+
+            if (!s || !(s->can & STK_SOURCE_REMOTE))
+                continue;
+            STK_TRY(ds->ops->shard(ds, k, &info, err));
+            p->unversioned |= !info.etag[0];
+        }
+    }
+    return 0;
+}
+
 static int all_immediate(const stk_plan_input *in)
 {
     int all = 1;
@@ -59,7 +81,8 @@ int stk_plan_data_make(stk_plan_data *out, const stk_plan_input *in, const stk_p
     out->immediate = all_immediate(in);
     for (; out->n < in->n_data; out->n++)
         STK_TRY(take_set(&out->set[out->n], in->data[out->n], out->immediate, err));
-    return stk_plan_sources(out, note_source, out, err);
+    STK_TRY(stk_plan_sources(out, note_source, out, err));
+    return find_unversioned(out, err);
 }
 
 void stk_plan_data_fini(stk_plan_data *p)

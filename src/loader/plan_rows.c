@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_rows.c - how rows are made: what follows from all other parts. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -90,7 +91,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
                      !so_far->chains.chain[0].pack; /* of pieces, none has the same length */
     t->note = so_far->chains.chain[0].pack ? stk_row_note_piece : stk_row_note_sample;
     for (uint32_t i = 0; i < t->n_out; i++)
-        if (!out->whole[i])
+        if (!out->whole[i] && (!so_far->chains.chain[i].clip || so_far->data.remote))
             t->find = stk_row_find_short;
     if (!so_far->cache.fields)
         return t;
@@ -192,7 +193,7 @@ static int plan_order(stk_plan_rows *out, const stk_plan_chains *c, stk_error *e
 
 /* Where some output has clips: NVDEC.  Without it workers decode them, unless decode "gpu" says
  * that they must not. */
-static int open_clips(const stk_plan *so_far, stk_error *err)
+static int open_clips(stk_plan_rows *out, const stk_plan *so_far, stk_error *err)
 {
     const stk_device_clips_options how = { .log = &so_far->policy.log,
                                            .host = stk_pool_account(so_far->memory.pool) };
@@ -206,7 +207,21 @@ static int open_clips(const stk_plan *so_far, stk_error *err)
         if (so_far->gpu.alone)
             return stk_fail(err, why.code, "decode=\"gpu\": %s", why.message);
         stk_log_line(&so_far->policy.log, STK_LOG_WARN, "%s; workers decode videos", why.message);
+        snprintf(out->no_clips, sizeof out->no_clips, "%s", why.message);
         return 0;
+    }
+    return 0;
+}
+
+/* Where each output is made. */
+static int plan_made(stk_plan_rows *out, const stk_plan *so_far, stk_error *err)
+{
+    out->made = stk_zalloc(so_far->chains.n_out, sizeof *out->made);
+    if (!out->made)
+        return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->made);
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++) {
+        out->made[i] = stk_plan_made(so_far, out->no_clips, i);
+        STK_TRY(stk_plan_check_made(&so_far->gpu, &so_far->chains.out[i], &out->made[i], err));
     }
     return 0;
 }
@@ -221,7 +236,8 @@ static int plan_tables(stk_plan_rows *out, const stk_plan_input *in, const stk_p
     if (!so_far->data.immediate)
         STK_TRY(plan_share(out, &so_far->chains, err));
     STK_TRY(plan_order(out, &so_far->chains, err));
-    STK_TRY(open_clips(so_far, err));
+    STK_TRY(open_clips(out, so_far, err));
+    STK_TRY(plan_made(out, so_far, err));
     out->usual = out->resident = out->repair = fill_table(out, in, so_far, STK_ROWS_USUAL);
     if (so_far->cache.fields)
         fill_table(out, in, so_far, STK_ROWS_UNCACHED);
@@ -242,6 +258,12 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
 
     if (c->spec.kind != STK_KIND_IMAGE && c->calls.first != STK_KIND_IMAGE && !c->sound)
         return "it is not a picture";
+    if (c->extracts)
+        return "it is decompressed first";
+    if (so_far->data.unversioned && !so_far->chains.open_root[i])
+        return "the store gives no version of a file, so that points may be of one before it";
+    if (c->clip) /* a small part of its file, which is read as such wherever that is */
+        return NULL;
     if (c->sound && c->calls.n)
         return "a function takes it";
     if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */
@@ -252,8 +274,6 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
         return "it has several pictures";
     if (so_far->chains.open_root[i])
         return "open() names its file";
-    if (c->extracts)
-        return "it is decompressed first";
     if (drawn->boxes.name)
         return "its crop depends on boxes, which are read first";
     if (so_far->cache.keep && so_far->cache.keep[i])
@@ -264,6 +284,9 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
 static int plan_whole(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                       stk_error *err)
 {
+    out->in_parts = stk_zalloc(so_far->chains.n_out, sizeof *out->in_parts);
+    if (!out->in_parts)
+        return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->in_parts);
     out->whole = stk_zalloc(so_far->chains.n_out, sizeof *out->whole);
     if (!out->whole)
         return stk_fail_nomem(err, so_far->chains.n_out * sizeof *out->whole);
@@ -333,5 +356,7 @@ void stk_plan_rows_fini(stk_plan_rows *p, const stk_plan *of)
     stk_free(p->order);
     stk_free(p->share);
     stk_free(p->whole);
+    stk_free(p->in_parts);
+    stk_free(p->made);
     stk_free(p->fit);
 }

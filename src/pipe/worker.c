@@ -202,9 +202,14 @@ static int bytes_finish(stk_worker *w, stk_request *r, stk_error *err)
 
 static void count_parts(stk_worker *w, const stk_request *r)
 {
-    for (uint32_t i = 0; i < r->n; i++)
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (!r->ranged[i].n)
+            continue;
+        atomic_fetch_add_explicit(&w->engine->plan->rows.in_parts[i], 1, memory_order_relaxed);
+        w->m.bytes += r->ranged[i].later;
         for (uint32_t k = 0; k < r->ranged[i].n; k++)
             w->m.bytes += r->ranged[i].range[k].len;
+    }
     stk_count(&w->m.count.unread, stk_request_unread(r));
 }
 

@@ -64,6 +64,7 @@ typedef struct stk_plan_data {
     uint32_t n;
     int immediate; /* all data sets are arrays, so rows need no request; 0: none is */
     int remote;    /* some shards are remote */
+    int unversioned; /* the index knows a remote shard by its size alone */
     int peeks;     /* some shards are in memory */
 } stk_plan_data;
 
@@ -166,6 +167,12 @@ typedef struct stk_box_fit {
     _Atomic int told;
 } stk_box_fit;
 
+/* Why workers make an output: `what`, which may be empty, and `why` after it.  why NULL: a GPU
+ * makes it, where it can decode the field. */
+typedef struct stk_made {
+    const char *what, *why;
+} stk_made;
+
 typedef struct stk_plan_rows { /* how rows are made; planned last, from all other parts */
     /* usual: for a batch.  resident: for a batch whose arrays are on the GPU.  repair: for rows
      * that are made again because the GPU could not.  They may be the same table. */
@@ -175,9 +182,12 @@ typedef struct stk_plan_rows { /* how rows are made; planned last, from all othe
     uint32_t *order; /* order of outputs, if some follow others or share a decode; else NULL */
     /* by output: the first output with the same picture, if some share one; else NULL */
     uint32_t *share;
-    /* by output: why its field is read whole; NULL: if it has seek points, only needed parts are
-     * read */
+    /* by output: why its field is read whole; NULL: only needed parts are read of fields of which
+     * the index has points */
     const char **whole;
+    _Atomic uint64_t *in_parts; /* by output: rows so far of whose field only parts were read */
+    stk_made *made;             /* by output */
+    char no_clips[240];         /* why NVDEC decodes no clips, which workers decode; "": it does */
     const stk_kern *kern;
     uint32_t *measured; /* if set, rows are only measured, and their lengths are stored here */
     stk_learn **learn;  /* by data set: collects seek points; NULL: there are none to find */

@@ -168,6 +168,8 @@ void stk_row_find_short(stk_row *x)
 /* Leaders of like() first. */
 static int plan_parts(stk_row *x, stk_error *err)
 {
+    if (!x->req->row.whole)
+        x->req->row.told = 0;
     for (uint32_t i = 0; i < x->table->n_out; i++) {
         x->output = x->table->order ? x->table->order[i] : i;
         if (stk_row_ops_of(x)->from->know)
@@ -238,6 +240,22 @@ int stk_row_extract_more(stk_row *x, stk_bytes *in, stk_error *err)
         if (c->step[i].codec && c->step[i].codec->extract)
             STK_TRY(c->step[i].codec->extract(c->step[i].state, *in, &x->m->scratch, in, err));
     return 0;
+}
+
+/* Of a row that is read again whole those outputs were reported that came before the stale one, and
+ * that one. */
+const stk_draw_observer *stk_picture_observer(const stk_row *x)
+{
+    const stk_draw_observer *watch = &x->plan->policy.watch;
+    uint64_t bit = x->output < 64 ? (uint64_t)1 << x->output : 0;
+
+    if (!watch->drawn || x->again || stk_row_chain(x)->like.leader)
+        return NULL;
+    if (x->req->row.whole && x->req->row.told & bit)
+        return NULL;
+    if (!x->req->row.whole)
+        x->req->row.told |= bit;
+    return watch;
 }
 
 void stk_row_note_sample(stk_row *x)

@@ -357,6 +357,10 @@ static inline uint32_t stk_row_views(const stk_row *x)
     return stk_spec_draws(&stk_row_chain(x)->spec);
 }
 
+/* row.c: who is told what is drawn; NULL: no one.  A row that is made again was reported the first
+ * time. */
+const stk_draw_observer *stk_picture_observer(const stk_row *x);
+
 /* row_picture.c */
 int stk_picture_make(stk_row *x, stk_error *err); /* the make() of a stk_row_work */
 /* 1: the picture that x->output shares with others is decoded. */

@@ -220,8 +220,7 @@ static int draw_rest(const stk_row *x, uint32_t first, const stk_value_row *row,
 
     if (like_is_next(stk_row_chain(x), first))
         return follow_rest(x, row, d, err);
-    stk_chain_draw_from(stk_row_chain(x), first, &at, size, d,
-                        x->again ? NULL : &x->plan->policy.watch);
+    stk_chain_draw_from(stk_row_chain(x), first, &at, size, d, stk_picture_observer(x));
     if (stk_draws_last(d)->refused)
         return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
     return 0;

@@ -122,7 +122,7 @@ void stk_row_gpu_note(stk_row *x)
  * points, so they must be of this very file. */
 static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jpeg_job *job)
 {
-    return x->plan->outputs.common->out[x->output].keep && job->seek && ask->need.w &&
+    return x->plan->outputs.common->out[x->output].keep && job->seek && !job->at && ask->need.w &&
            stk_picture_cache_wants(stk_device_picture_cache(x->plan->gpu.device),
                                    whose(x, &x->where, x->output),
                                    (uint64_t)job->seek->scan_len + 2) &&
@@ -184,8 +184,8 @@ static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_r
         what.all = 0;
         rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
     }
-    if (rc == STK_ESTALE) {
-        job->seek = NULL; /* as the host would */
+    if (rc == STK_ESTALE && !job->at) {
+        job->seek = NULL; /* as the host would; of a part, the host reads the whole */
         rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
         stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
     }

@@ -34,9 +34,11 @@ void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx)
     const stk_media_reader whole = stk_media_here(&in);
     int rc;
 
-    assert(l && decoder->points); /* `learn` is set only then */
+    assert(l && decoder->points);      /* `learn` is set only then */
     stk_scratch_reset(&x->m->scratch); /* the picture is sampled, its bytes are the request's */
     rc = decoder->points(ctx, &whole, &x->m->scratch, &points, NULL);
+    if (rc == 0 && !stk_points_are_of(decoder, points))
+        rc = STK_ECORRUPT;
     if (rc == 0 || rc == STK_ECORRUPT)
         stk_learn_put(l, &at, rc == 0 ? points : (stk_bytes){ 0 }, in.len);
     stk_stage_time(x->m, STK_STAGE_DECODE);

@@ -100,12 +100,11 @@ static void follow(const stk_chain *c, stk_draws *d)
     d->n_actions = n;
 }
 
-/* A row that is made again was reported the first time. */
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                        stk_error *err)
 {
     const stk_chain *c = stk_row_chain(x), *drawn = c->like.leader ? c->like.leader : c;
-    const stk_draw_observer *watch = x->again || c->like.leader ? NULL : &x->plan->policy.watch;
+    const stk_draw_observer *watch = stk_picture_observer(x);
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
@@ -172,9 +171,12 @@ static int as_stored(const stk_row *x, stk_bytes in)
     return in.data == want->bytes.data && in.len == want->bytes.len;
 }
 
-static stk_bytes hint_for(const stk_row *x, stk_bytes in)
+/* Points that another decoder made are of what the field was before. */
+static stk_bytes hint_for(const stk_row *x, const stk_decoder *decoder, stk_bytes in)
 {
-    return as_stored(x, in) ? x->req->want[x->output].hint : (stk_bytes){ 0 };
+    stk_bytes hint = x->req->want[x->output].hint;
+
+    return as_stored(x, in) && stk_points_are_of(decoder, hint) ? hint : (stk_bytes){ 0 };
 }
 
 static int can_learn(const stk_row *x, stk_bytes in, const picture *p, const stk_pixels *pixels)
@@ -347,6 +349,13 @@ static int decode_as(const stk_row *x, const picture *p, const stk_decode_reques
     return 0;
 }
 
+/* How it was decoded.  A stale part is not: the whole is read, and counted then. */
+static void count_lane(const stk_row *x, const stk_pixels *pixels, int rc)
+{
+    if (rc != STK_ESTALE || !x->req->ranged[x->output].n)
+        stk_count(&x->m->count.lane[pixels->lane], 1);
+}
+
 /* ---- views ---- */
 
 /* All views of a picture, from one decode of what any of them sees. */
@@ -463,7 +472,7 @@ static int make_views(stk_row *x, const picture *p, stk_pixels *pixels, int firs
     rc = decode_as(x, p, &ask, pixels, err);
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_RESAMPLE);
-    stk_count(&m->count.lane[pixels->lane], 1);
+    count_lane(x, pixels, rc);
     if (rc == 0 && stk_row_ops_of(x)->work->between)
         rc = stk_call_before_views(x, d, pixels, err);
     if (rc == 0 && first)
@@ -508,7 +517,7 @@ static int open_whole(stk_row *x, stk_bytes *in, picture *p, stk_error *err)
     STK_TRY(stk_row_input(x, in, err));
     STK_TRY(find_decoder(x->m, *in, &from->decoder, &from->ctx, err));
     p->all = (stk_media_part){ 0, *in };
-    from->points = hint_for(x, *in);
+    from->points = hint_for(x, from->decoder, *in);
     from->part = &p->all;
     from->n_parts = 1;
     STK_TRY(stk_picture_header(from, *in, &info, err));
@@ -615,7 +624,7 @@ static int make_in_bands(stk_row *x, picture *p, const stk_draws *d, stk_pixels 
         stk_patches_cut(x, &job, &whole);
     stk_stage_time_row_less(m, STK_STAGE_DECODE, b.ticks);
     stk_does_next(m, STK_STAGE_RESAMPLE);
-    stk_count(&m->count.lane[pixels->lane], 1);
+    count_lane(x, pixels, rc);
     stk_stage_time_row(m, STK_STAGE_RESAMPLE);
     return rc;
 }
@@ -628,7 +637,7 @@ static int make_at_once(stk_row *x, const picture *p, stk_draws *d, stk_pixels *
 
     stk_stage_time_row(m, STK_STAGE_DECODE);
     stk_does_next(m, STK_STAGE_RESAMPLE);
-    stk_count(&m->count.lane[pixels->lane], 1);
+    count_lane(x, pixels, rc);
     if (rc == 0)
         rc = sample(x, d, pixels, err);
     stk_stage_time_row(m, STK_STAGE_RESAMPLE);

@@ -197,9 +197,9 @@ static int may_read_parts(const stk_row *x)
     const stk_request *r = x->req;
     const stk_wanted *want = &r->want[x->output];
 
-    return !r->row.whole && !want->unpack && !stk_row_chain(x)->extracts &&
-           !want->cached_bytes.data && stk_request_has_range(r, x->output) &&
-           want->place.len > HEAD;
+    return !x->plan->rows.whole[x->output] && !r->row.whole && !want->unpack &&
+           !stk_row_chain(x)->extracts && !want->cached_bytes.data &&
+           stk_request_has_range(r, x->output) && want->place.len > HEAD;
 }
 
 /* Of a clip whose time has to be read first, this much is read of a local file; its packets are
@@ -441,6 +441,7 @@ static int read_later(clip *c, stk_error *err)
 
         c->part[i].offset = g.range[i].offset;
         STK_TRY(read_range(&r, g.range[i].offset, (size_t)g.range[i].len, &c->part[i].bytes, err));
+        c->x->req->ranged[c->x->output].later += g.range[i].len;
     }
     c->job.n_parts = g.n;
     return 0;
@@ -508,7 +509,7 @@ static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_e
     if (rc < 0 || io.got < len)
         return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
                         at + len);
-    stk_count(&c->x->m->count.bytes, len);
+    c->x->req->ranged[c->x->output].later += len;
     return 0;
 }
 

@@ -446,6 +446,7 @@ static stk_io *cut_neighbours(stk_io *first, uint64_t *end)
             rest->offset - *end > gap_between(last, rest) ||
             rest->offset + rest->len - first->offset > MERGE_MOST)
             break;
+        last->after = rest->before = 0; /* they are between the two */
         *end = rest->offset + rest->len;
     }
     last->next = NULL;

@@ -3,8 +3,8 @@
  *
  * Jobs are runs of neighbouring samples.  Without chains, check_field.c finds out what a field is
  * and decodes it; with chains, a loader in the job's own thread runs them, so that what passes
- * here passes there.  Seek points of JPEGs are held against the pictures; those that do not fit
- * make no sample bad.  Shards are walked and compared with the index (check_walk.c).  Where the
+ * here passes there.  Seek points are held against the fields they were made of; those that do not
+ * fit make no sample bad.  Shards are walked and compared with the index (check_walk.c).  Where the
  * data set can't be opened because of a shard, every shard is tried alone and the good ones are
  * checked.  What fails because of the machine is tried again and then ends the run: a sample that
  * could not be read for want of a descriptor is not a bad one. */
@@ -17,7 +17,8 @@
 #include "base/opts.h"
 #include "base/registry.h"
 #include "tools/check_model.h"
-#include "codec/jpeg_seek.h"
+#include "codec/decoders.h"
+#include "index/seekfile.h"
 #include "base/jobs.h"
 #include "source/folder_files.h"
 
@@ -99,22 +100,40 @@ static int judge(check *c, uint64_t id, int rc, stk_error *err)
 
 /* ---- seek points ---- */
 
-static int points_fit(const check *c, const stk_entry *e, uint32_t field, stk_bytes in)
-{
-    stk_seek_field at = { e->shard, e->row, field };
-    stk_seek_room room = { 0 };
-    stk_bytes points = c->ds->ops->hint(c->ds, &at, &room);
-    stk_jpeg_seek seek;
-    stk_jpeg_head head;
-    int fit = !points.data || (stk_jpeg_seek_open(&seek, &head, points, NULL) == 0 &&
-                               stk_jpeg_seek_check(&seek, &head, in, NULL) == 0);
+typedef struct points { /* what a job holds for them */
+    check *c;
+    stk_decoders decoders;
+    stk_seek_room room;
+    stk_scratch scratch;
+} points;
 
-    stk_seek_room_fini(&room);
-    return fit;
+static int points_open(points *p, check *c, stk_error *err)
+{
+    *p = (points){ .c = c };
+    return stk_decoders_init(&p->decoders, NULL, err);
 }
 
-static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *err)
+static void points_close(points *p)
 {
+    stk_decoders_fini(&p->decoders);
+    stk_seek_room_fini(&p->room);
+    stk_scratch_fini(&p->scratch);
+}
+
+/* What the index keeps of a field: points, or the bytes of a short one. */
+static int points_fit(points *p, const stk_entry *e, uint32_t field, stk_bytes in)
+{
+    stk_seek_field at = { e->shard, e->row, field };
+    stk_bytes stored = p->c->ds->ops->hint(p->c->ds, &at, &p->room);
+
+    if (stored.len && stored.data[0] == STK_SEEK_SHORT)
+        return stored.len == in.len + 1 && !memcmp(stored.data + 1, in.data, in.len);
+    return stk_points_fit(&p->decoders, stored, in, &p->scratch);
+}
+
+static int check_points(points *p, uint64_t id, const stk_sample *s, stk_error *err)
+{
+    check *c = p->c;
     stk_bad b = { .code = STK_ESTALE, .kind = STK_BAD_POINTS };
     char shown[200], reason[240];
     stk_entry e;
@@ -127,12 +146,12 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
         size_t len;
         const char *name = stk_sample_field(s, k, &data, &len);
 
-        if (points_fit(c, &e, k, (stk_bytes){ data, len }))
+        if (points_fit(p, &e, k, (stk_bytes){ data, len }))
             continue;
         stk_text_show(name, strnlen(name, 40), shown, sizeof shown);
         snprintf(reason, sizeof reason,
                  "%.100s: its seek points do not fit, it changed since; make them again: stoker "
-                 "index --jpeg --force ...",
+                 "index --points --force ...",
                  shown);
         b.reason = reason;
         atomic_fetch_add_explicit(&c->misfits, 1, memory_order_relaxed);
@@ -142,13 +161,14 @@ static int check_points(check *c, uint64_t id, const stk_sample *s, stk_error *e
 }
 
 /* The same where the sample is not available; one that can't be read is told of elsewhere. */
-static int read_points(check *c, uint64_t id, stk_error *err)
+static int read_points(points *p, uint64_t id, stk_error *err)
 {
+    const check *c = p->c;
     stk_sample *s = NULL;
     int rc = 0;
 
     if (c->ds->can & STK_DATA_HINTS && stk_dataset_read(c->ds, id, &s, NULL) == 0)
-        rc = check_points(c, id, s, err);
+        rc = check_points(p, id, s, err);
     stk_sample_close(&s);
     return rc;
 }
@@ -202,7 +222,7 @@ static int check_fields(reader *r, const stk_sample *s, stk_error *err)
     return rc;
 }
 
-static int check_sample(reader *r, uint64_t id, stk_error *err)
+static int check_sample(reader *r, points *p, uint64_t id, stk_error *err)
 {
     tally before = r->tally;
     uint32_t tries = 0;
@@ -217,22 +237,22 @@ static int check_sample(reader *r, uint64_t id, stk_error *err)
             rc = check_fields(r, s, err);
         if (s && !check_is_machine(rc)) {
             stk_error ours = *err;
-            int points = check_points(r->c, id, s, err);
+            int fit = check_points(p, id, s, err);
 
-            rc = points < 0 ? points : rc;
-            *err = points < 0 ? *err : ours;
+            rc = fit < 0 ? fit : rc;
+            *err = fit < 0 ? *err : ours;
         }
         stk_sample_close(&s);
     } while (check_again(rc, &tries));
     return rc;
 }
 
-static int check_run(reader *r, uint64_t first, uint64_t end, stk_error *err)
+static int check_run(reader *r, points *p, uint64_t first, uint64_t end, stk_error *err)
 {
     for (uint64_t at = first; at < end; at++) {
         uint64_t id = sample_at(r->c, at);
 
-        STK_TRY(judge(r->c, id, check_sample(r, id, err), err));
+        STK_TRY(judge(r->c, id, check_sample(r, p, id, err), err));
         if (check_tell(r->c, 1))
             return stk_fail(err, STK_ECLOSED, "stopped");
     }
@@ -254,9 +274,13 @@ static int run_by_content(void *cookie, uint64_t job, stk_error *err)
     check *c = cookie;
     reader r = { .c = c };
     uint64_t n = c->count, first = job * RUN;
-    int rc = check_run(&r, first, first + RUN < n ? first + RUN : n, err);
+    points p;
+    int rc = points_open(&p, c, err);
 
+    if (rc == 0)
+        rc = check_run(&r, &p, first, first + RUN < n ? first + RUN : n, err);
     add_up(c, &r.tally);
+    points_close(&p);
     check_reader_fini(&r);
     return rc;
 }
@@ -290,8 +314,11 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
     uint64_t n = c->count, at = job * RUN, end = at + RUN < n ? at + RUN : n;
     stk_stats stats = { .size = sizeof stats };
     stk_loader *l = NULL;
-    int rc = stk_loader_open(&l, &c->ds, 1, &o, err), step;
+    points p;
+    int rc = points_open(&p, c, err), step;
 
+    if (rc == 0)
+        rc = stk_loader_open(&l, &c->ds, 1, &o, err);
     if (rc == 0)
         rc = stk_loader_seek(l, 0, at, err);
     for (; rc == 0 && at < end; at++) {
@@ -300,7 +327,7 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
         step = next_of(l, err);
         rc = judge(c, id, step, err);
         if (rc == 0)
-            rc = read_points(c, id, err);
+            rc = read_points(&p, id, err);
         if (rc == 0 && step < 0 && at + 1 < end)
             rc = stk_loader_seek(l, 0, at + 1, err);
         if (rc == 0 && check_tell(c, 1))
@@ -311,6 +338,7 @@ static int run_by_chains(void *cookie, uint64_t job, stk_error *err)
         atomic_fetch_add_explicit(&c->bytes, stats.bytes, memory_order_relaxed);
     }
     stk_loader_close(&l);
+    points_close(&p);
     return rc;
 }
 

@@ -3,10 +3,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from conftest import jpeg, write_tar
 from test_cli import fails
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -100,6 +103,22 @@ def test_nothing_there(stoker):
 
 
 @pytest.mark.parametrize("chain", [(), ("--field", "image=from(jpg) | image | resize(8)")])
+def test_what_is_kept_of_all_kinds_of_fields(stoker, tmp_path, chain):
+    """Of a label its bytes are kept, of a video its tables: they are held against the field as points of JPEGs are."""
+    clip = (ROOT / "tests/gpu/real/clips/h264.mp4").read_bytes()
+    shard = write_tar(tmp_path / "a.tar", [("0.cls", b"7"), ("0.jpg", jpeg(1, 192, 144)), ("0.mp4", clip)])
+    assert stoker("index", "a.tar", "--points").code == 0
+    assert stoker("check", "a.tar", *chain).code == 0
+    before = shard.stat()
+    at = clip.index(b"stts") + 19                   # how long a frame is shown
+    turned = clip[:at] + bytes([clip[at] ^ 1]) + clip[at + 1:]
+    write_tar(shard, [("0.cls", b"8"), ("0.jpg", jpeg(1, 192, 144)), ("0.mp4", turned)])
+    os.utime(shard, ns=(before.st_atime_ns, before.st_mtime_ns))
+    said = [line.partition(":")[0] for line in stoker("check", "a.tar", *chain).out.splitlines() if "seek points do not fit, it" in line]
+    assert said == ["cls", "mp4"]
+
+
+@pytest.mark.parametrize("chain", [(), ("--field", "image=from(jpg) | image | resize(8)")])
 def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
     """Other pictures in the same places: the samples are good, and stay in."""
     one, two = jpeg(1, 192, 144), jpeg(2, 192, 144)
@@ -114,8 +133,8 @@ def test_seek_points_that_do_not_fit(stoker, tmp_path, chain):
     done = stoker("check", "a.tar", *chain, "--write-exclude", "bad.jsonl")
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines()[0] == ("jpg: its seek points do not fit, it changed since; make them again: stoker index "
-                                        "--jpeg --force ... [shard a.tar, offset 0, key 0]")
-    assert done.out.splitlines()[-1].endswith("2 JPEGs whose seek points do not fit (stoker index --jpeg --force) (N s)")
+                                        "--points --force ... [shard a.tar, offset 0, key 0]")
+    assert done.out.splitlines()[-1].endswith("2 fields whose seek points do not fit (stoker index --points --force) (N s)")
     keys = [json.loads(line)["key"] for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
     found = json.loads(stoker("check", "a.tar", *chain, "--json").raw)
     assert [m["key"] for m in found["misfits"]] == ["0", "2"] and found["seek_point_misfits"] == 2

@@ -25,6 +25,7 @@ class Proxy:
         self.hold = None            # a function of the number of requests so far: this one gets no answer
         self.service = 0            # seconds that an answer takes, one after another
         self.waiting = []           # requests that the server had, each time one came
+        self.drop = ()              # names of headers that answers do not have
         self.override = None        # a function of (method, path, headers) -> bytes of a whole answer, or None
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True)
@@ -133,7 +134,8 @@ class Proxy:
         answer = await reader.readuntil(b"\r\n\r\n")
         data = b"" if method == b"HEAD" else await reader.read()
         writer.close()
-        lines = [line for line in answer.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        drop = (b"connection:", *(name.lower().encode() + b":" for name in self.drop))
+        lines = [line for line in answer.split(b"\r\n") if not line.lower().startswith(drop)]
         return b"\r\n".join(lines), dechunk(answer, data)
 
     async def _instead(self, fault, path, writer):

@@ -131,8 +131,8 @@ def rows(url, **more):
         return [pixels(batch["image"]) for batch in loader], loader.stats()
 
 local, _ = rows(sys.argv[1])
-far, stats = rows(sys.argv[2], device="cuda")
-assert local == far and stats["bytes_unread"] > 0 and stats["gpu"]["jpegs"] > 0, stats
+far, stats = rows(sys.argv[2], device="cuda", num_workers=0, prefetch=1)
+assert local == far and stats["bytes_unread"] > 0 and stats["gpu"]["jpegs"] >= int(sys.argv[4]), stats
 print("same")
 """
 
@@ -143,7 +143,8 @@ def test_on_the_gpu_of_threads(url, shard, monkeypatch):
         pytest.skip("the GPU of threads is not built")
     monkeypatch.setenv("STK_CUDA_LIB", str(library))
     index(url, "--jpeg")
-    done = subprocess.run([sys.executable, "-c", GPU, str(shard), url, CROP], capture_output=True, text=True)
+    upright = N // 2                            # baseline: every second one
+    done = subprocess.run([sys.executable, "-c", GPU, str(shard), url, CROP, str(upright)], capture_output=True, text=True)
     assert done.stdout == "same\n", done.stderr
 
 
@@ -169,6 +170,30 @@ def test_fewer_bytes_and_no_more_requests(web, shard):
         assert parts[0] <= whole[0] * 1.02
         block = per_sample(proxy, outputs, shuffle="block")
     assert block[0] <= whole[0]
+
+
+def test_what_is_unread_was_not_asked_for(web, data):
+    """A text after the picture is read by the same request, and so is the rest of the picture: only what is before the crop is not."""
+    jpg, text = picture(0, np.random.default_rng(2))[0], b"x" * 100
+    with tarfile.open(data / "one.tar", "w") as tar:
+        for name, blob in (("0.jpg", jpg), ("0.txt", text)):
+            info = tarfile.TarInfo(name)
+            info.size = len(blob)
+            tar.addfile(info, io.BytesIO(blob))
+    span = -(-len(jpg) // 512) * 512 + 512 + len(text)
+    outputs = {"image": "from(jpg) | image | random_resized_crop(32, scale=(0.05, 0.2)) | to(u8)", "text": "from(txt) | text"}
+    with faults.Proxy(web[0]) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}/one.tar"
+        index(url, "--points")
+        with stoker.Loader(url, outputs, batch_size=1, prefetch=1, seed=5, num_workers=0, shuffle=True) as loader:
+            opened = len(proxy.requests)
+            for _ in range(12):
+                for batch in loader:
+                    assert len(batch["text"][0]) == len(text)
+            stats = loader.stats()
+        sizes = proxy.sizes[opened:opened + stats["samples"]]
+    assert stats["samples"] >= 12 and max(sizes) <= span
+    assert stats["bytes_unread"] == sum(span - size for size in sizes) > 0
 
 
 def test_a_resume_in_the_middle(url, shard):
@@ -254,6 +279,48 @@ def test_mutated_files_are_the_same_from_a_store_and_here(web, data, shard):
     assert stale > 50      # the damage was seen, and not by luck missed
 
 
+def heads(path):
+    """Of each JPEG of a shard: the bytes before its scan; and the labels."""
+    found, labels = [], []
+    with tarfile.open(path) as tar:
+        for member in tar:
+            raw = tar.extractfile(member).read()
+            if member.name.endswith(".cls"):
+                labels.append(member.offset_data)
+            elif raw[:2] == b"\xff\xd8":
+                found.append((member.offset_data + 2, raw.rfind(b"\xff\xda")))
+    return found, labels
+
+
+def test_heads_and_labels_where_no_version_tells(web, data, shard):
+    """Points have the head of a picture, and labels are beside them: where a store says no version, neither is used, as a file may have changed since."""
+    path = data / "heads.tar"
+    path.write_bytes(shard.read_bytes())
+    stat, good, (places, labels) = path.stat(), shard.read_bytes(), heads(shard)
+    rng = np.random.default_rng(5)
+    with faults.Proxy(web[0]) as proxy:
+        proxy.drop = ("etag", "last-modified")
+        url = f"http://127.0.0.1:{proxy.port}/heads.tar"
+        for target in (url, path):
+            index(str(target), "--points")
+        for kind in ("crop", "as filed", "views"):
+            path.write_bytes(good)
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            with stoker.Loader(url, CHAINS[kind], batch_size=8, shuffle=True, seed=5, on_error="skip", num_workers=0) as loader:
+                assert "no version" in loader.explain(0).reads["image"]
+                raw = bytearray(good)
+                for at, size in places:
+                    raw[at + int(rng.integers(0, size))] ^= int(rng.integers(1, 256))
+                for at in labels[::2]:
+                    raw[at] ^= 1
+                path.write_bytes(raw)
+                os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+                got = [(int(i), *(np.asarray(batch[name])[k].tobytes() for name in CHAINS[kind])) for batch in loader for k, i in enumerate(batch.sample_ids)]
+                assert loader.stats()["bytes_unread"] == 0
+            want, _ = told(path, CHAINS[kind])
+            assert got == want, kind
+
+
 def test_mutated_points_change_nothing(url, shard, tmp_path):
     """Bytes of HASH.seek that are others than were written: its sums, or those of each record, or of rows, leave them out."""
     local, _ = rows(shard, CHAINS["crop"])
@@ -294,6 +361,8 @@ def test_explain_says_what_is_read(url, shard):
         told = loader.explain(0)
         assert told.reads["image"].startswith("only the bytes") and told.reads["label"] == "the whole field: it is not a picture"
         assert "reads: only the bytes" in str(told)
+        for i in (3, 7):                        # progressive; a PNG
+            assert loader.explain(i).reads["image"] == "the whole field: the index has no points of it that say which bytes are seen"
     with stoker.Loader(url, CHAINS["crop"], batch_size=8, shuffle="block") as loader:
         assert "in the order in which they are stored" in loader.explain(0).reads["image"]
     with stoker.Loader(str(shard), CHAINS["crop"], batch_size=8, shuffle=True) as loader:
@@ -319,3 +388,6 @@ def test_clips(web, data):
     parts, after = rows(url, outputs, num_workers=2)
     assert same(local, whole) and same(local, parts)
     assert before["bytes_unread"] == 0 and after["bytes"] < before["bytes"] / 3, (before["bytes"], after["bytes"])
+    for shuffle in (True, "block"):
+        with stoker.Loader(url, outputs, batch_size=2, shuffle=shuffle) as loader:
+            assert loader.explain(1).reads["video"] == "only the bytes that are seen"
