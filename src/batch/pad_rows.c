@@ -224,21 +224,30 @@ static int check_joined(const stk_batch *b, uint32_t output, stk_error *err)
     return 0;
 }
 
-/* All rows, one after another. */
-static int join(stk_batch *b, uint32_t output, stk_error *err)
+/* All rows, one after another: where each will be. */
+static int measure_joined(stk_batch *b, uint32_t output, stk_error *err)
 {
+    const stk_out_plan *p = &b->common->out[output];
     stk_batch_out *o = &b->out[output];
-    size_t size = 0, at = 0;
 
     STK_TRY(check_joined(b, output, err));
     o->shape[0] = 0;
+    o->row_bytes = 0;
     for (uint32_t i = 0; i < b->rows; i++) {
         o->shape[0] += o->row[i].shape[0];
-        size += o->row[i].len;
+        o->row[i].gpu_at = o->row_bytes;
+        o->row_bytes += p->gpu_made ? stk_row_out_bytes(b, output, i) : o->row[i].len;
     }
-    o->row_bytes = size;
     o->joined = 1;
-    if (!provide(b, o, size))
+    return 0;
+}
+
+static int join(stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_batch_out *o = &b->out[output];
+
+    STK_TRY(measure_joined(b, output, err));
+    if (!provide(b, o, o->row_bytes))
         return stk_fail(err, STK_ENOMEM,
                         "output %s: memory_limit leaves no room for its joined batch: lower "
                         "max_tokens or batch_size",
@@ -247,13 +256,59 @@ static int join(stk_batch *b, uint32_t output, stk_error *err)
         size_t len = o->row[i].len;
 
         if (len)
-            memcpy((uint8_t *)o->dense->data + at, o->row[i].data, len);
-        o->row[i].gpu_at = at;
-        at += len;
+            memcpy((uint8_t *)o->dense->data + o->row[i].gpu_at, o->row[i].data, len);
         stk_batch_unreserve(b, output, i);
     }
     stk_buffer_unref(o->buffer);
     o->buffer = NULL;
+    o->padded = 1;
+    return 0;
+}
+
+static int no_padded_room(const stk_out_plan *p, stk_error *err)
+{
+    return stk_fail(err, STK_ENOMEM,
+                    "output %s: memory_limit leaves no room for its padded batch: crop long "
+                    "rows, lower batch_size or take collate=\"list\"",
+                    p->name);
+}
+
+/* Rows of one size: that of the tensor's, and its value behind others. */
+static int measure_padded(stk_batch *b, uint32_t output, pad_job *j, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    stk_batch_out *o = &b->out[output];
+    int wide = !round_up(b, p, o);
+    size_t size = stk_dtype_size(o->dtype);
+
+    STK_TRY(stk_pad_value(p->pad_value, o->dtype, j->value, err));
+    memcpy(o->value, j->value, sizeof o->value);
+    j->zero = !memcmp(j->value, (uint8_t[8]){ 0 }, sizeof j->value);
+    j->element = size;
+    j->n = o->ndim + 1;
+    in_memory(&p->spec, o->shape, o->ndim, j->whole);
+    for (uint32_t d = j->n; d-- > 0;) {
+        j->big[d] = size;
+        wide |= __builtin_mul_overflow(size, (size_t)j->whole[d], &size);
+    }
+    o->row_bytes = size;
+    wide |= __builtin_mul_overflow(size, (size_t)b->rows, &size);
+    return wide ? no_padded_room(p, err) : 0;
+}
+
+int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_batch_out *o = &b->out[output];
+    pad_job j = { 0 };
+
+    STK_TRY(measure(b, output, err));
+    if (b->common->out[output].joined) {
+        STK_TRY(measure_joined(b, output, err));
+    } else {
+        STK_TRY(measure_padded(b, output, &j, err));
+        for (uint32_t i = 0; i < b->rows; i++)
+            o->row[i].gpu_at = i * o->row_bytes;
+    }
     o->padded = 1;
     return 0;
 }
@@ -263,29 +318,13 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
     const stk_out_plan *p = &b->common->out[output];
     stk_batch_out *o = &b->out[output];
     pad_job j = { 0 };
-    size_t size;
-    int wide;
 
     STK_TRY(measure(b, output, err));
     if (p->joined)
         return join(b, output, err);
-    wide = !round_up(b, p, o);
-    STK_TRY(stk_pad_value(p->pad_value, o->dtype, j.value, err));
-    j.zero = !memcmp(j.value, (uint8_t[8]){ 0 }, sizeof j.value);
-    size = j.element = stk_dtype_size(o->dtype);
-    j.n = o->ndim + 1;
-    in_memory(&p->spec, o->shape, o->ndim, j.whole);
-    for (uint32_t d = j.n; d-- > 0;) {
-        j.big[d] = size;
-        wide |= __builtin_mul_overflow(size, (size_t)j.whole[d], &size);
-    }
-    o->row_bytes = size;
-    wide |= __builtin_mul_overflow(size, (size_t)b->rows, &size);
-    if (wide || !provide(b, o, size))
-        return stk_fail(err, STK_ENOMEM,
-                        "output %s: memory_limit leaves no room for its padded batch: crop long "
-                        "rows, lower batch_size or take collate=\"list\"",
-                        p->name);
+    STK_TRY(measure_padded(b, output, &j, err));
+    if (!provide(b, o, o->row_bytes * b->rows))
+        return no_padded_room(p, err);
     for (uint32_t i = 0; i < b->rows; i++) {
         put_row(&j, &p->spec, &o->row[i], (uint8_t *)o->dense->data + i * o->row_bytes);
         stk_batch_unreserve(b, output, i);

@@ -252,7 +252,7 @@ void stk_batch_settle(stk_batch *b)
 
         if (!c->out[i].row_bytes)
             raise_high(c, &c->sizes[i].high, atomic_load_explicit(&o->used, memory_order_relaxed));
-        if (o->padded)
+        if (o->padded && !c->out[i].gpu_made)
             raise_high(c, &c->sizes[i].pad_high, o->row_bytes * b->rows);
     }
 }

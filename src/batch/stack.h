@@ -92,12 +92,14 @@ typedef struct stk_batch_out {
     stk_row_out *row;    /* ragged */
     stk_buffer *dense;   /* padded: the tensor; NULL: no size is known yet */
     int counted;         /* `dense` is not from the pool and counts in the account */
-    int padded;          /* the rows are in `dense` now, and only there */
+    int padded;          /* the rows are in `dense` now, and only there; or a GPU puts them
+                          * together */
     int joined;          /* they are joined there, row_bytes in all */
     size_t row_bytes;    /* padded */
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
+    uint8_t value[8]; /* padded: an element behind rows */
     stk_buffer *gpu_memory; /* the output on a GPU; NULL: it is on the host only */
     uint8_t *note;          /* note_bytes per row; NULL: none */
     stk_frame_at *frames;   /* clip_frames per row; NULL: rows are not clips */
@@ -200,6 +202,9 @@ static inline size_t stk_padded_bytes(const stk_batch *b, const stk_batch_out *o
 
 /* pad_rows.c: makes the tensor of a padded output, when every row is there. */
 int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
+/* The same where a GPU makes the rows: only says what the tensor is, and where each row goes
+ * (gpu_at). */
+int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* releases o->dense */
 /* The value as an element of `dtype`.  STK_EINVAL: it does not fit. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);

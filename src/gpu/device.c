@@ -14,7 +14,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
-#include "gpu/transfer.h"
+#include "gpu/padded.h"
 
 #define TRANSFERS 4
 #define GROUP_ROWS 1024 /* of all batches of a transfer: about what fills a GPU */
@@ -719,6 +719,8 @@ static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t 
     const uint8_t *at = o->row[row].data;
     uint8_t *to;
 
+    if (o->padded)
+        return stk_padded_redo(f, b, i, row, err);
     if (!p->gpu_bytes)
         STK_TRY(move_rows(f, b, i, row, err));
     to = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;

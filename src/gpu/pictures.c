@@ -12,7 +12,7 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "gpu/transfer.h"
+#include "gpu/padded.h"
 
 static size_t align(size_t n)
 {
@@ -164,6 +164,7 @@ static void describe(stk_pic_launch *l, const stk_gpu_transfer *f, uint32_t outp
                            .scratch = f->scratch.data,
                            .dtype = stk_pic_dtype_of(p->spec.dtype),
                            .packed = p->spec.picture.layout != STK_CHW,
+                           .laid = p->spec.picture.patch.side || f->on[0].batch->out[output].padded,
                            .frames = stk_spec_lead(&p->spec, STK_LEAD_FRAMES) > 0,
                            .blocks = f->device->blocks };
     if (f->device->keep)
@@ -324,6 +325,8 @@ static size_t place_rows(stk_batch *b, uint32_t output)
 {
     size_t at = 0, each = b->common->out[output].gpu_bytes;
 
+    if (b->out[output].padded) /* it was said when the last row was there */
+        return stk_padded_bytes(b, &b->out[output]);
     for (uint32_t r = 0; r < b->rows; r++) {
         stk_row_out *row = &b->out[output].row[r];
 
@@ -343,15 +346,27 @@ static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
         stk_batch_out *o = &b->out[output];
         uint32_t n = pictures_of(b, output);
         size_t bytes = place_rows(b, output);
+        stk_pic_lay lay = stk_padded_lay(b, output);
 
         STK_TRY(stk_gpu_pool_get(f->device->pool, bytes + !bytes, f->stream, &o->gpu_memory, err));
         for (uint32_t i = 0; i < b->rows * n; i++, item++) {
             item->out_bytes = stk_row_out_bytes(b, output, item->row) / n;
             item->out = (uint8_t *)o->gpu_memory->data + o->row[item->row].gpu_at +
                         i % n * item->out_bytes;
+            item->lay = lay;
         }
     }
     return 0;
+}
+
+static int fill_padded(stk_gpu_transfer *f, uint32_t output)
+{
+    int rc = 0;
+
+    for (uint32_t k = 0; k < f->n && !rc; k++)
+        if (f->on[k].batch->out[output].padded)
+            rc = stk_padded_fill(f, f->on[k].batch, output);
+    return rc;
 }
 
 /* Clips that the GPU has made, to where they belong. */
@@ -439,6 +454,8 @@ static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
         claim_places(f, o);
         if (!rc)
             rc = send_slabs(f, o);
+        if (!rc)
+            rc = fill_padded(f, o);
         if (!rc)
             rc = copy_clips(f, o);
     }

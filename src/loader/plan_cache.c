@@ -84,8 +84,7 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
     if (!k.outputs)
         return stk_fail(
             err, STK_ENOTSUP,
-            "cache=\"device\" keeps JPEGs that the GPU decodes to one size, and no output "
-            "has such: leave it");
+            "cache=\"device\" keeps JPEGs that the GPU decodes, and no output has such: leave it");
     if (!has_points(&so_far->data))
         stk_log_line(
             &so_far->policy.log, STK_LOG_WARN,

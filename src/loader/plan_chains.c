@@ -180,9 +180,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     p->spec = c->spec;
     p->row_bytes = c->row_bytes;
     p->clip_frames = c->clip ? ((const stk_clip_how *)c->clip->state)->frames : 0;
-    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->pad && !p->spec.picture.mode &&
-        !p->spec.picture.patch.side && !c->many.pictures && !c->boxes.name &&
-        !(p->spec.n_leads && c->calls.n) &&
+    if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->spec.picture.mode &&
+        !c->many.pictures && !c->boxes.name && !(p->spec.n_leads && (c->calls.n || p->pad)) &&
         (!c->clip || (!p->spec.picture.channels_first && stk_pic_program_can(c))))
         as_records(p);
     out->open_root[i] = c->field.open_root;

@@ -164,7 +164,7 @@ typedef struct stk_row_goal { /* where the row goes */
      * side */
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     int each;
-    stk_sample_fn sample; /* replaces the work's; or NULL */
+    stk_sample_fn sample; /* replaces the work's, and cuts patches itself; or NULL */
     /* Leaves a picture whose header is read to the GPU.  1: done.  NULL: the CPU decodes */
     int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
                  const stk_decode_request *ask);
@@ -350,6 +350,9 @@ int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
 int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sample_job *whole,
                       stk_error *err);
 void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole);
+/* row_picture.c: samples the picture whole, then cuts it. */
+int stk_patches_sample(stk_row *x, stk_sample_fn sample, stk_draws *d, const stk_sample_job *job,
+                       stk_error *err);
 
 /* How many views an output draws; 1 without views(). */
 static inline uint32_t stk_row_views(const stk_row *x)

@@ -254,11 +254,16 @@ static int join(stk_row *x, const stk_draws *d)
 /* Room in a record for what the job makes. */
 static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error *err)
 {
+    const stk_patch_spec *patch = &stk_row_chain(x)->spec.picture.patch;
     const stk_view *v = job->view;
     size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
-    size_t size = stk_pic_plain_size(len);
-    uint8_t *to = x->view ? stk_row_out_of(x)->data : stk_row_gpu_place(x, size * stk_row_views(x));
+    size_t size;
+    uint8_t *to;
 
+    if (kind == STK_PIC_READY && patch->side)
+        len *= patch->frames;
+    size = stk_pic_plain_size(len);
+    to = x->view ? stk_row_out_of(x)->data : stk_row_gpu_place(x, size * stk_row_views(x));
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     STK_TRY(note_shape(x, v, err));
@@ -274,11 +279,19 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
     return record(x, job, STK_PIC_READY, err);
 }
 
+/* Pixels that are changed in the row are sent as they must be. */
+static int is_ready(const stk_row *x, const stk_sample_job *job)
+{
+    const stk_chain *c = stk_row_chain(x);
+
+    return c->row_acts || (job->dtype == STK_U8 && !c->spec.picture.patch.side);
+}
+
 /* Color and type after sampling cost a GPU nothing and save half of the way or more, where nothing
- * is done to the row after them. */
+ * is done to the row after them; so do patches. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
-    if (job->dtype == STK_U8 || stk_row_chain(x)->row_acts)
+    if (is_ready(x, job))
         return place_ready(x, job, err);
     job->dtype = STK_U8;
     job->layout = STK_HWC;
@@ -328,13 +341,22 @@ static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *
 /* A goal's sample(), which places its record itself. */
 static int sample_there(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
+    int cut = is_ready(x, job) && stk_row_chain(x)->spec.picture.patch.side;
     stk_sample_job here = *job;
     stk_pic_program program;
 
     if (changed_there(x, d, &program))
         return sample_first(x, d, &program, job, err);
     STK_TRY(place_pixels(x, &here, err));
-    return stk_picture_sample(x, d, &here, err);
+    return cut ? stk_patches_sample(x, stk_picture_sample, d, &here, err)
+               : stk_picture_sample(x, d, &here, err);
+}
+
+/* What functions give is cut here. */
+static int place_color(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    return stk_row_chain(x)->spec.picture.patch.side ? place_ready(x, job, err)
+                                                     : place_pixels(x, job, err);
 }
 
 static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
@@ -344,6 +366,18 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 }
 
 /* ---- the kinds ---- */
+
+/* Rows of different sizes become one tensor, there. */
+static int pad_there(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                     stk_error *err)
+{
+    const stk_batch_plan *c = p->outputs.common;
+
+    (void)used;
+    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
+               ? stk_batch_pad_there(b, output, err)
+               : 0;
+}
 
 /* Records of a picture whose scan the GPU has: of its first view, and of others that share what
  * that decodes. */
@@ -412,9 +446,14 @@ const stk_row_goal stk_goal_gpu = { .name = "gpu",
                                     .each = 1,
                                     .sample = sample_there,
                                     .leave = leave,
-                                    .join = join };
-const stk_row_goal stk_goal_gpu_ops = {
-    .name = "gpu_ops", .place = place_later, .each = 1, .sample = sample_there
-};
+                                    .join = join,
+                                    .finish = pad_there };
+const stk_row_goal stk_goal_gpu_ops = { .name = "gpu_ops",
+                                        .place = place_later,
+                                        .each = 1,
+                                        .sample = sample_there,
+                                        .finish = pad_there };
 const stk_row_goal stk_goal_gpu_ready = { .name = "gpu_ready", .place = place_ready, .each = 1 };
-const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color", .place = place_pixels };
+const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color",
+                                          .place = place_color,
+                                          .finish = pad_there };
