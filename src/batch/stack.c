@@ -273,6 +273,7 @@ int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err)
     for (uint32_t i = 0; i < b->rows; i++)
         n += o->row[i].data ? (size_t)o->row[i].shape[STK_GRID_AT] : 0;
     size = sizeof *o->pictures + n * sizeof *o->pictures->at;
+    stk_free(o->pictures);
     o->pictures = stk_alloc(size + ((size_t)b->rows + 1) * sizeof *o->pictures->first);
     if (!o->pictures)
         return stk_fail_nomem(err, size);

@@ -186,6 +186,12 @@ static inline size_t stk_grids_at(size_t len)
 {
     return (len + 3) & ~(size_t)3;
 }
+/* A GPU's then end in what each picture takes to be made (gpu/pic.h). */
+static inline size_t stk_shares_at(size_t len, uint32_t pictures)
+{
+    return (stk_grids_at(len) + pictures * 2 * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+/* Those before are let go. */
 int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err);
 
 /* 1: rows of the output become one tensor.  A batch of one row is that row, unless it must grow. */

@@ -719,11 +719,15 @@ static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t 
     const uint8_t *at = o->row[row].data;
     uint8_t *to;
 
+    if (p->spec.picture.several)
+        STK_TRY(stk_batch_take_grids(b, i, err));
     if (o->padded)
         return stk_padded_redo(f, b, i, row, err);
     if (!p->gpu_bytes)
         STK_TRY(move_rows(f, b, i, row, err));
     to = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;
+    if (p->spec.picture.several)
+        return send(f, to, at, o->row[row].len, err);
     for (uint32_t v = 0; v < stk_spec_times(&p->spec); v++) {
         const stk_pic *record = (const stk_pic *)(const void *)at;
 

@@ -20,7 +20,7 @@ stk_pic_lay stk_padded_lay(const stk_batch *b, uint32_t output)
 
     if (p->patch.side && b->limit.side) /* a schedule says another one for this batch */
         lay.patch.side = b->limit.side;
-    if (!p->patch.side && o->padded) {
+    if (!p->patch.side && !p->several && o->padded) {
         lay.h = (uint32_t)o->shape[from];
         lay.w = (uint32_t)o->shape[from + 1];
     }
@@ -72,6 +72,8 @@ static lines lines_of(const stk_out_plan *p, const int64_t *shape)
 
     if (s->patch.side)
         return (lines){ 1, 1, (size_t)(shape[0] * shape[1]) * size };
+    if (s->several) /* of one size */
+        return (lines){ 1, 1, (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) * size };
     if (s->layout == STK_HWC)
         return (lines){ 1, (uint32_t)shape[0], (size_t)(shape[1] * shape[2]) * size };
     if (s->layout == STK_CHANNELS_LAST)
@@ -106,7 +108,7 @@ typedef struct before { /* the tensor as it was */
     size_t *at; /* of each row */
 } before;
 
-/* All rows into o->gpu_memory, `again` from its record. */
+/* All rows into o->gpu_memory, `again` from its record; one of several pictures is no record. */
 static int move_rows(stk_gpu_transfer *f, stk_batch *b, uint32_t output, uint32_t again,
                      const before *was)
 {
@@ -126,7 +128,7 @@ static int move_rows(stk_gpu_transfer *f, stk_batch *b, uint32_t output, uint32_
                     .how = STK_COPY_WITHIN };
 
         if (r == again) {
-            m.from = row->data + record->data_at;
+            m.from = row->data + (p->spec.picture.several ? 0 : record->data_at);
             m.was = m.row;
             m.how = STK_COPY_IN;
         }

@@ -32,7 +32,8 @@ static void as_records(stk_out_plan *p)
     p->gpu_made = 1;
     p->gpu_bytes = p->row_bytes;
     p->row_bytes = 0;
-    p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
+    if (!p->spec.picture.several) /* else they are beside the records */
+        p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
 }
 
 /* Lists of bytes are for pictures alone. */
@@ -181,7 +182,8 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     p->row_bytes = c->row_bytes;
     p->clip_frames = c->clip ? ((const stk_clip_how *)c->clip->state)->frames : 0;
     if (so_far->gpu.device && p->spec.kind == STK_KIND_IMAGE && !p->spec.picture.mode &&
-        !c->many.pictures && !c->boxes.name && !(p->spec.n_leads && (c->calls.n || p->pad)) &&
+        !c->boxes.name && !(p->spec.n_leads && (c->calls.n || p->pad)) &&
+        !(c->many.pictures && c->calls.n) &&
         (!c->clip || (!p->spec.picture.channels_first && stk_pic_program_can(c))))
         as_records(p);
     out->open_root[i] = c->field.open_root;

@@ -16,10 +16,14 @@ static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
  * them are sent.  lead: the output that decodes it. */
 void stk_row_gpu_record(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
 {
-    stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
+    stk_pic_share *s, share = stk_pic_share_of(record);
 
-    assert(record);
-    *s = stk_pic_share_of(record);
+    if (stk_row_chain(x)->many.pictures) {
+        stk_gpu_pictures_note((stk_row *)(uintptr_t)x, &share);
+        return;
+    }
+    s = notes(x->batch, x->output, x->row) + view;
+    *s = share;
     if (s->kind != STK_PIC_SHARED)
         return;
     s->lead = lead + 1;
@@ -40,14 +44,16 @@ static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t ou
 /* Room for a record; one may be here whose sample went bad later on. */
 void *stk_row_gpu_place(stk_row *x, size_t size)
 {
+    if (stk_row_chain(x)->many.pictures)
+        return stk_gpu_pictures_place(x, size);
     stk_row_fresh(x);
     return stk_batch_reserve(x->batch, x->output, x->row, size, NULL);
 }
 
-/* The shape of what the GPU makes, where rows differ in size. */
+/* The shape of what the GPU makes, where rows differ in size; of several pictures it is known. */
 static int note_shape(const stk_row *x, const stk_view *last, stk_error *err)
 {
-    return stk_row_chain(x)->row_bytes ? 0 : stk_picture_note_shape(x, last, err);
+    return stk_row_chain(x)->row_bytes || stk_row_chain(x)->many.pictures ? 0 : stk_picture_note_shape(x, last, err);
 }
 
 /* ---- what the GPU keeps ---- */
@@ -367,9 +373,8 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 
 /* ---- the kinds ---- */
 
-/* Rows of different sizes become one tensor, there. */
-static int pad_there(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
-                     stk_error *err)
+int stk_gpu_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                stk_error *err)
 {
     const stk_batch_plan *c = p->outputs.common;
 
@@ -447,13 +452,26 @@ const stk_row_goal stk_goal_gpu = { .name = "gpu",
                                     .sample = sample_there,
                                     .leave = leave,
                                     .join = join,
-                                    .finish = pad_there };
+                                    .finish = stk_gpu_pad };
 const stk_row_goal stk_goal_gpu_ops = { .name = "gpu_ops",
                                         .place = place_later,
                                         .each = 1,
                                         .sample = sample_there,
-                                        .finish = pad_there };
+                                        .finish = stk_gpu_pad };
 const stk_row_goal stk_goal_gpu_ready = { .name = "gpu_ready", .place = place_ready, .each = 1 };
 const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color",
                                           .place = place_color,
-                                          .finish = pad_there };
+                                          .finish = stk_gpu_pad };
+const stk_row_goal stk_goal_gpu_pictures = { .name = "gpu_pictures",
+                                             .place = place_later,
+                                             .each = 1,
+                                             .sample = sample_there,
+                                             .leave = leave,
+                                             .several = stk_gpu_pictures_make,
+                                             .finish = stk_gpu_pictures_finish };
+const stk_row_goal stk_goal_gpu_pictures_ops = { .name = "gpu_pictures_ops",
+                                                 .place = place_later,
+                                                 .each = 1,
+                                                 .sample = sample_there,
+                                                 .several = stk_gpu_pictures_make,
+                                                 .finish = stk_gpu_pictures_finish };

@@ -15,6 +15,7 @@ typedef struct want { /* how a loader is opened */
     uint64_t multiple, max_tokens, bucket;
     const char *schedule, *decode, *cache;
     int skip;
+    uint64_t device_memory;
 } want;
 
 static stk_loader *open_loader(stk_dataset *ds, const want *w, const char *device)
@@ -37,6 +38,7 @@ static stk_loader *open_loader(stk_dataset *ds, const want *w, const char *devic
                              .on_error = w->skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
                              .cache = device ? w->cache : NULL,
                              .device = device,
+                             .device_memory_limit = device ? w->device_memory : 0,
                              .decode = device ? w->decode : NULL };
 
     return seam_loader(&ds, 1, &o);
@@ -57,6 +59,21 @@ static void same_tensor(const char *chain, const stk_tensor *t, const stk_tensor
     for (size_t i = 0; i < bytes; i++)
         if (((uint8_t *)t->data)[i] != ((uint8_t *)u->data)[i])
             fail_msg("%s: byte %zu of %zu differs", chain, i, bytes);
+}
+
+/* Of rows that have several. */
+static void same_pictures(const stk_batch *x, const stk_batch *y, uint32_t row)
+{
+    uint32_t n, m, first = stk_batch_pictures(x, 0, row, &n);
+
+    assert_int_equal(stk_batch_pictures(y, 0, row, &m), first);
+    assert_int_equal(n, m);
+    for (uint32_t i = first; i < first + n; i++) {
+        int64_t a[3] = { 0 }, b[3] = { 0 };
+
+        assert_int_equal(stk_batch_picture_grid(x, 0, i, a), stk_batch_picture_grid(y, 0, i, b));
+        assert_memory_equal(a, b, sizeof a);
+    }
 }
 
 static void same_batch(const want *w, const stk_batch *x, const stk_batch *y)
@@ -80,6 +97,8 @@ static void same_batch(const want *w, const stk_batch *x, const stk_batch *y)
             assert_memory_equal(a, b, sizeof a);
         assert_int_equal(stk_batch_row(x, 0, r, &t), 0);
         assert_int_equal(stk_batch_row(y, 0, r, &u), 0);
+        if (stk_batch_several(x, 0))
+            same_pictures(x, y, r);
         if (w->collate != STK_COLLATE_PAD) /* else a window, with other strides */
             same_tensor(w->chain, &t, &u);
     }
@@ -257,6 +276,75 @@ static void kept(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* ---- several pictures per sample ---- */
+
+#define ALL(most) "from(jpg) | pictures | resize_to_patches(16, max_patches=" #most ") | hflip | "
+
+static const want several[] = {
+    { .chain = ALL(20) "normalize(imagenet) | patches(16) | to(f16)", .collate = STK_COLLATE_PACK },
+    { .chain = ALL(20) "patches(16, channels=first) | to(u8)",
+      .collate = STK_COLLATE_PAD,
+      .pad = 7 },
+    { .chain = "from(jpg) | pictures(same=true) | random_resized_crop_to_patches(8, "
+               "max_patches=30) | color_jitter(0.4, 0.4, 0.2, 0.1) | normalize(half) | "
+               "random_erasing(p=0.5) | patches(8, order=blocks, block=1, frames=2) | to(f32)",
+      .collate = STK_COLLATE_LIST },
+    { .chain = "from(jpg) | pictures | resize_to_patches(14, merge=2, min_pixels=3136, "
+               "max_pixels=12544) | normalize(clip) | patches(14, order=blocks, frames=2, "
+               "channels=first) | to(bf16)",
+      .collate = STK_COLLATE_PACK,
+      .max_tokens = 400 },
+    { .chain = "from(jpg) | pictures | resize((24, 32)) | hflip | normalize(half) | to(f16)",
+      .collate = STK_COLLATE_PAD },
+    { .chain = "from(jpg) | pictures | random_resized_crop((31, 20)) | gaussian_blur(5) | to(u8, hwc)",
+      .collate = STK_COLLATE_LIST },
+    { .chain = ALL(20) "timm_augmix(6) | normalize(half) | patches(16) | to(f16)",
+      .collate = STK_COLLATE_PACK },
+    { .chain = ALL(20) "normalize(half) | patches(16) | to(f32)",
+      .collate = STK_COLLATE_PACK,
+      .decode = "cpu" },
+    { .chain = ALL(20) "patches(16) | to(u8)", /* a picture after the other has the memory */
+      .collate = STK_COLLATE_PACK,
+      .device_memory = 2 << 20 },
+};
+
+static void of_several(void **state)
+{
+    stk_dataset *ds;
+
+    (void)state;
+    write_several("s.tar", 0);
+    ds = open_tar("s.tar", 0);
+    for (size_t i = 0; i < sizeof several / sizeof *several; i += TEST_TSAN ? 3 : 1) {
+        stk_stats s = same(ds, &several[i], 1);
+
+        if (several[i].decode || strstr(several[i].chain, "augmix"))
+            assert_true(s.gpu_jpegs == 0);
+        else
+            assert_true(s.gpu_jpegs > PICTURES / 2 && s.gpu_redecoded > 0);
+    }
+    stk_dataset_unref(&ds);
+}
+
+/* A stand-in has another number of pictures. */
+static void stand_ins_of_several(void **state)
+{
+    stk_dataset *ds;
+
+    (void)state;
+    write_several("t.tar", 5);
+    ds = open_tar("t.tar", 0);
+    for (size_t i = 0; i < 3; i++) {
+        want w = several[i];
+        stk_stats s;
+
+        w.skip = 1;
+        s = same(ds, &w, 1);
+        assert_true(s.gpu_redecoded > 0 && s.skipped > 0);
+    }
+    stk_dataset_unref(&ds);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -279,7 +367,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(of_patches), cmocka_unit_test(in_batches),
                                         cmocka_unit_test(of_pictures), cmocka_unit_test(stand_ins),
-                                        cmocka_unit_test(kept) };
+                                        cmocka_unit_test(kept), cmocka_unit_test(of_several),
+                                        cmocka_unit_test(stand_ins_of_several) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -64,6 +64,35 @@ def test_same_bits(tar, chain, how, bare):
     gpu.close()
 
 
+@pytest.mark.parametrize(("chain", "collate"), [
+    ("resize_to_patches(16, max_patches=80) | hflip | normalize(half) | patches(16) | to(f16)", "pack"),
+    ("resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=50176) | normalize(clip) | patches(qwen2_vl) | to(bf16)", "pad"),
+    ("random_resized_crop((48, 40)) | color_jitter(0.4) | normalize(half) | to(f32)", "pad"),
+])
+def test_several_pictures_of_a_sample(tmp_path, chain, collate):
+    members, k = [], 0
+    for sample in range(24):
+        for i in range(sample * 7 % 5):
+            members.append((f"{sample:05d}.{i}.jpg", on_gpu.encoded(on_gpu.photo(k, 60 + 31 * k % 300, 70 + 17 * k % 200), quality=90)))
+            k += 1
+        members.append((f"{sample:05d}.cls", b"3"))
+    tar = str(on_gpu.write_tar(tmp_path / "several.tar", members))
+    how = {"batch_size": 6, "shuffle": True, "seed": on_gpu.SEED, "collate": {"image": collate}}
+    fields = {"image": f"from(jpg) | pictures | {chain}", "label": "from(cls) | int"}
+    cpu, gpu = stoker.Loader(tar, fields, **how), stoker.Loader(tar, fields, **how, **options())
+    for want, got in zip(cpu, gpu, strict=True):
+        assert want["image"].shape == got["image"].shape
+        assert torch.equal(bits(want["image"]), bits(got["image"])), chain
+        assert torch.equal(torch.as_tensor(got.pictures["image"]).cpu(), torch.as_tensor(want.pictures["image"]))
+        if "image" in want.grid:
+            assert torch.equal(torch.as_tensor(got.grid["image"]).cpu(), torch.as_tensor(want.grid["image"]))
+            assert torch.equal(torch.as_tensor(got.offsets["image"]).cpu(), torch.as_tensor(want.offsets["image"]))
+    if not on_gpu.DRY:
+        assert gpu.stats()["gpu"]["jpegs"] > 0
+    cpu.close()
+    gpu.close()
+
+
 @pytest.mark.real_gpu
 def test_kept_on_the_gpu(tmp_path):
     tar = on_gpu.write_pictures(tmp_path / "kept.tar", [("jpeg", "jpg", on_gpu.encoded(on_gpu.photo(k, 500 + 8 * k, 400 + 12 * k), "JPEG", quality=90)) for k in range(24)])
