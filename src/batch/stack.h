@@ -191,8 +191,9 @@ static inline size_t stk_shares_at(size_t len, uint32_t pictures)
 {
     return (stk_grids_at(len) + pictures * 2 * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
-/* Those before are let go. */
 int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err);
+/* Row `row` was made once more. */
+int stk_batch_regrid(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 
 /* 1: rows of the output become one tensor.  A batch of one row is that row, unless it must grow. */
 static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
@@ -211,6 +212,8 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
 /* The same where a GPU makes the rows: only says what the tensor is, and where each row goes
  * (gpu_at). */
 int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err);
+/* The tensor is there, and row `row` was made once more, which may have another size now. */
+int stk_batch_pad_again(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* releases o->dense */
 /* The value as an element of `dtype`.  STK_EINVAL: it does not fit. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);

@@ -719,8 +719,6 @@ static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t 
     const uint8_t *at = o->row[row].data;
     uint8_t *to;
 
-    if (p->spec.picture.several)
-        STK_TRY(stk_batch_take_grids(b, i, err));
     if (o->padded)
         return stk_padded_redo(f, b, i, row, err);
     if (!p->gpu_bytes)
@@ -743,6 +741,10 @@ static int redo_output(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t r
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
+    if (o->pictures)
+        STK_TRY(stk_batch_regrid(b, i, row, err));
+    if (!p->gpu_made && o->padded)
+        STK_TRY(stk_batch_pad_again(b, i, row, err));
     if (p->gpu_made)
         return redo_picture(f, b, i, row, err);
     if (p->row_bytes)

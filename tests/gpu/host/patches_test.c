@@ -258,6 +258,52 @@ static void stand_ins(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* What the host pads or joins beside pictures is that of the stand-in, too. */
+static void stand_ins_beside(void **state)
+{
+    static const stk_collation how[][2] = { { { STK_COLLATE_STACK, 0, 0 },
+                                              { STK_COLLATE_PAD, 3, 0 } },
+                                            { { STK_COLLATE_STACK, 0, 0 },
+                                              { STK_COLLATE_PACK, 0, 0 } } };
+    static const stk_output outputs[] = { { "image", "from(jpg) | image | resize((16, 16)) | to(u8)" },
+                                          { "text", "from(txt) | bytes" } };
+    stk_dataset *ds;
+
+    (void)state;
+    write_cut_off("b.tar");
+    ds = open_tar("b.tar", 0);
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        stk_loader_options o = { .size = sizeof o,
+                                 .batch_size = BATCH,
+                                 .outputs = outputs,
+                                 .n_outputs = 2,
+                                 .shuffle = STK_SHUFFLE_EXACT,
+                                 .seed = 3,
+                                 .collations = how[i],
+                                 .on_error = STK_ON_ERROR_SKIP };
+        stk_loader *a = seam_loader(&ds, 1, &o), *b;
+        stk_batch *x, *y;
+        stk_tensor t, u;
+        stk_error err;
+
+        o.device = "cuda";
+        b = seam_loader(&ds, 1, &o);
+        while (stk_loader_next(a, &x, -1, &err) == 0) {
+            seam_ok(stk_loader_next(b, &y, -1, &err), &err);
+            for (uint32_t r = 0; r < stk_batch_rows(x); r++)
+                assert_int_equal(stk_batch_ids(x)[r], stk_batch_ids(y)[r]);
+            assert_int_equal(stk_batch_dense(x, 1, &t), 0);
+            assert_int_equal(stk_batch_dense(y, 1, &u), 0);
+            same_tensor(outputs[1].chain, &t, &u);
+            stk_batch_release(&x);
+            stk_batch_release(&y);
+        }
+        stk_loader_close(&a);
+        stk_loader_close(&b);
+    }
+    stk_dataset_unref(&ds);
+}
+
 /* The scans stay there; rows of any size are made of them again. */
 static void kept(void **state)
 {
@@ -367,7 +413,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(of_patches), cmocka_unit_test(in_batches),
                                         cmocka_unit_test(of_pictures), cmocka_unit_test(stand_ins),
-                                        cmocka_unit_test(kept), cmocka_unit_test(of_several),
+                                        cmocka_unit_test(stand_ins_beside), cmocka_unit_test(kept),
+                                        cmocka_unit_test(of_several),
                                         cmocka_unit_test(stand_ins_of_several) };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -98,6 +98,8 @@ static inline void write_cut_off(const char *name)
         tar_member(f, member, in.data, k % 5 == 4 ? in.len / 2 : in.len);
         snprintf(member, sizeof member, "%04u.cls", k);
         tar_member(f, member, "7", 1);
+        snprintf(member, sizeof member, "%04u.txt", k);
+        tar_member(f, member, "abcdefghijklmnop" + k % 5, 1 + k % 7);
         free((void *)(uintptr_t)in.data);
     }
     tar_end(f);
