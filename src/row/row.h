@@ -64,18 +64,21 @@ typedef struct stk_picture_list { /* the pictures of the current row: row_pictur
     size_t at; /* where the current one goes in its row */
 } stk_picture_list;
 
+typedef struct stk_grid_list stk_grid_list;
+
 typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictures.c */
     uint8_t *data;
     size_t used, cap, at; /* at: the last one */
     stk_pic_share *share; /* of each */
+    const stk_grid_list *grids; /* how large each is to be */
     uint32_t n, most;
 } stk_row_records;
 
-typedef struct stk_grid_list { /* patches down and across of an output's pictures */
+struct stk_grid_list { /* patches down and across of an output's pictures */
     uint32_t n, cap;
     uint32_t (*at)[2];
     uint64_t row, patches; /* number of their sample + 1; patches of all of them */
-} stk_grid_list;
+};
 
 typedef struct stk_measured { /* a row that is only measured */
     uint64_t row;             /* number of its sample + 1 */
@@ -378,6 +381,8 @@ int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each,
 int stk_gpu_pictures_finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                             stk_error *err);
 void *stk_gpu_pictures_place(stk_row *x, size_t size);
+/* The picture in hand has the size that was measured. */
+int stk_gpu_pictures_check(const stk_row *x, const stk_view *v, stk_error *err);
 void stk_gpu_pictures_note(stk_row *x, const stk_pic_share *share);
 
 /* How many views an output draws; 1 without views(). */

@@ -53,7 +53,9 @@ void *stk_row_gpu_place(stk_row *x, size_t size)
 /* The shape of what the GPU makes, where rows differ in size; of several pictures it is known. */
 static int note_shape(const stk_row *x, const stk_view *last, stk_error *err)
 {
-    return stk_row_chain(x)->row_bytes || stk_row_chain(x)->many.pictures ? 0 : stk_picture_note_shape(x, last, err);
+    if (stk_row_chain(x)->many.pictures)
+        return stk_gpu_pictures_check(x, last, err);
+    return stk_row_chain(x)->row_bytes ? 0 : stk_picture_note_shape(x, last, err);
 }
 
 /* ---- what the GPU keeps ---- */

@@ -37,6 +37,18 @@ void stk_gpu_pictures_note(stk_row *x, const stk_pic_share *share)
     k->share[k->n++] = *share;
 }
 
+int stk_gpu_pictures_check(const stk_row *x, const stk_view *v, stk_error *err)
+{
+    const stk_row_records *k = &x->m->records;
+    uint32_t side = stk_row_chain(x)->spec.picture.patch.side;
+
+    side = side ? side : 1;
+    if (k->n < k->grids->n && v->vis_h == k->grids->at[k->n][0] * side &&
+        v->vis_w == k->grids->at[k->n][1] * side)
+        return 0;
+    return stk_fail(err, STK_ECORRUPT, "a picture's size changed while it was read");
+}
+
 static int begin(stk_row_records *k, uint32_t n, stk_error *err)
 {
     k->used = 0;
@@ -59,6 +71,7 @@ int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each,
     uint8_t *to;
 
     STK_TRY(begin(k, g->n, err));
+    k->grids = g;
     STK_TRY(each(x, err));
     assert(k->n == g->n && k->used % STK_PIC_ALIGN == 0);
     shares = stk_shares_at(k->used, g->n);
