@@ -99,7 +99,7 @@ typedef struct stk_batch_out {
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
-    uint8_t value[8]; /* padded: an element behind rows */
+    uint8_t value[8];       /* padded: an element behind rows */
     stk_buffer *gpu_memory; /* the output on a GPU; NULL: it is on the host only */
     uint8_t *note;          /* note_bytes per row; NULL: none */
     stk_frame_at *frames;   /* clip_frames per row; NULL: rows are not clips */

@@ -277,7 +277,7 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
     }
     for (uint32_t i = threadIdx.x; i < rows * w; i += THREADS) {
         if (p.rec->kind == STK_PIC_READY) {
-            stk_pic_move1(&t, DTYPE, data, w, h, i % w, y + i / w);
+            stk_pic_move1(&t, DTYPE, p.rec, y * w + i);
             continue;
         }
         stk_pic_dst d = stk_pic_dst_at(&t, i % w, y + i / w, DTYPE);

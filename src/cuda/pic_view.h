@@ -594,13 +594,13 @@ STK_PIC_FN void stk_pic_color1(const stk_pic_launch *l, uint32_t dtype, const ui
     stk_pic_store1(d, dtype, v);
 }
 
-/* Pixel (x, y) of w x h that are as they must be, but not where. */
-STK_PIC_FN void stk_pic_move1(const stk_pic_target *t, uint32_t dtype, const uint8_t *data,
-                              uint32_t w, uint32_t h, uint32_t x, uint32_t y)
+/* Pixel i of a record whose pixels are as they must be, but not where. */
+STK_PIC_FN void stk_pic_move1(const stk_pic_target *t, uint32_t dtype, const stk_pic *r, uint32_t i)
 {
-    uint32_t elem = stk_pic_elem(dtype), plane = t->packed ? 1 : w * h;
-    const uint8_t *from = data + ((uint64_t)y * w + x) * (t->packed ? 3 : 1) * elem;
-    stk_pic_dst d = stk_pic_dst_at(t, x, y, dtype);
+    uint32_t elem = stk_pic_elem(dtype), plane = t->packed ? 1 : r->x.n * r->y.n;
+    const uint8_t *from = (const uint8_t *)r + r->data_at +
+                          (uint64_t)i * (t->packed ? 3 : 1) * elem;
+    stk_pic_dst d = stk_pic_dst_at(t, i % r->x.n, i / r->x.n, dtype);
     uint32_t v[3];
 
     for (uint32_t c = 0; c < 3; c++, from += (uint64_t)plane * elem)

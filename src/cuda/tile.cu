@@ -283,7 +283,8 @@ static void run_round(const stk_pic_launch *l, uint32_t sort, list of, cudaStrea
     }
 }
 
-template <uint32_t DTYPE, bool LAID> static void run_as(const stk_pic_launch *l, cudaStream_t stream)
+template <uint32_t DTYPE, bool LAID>
+static void run_as(const stk_pic_launch *l, cudaStream_t stream)
 {
     list of = { l->tile, 0 };
 

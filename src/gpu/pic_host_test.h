@@ -218,7 +218,7 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
 
     if (r->kind == STK_PIC_READY && j->lay.w) {
         for (uint32_t x = 0; x < r->x.n; x++)
-            stk_pic_move1(&t, l->dtype, data, r->x.n, r->y.n, x, y);
+            stk_pic_move1(&t, l->dtype, r, y * r->x.n + x);
         return;
     }
     if (r->kind == STK_PIC_READY) {

@@ -31,8 +31,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
 
     for (uint32_t i = 0; i < c->n_out; i++) {
         if (!c->out[i].gpu_made || c->chain[i].clip || c->open_root[i] ||
-            c->chain[i].many.pictures ||
-            !stk_pic_program_can(&c->chain[i]))
+            c->chain[i].many.pictures || !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))

@@ -68,8 +68,8 @@ typedef struct stk_grid_list stk_grid_list;
 
 typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictures.c */
     uint8_t *data;
-    size_t used, cap, at; /* at: the last one */
-    stk_pic_share *share; /* of each */
+    size_t used, cap, at;       /* at: the last one */
+    stk_pic_share *share;       /* of each */
     const stk_grid_list *grids; /* how large each is to be */
     uint32_t n, most;
 } stk_row_records;

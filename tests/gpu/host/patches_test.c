@@ -138,14 +138,15 @@ static const char *const cut[] = {
     "from(jpg) | image | resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=12544) | "
     "normalize(clip) | patches(14, order=blocks, frames=2, channels=first) | to(bf16)",
     FIT(30) "normalize(half) | patches(4, order=blocks, block=4) | to(f32)",
-    "from(jpg) | image | random_resized_crop_to_patches(8, max_patches=30) | hflip | normalize(half) "
-    "| patches(8, frames=2) | to(f16)",
+    "from(jpg) | image | random_resized_crop_to_patches(8, max_patches=30) | hflip | "
+    "normalize(half) | patches(8, frames=2) | to(f16)",
     /* ops on pixels, and in the row */
     FIT(20) "color_jitter(0.4, 0.4, 0.2, 0.1) | gaussian_blur(5, p=0.5) | normalize(imagenet) | "
             "random_erasing(p=0.5) | patches(16) | to(f16)",
     "from(jpg) | image | resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=12544) | "
-    "equalize(p=0.5) | sharpness(2, p=0.5) | normalize(clip) | random_erasing(p=0.5, value=random) | "
-    "patches(14, order=blocks, frames=2, channels=first) | to(f32)",
+    "equalize(p=0.5) | sharpness(2, p=0.5) | normalize(clip) | "
+    "random_erasing(p=0.5, value=random) | patches(14, order=blocks, frames=2, channels=first) | "
+    "to(f32)",
     /* one size: a tensor as it is */
     "from(jpg) | image | random_resized_crop((32, 48)) | normalize(half) | patches(16) | to(f32)",
     FIT(16) "solarize(100, p=0.5) | patches(2) | to(u8)",
@@ -176,7 +177,8 @@ static void of_patches(void **state)
     }
 }
 
-/* To a multiple, with a value of its own behind, by a budget, by a schedule of lengths and sides. */
+/* To a multiple, with a value of its own behind, by a budget, by a schedule of lengths and
+ * sides. */
 static void in_batches(void **state)
 {
     static const want all[] = {
@@ -261,12 +263,14 @@ static void stand_ins(void **state)
 /* What the host pads or joins beside pictures is that of the stand-in, too. */
 static void stand_ins_beside(void **state)
 {
-    static const stk_collation how[][2] = { { { STK_COLLATE_STACK, 0, 0 },
-                                              { STK_COLLATE_PAD, 3, 0 } },
-                                            { { STK_COLLATE_STACK, 0, 0 },
-                                              { STK_COLLATE_PACK, 0, 0 } } };
-    static const stk_output outputs[] = { { "image", "from(jpg) | image | resize((16, 16)) | to(u8)" },
-                                          { "text", "from(txt) | bytes" } };
+    static const stk_collation how[][2] = {
+        { { STK_COLLATE_STACK, 0, 0 }, { STK_COLLATE_PAD, 3, 0 } },
+        { { STK_COLLATE_STACK, 0, 0 }, { STK_COLLATE_PACK, 0, 0 } }
+    };
+    static const stk_output outputs[] = {
+        { "image", "from(jpg) | image | resize((16, 16)) | to(u8)" },
+        { "text", "from(txt) | bytes" },
+    };
     stk_dataset *ds;
 
     (void)state;
@@ -342,7 +346,8 @@ static const want several[] = {
       .max_tokens = 400 },
     { .chain = "from(jpg) | pictures | resize((24, 32)) | hflip | normalize(half) | to(f16)",
       .collate = STK_COLLATE_PAD },
-    { .chain = "from(jpg) | pictures | random_resized_crop((31, 20)) | gaussian_blur(5) | to(u8, hwc)",
+    { .chain = "from(jpg) | pictures | random_resized_crop((31, 20)) | gaussian_blur(5) | "
+               "to(u8, hwc)",
       .collate = STK_COLLATE_LIST },
     { .chain = ALL(20) "timm_augmix(6) | normalize(half) | patches(16) | to(f16)",
       .collate = STK_COLLATE_PACK },
@@ -411,11 +416,12 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(of_patches), cmocka_unit_test(in_batches),
-                                        cmocka_unit_test(of_pictures), cmocka_unit_test(stand_ins),
-                                        cmocka_unit_test(stand_ins_beside), cmocka_unit_test(kept),
-                                        cmocka_unit_test(of_several),
-                                        cmocka_unit_test(stand_ins_of_several) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_patches),       cmocka_unit_test(in_batches),
+        cmocka_unit_test(of_pictures),      cmocka_unit_test(stand_ins),
+        cmocka_unit_test(stand_ins_beside), cmocka_unit_test(kept),
+        cmocka_unit_test(of_several),       cmocka_unit_test(stand_ins_of_several)
+    };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }
