@@ -326,6 +326,59 @@ static void kept(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* Patches, a padded picture and one of a fixed size share a decode, also where rows are made
+ * again. */
+static void one_decode(void **state)
+{
+    static const stk_output outputs[] = {
+        { "patches", FIT(20) "patches(16) | to(f16)" },
+        { "small", "from(jpg) | image | resize((24, 24)) | to(u8)" },
+        { "whole", "from(jpg) | image | resize(30) | color_jitter(0.4) | to(f32)" },
+    };
+    static const stk_collation how[] = { { STK_COLLATE_PACK, 0, 0 },
+                                         { STK_COLLATE_STACK, 0, 0 },
+                                         { STK_COLLATE_PAD, 0.5, 0 } };
+    stk_loader_options o = { .size = sizeof o,
+                             .batch_size = BATCH,
+                             .outputs = outputs,
+                             .n_outputs = 3,
+                             .shuffle = STK_SHUFFLE_EXACT,
+                             .seed = 5,
+                             .prefetch = 2,
+                             .collations = how,
+                             .on_error = STK_ON_ERROR_SKIP };
+    stk_stats s = { .size = sizeof s };
+    stk_dataset *ds;
+    stk_loader *a, *b;
+    stk_batch *x, *y;
+    stk_error err;
+
+    (void)state;
+    write_cut_off("o.tar");
+    ds = open_tar("o.tar", 0);
+    a = seam_loader(&ds, 1, &o);
+    o.device = "cuda";
+    b = seam_loader(&ds, 1, &o);
+    while (stk_loader_next(a, &x, -1, &err) == 0) {
+        seam_ok(stk_loader_next(b, &y, -1, &err), &err);
+        for (uint32_t i = 0; i < 3; i++) {
+            stk_tensor t, u;
+
+            assert_int_equal(stk_batch_dense(x, i, &t), 0);
+            assert_int_equal(stk_batch_dense(y, i, &u), 0);
+            same_tensor(outputs[i].chain, &t, &u);
+        }
+        stk_batch_release(&x);
+        stk_batch_release(&y);
+    }
+    stk_loader_stats(b, &s);
+    assert_in_range(s.gpu_jpegs, PICTURES / 2, 2 * PICTURES); /* with what is made ahead */
+    assert_true(s.gpu_redecoded > 0 && s.skipped > 0);
+    stk_loader_close(&a);
+    stk_loader_close(&b);
+    stk_dataset_unref(&ds);
+}
+
 /* ---- several pictures per sample ---- */
 
 #define ALL(most) "from(jpg) | pictures | resize_to_patches(16, max_patches=" #most ") | hflip | "
@@ -417,10 +470,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_patches),       cmocka_unit_test(in_batches),
-        cmocka_unit_test(of_pictures),      cmocka_unit_test(stand_ins),
-        cmocka_unit_test(stand_ins_beside), cmocka_unit_test(kept),
-        cmocka_unit_test(of_several),       cmocka_unit_test(stand_ins_of_several)
+        cmocka_unit_test(of_patches),          cmocka_unit_test(in_batches),
+        cmocka_unit_test(of_pictures),         cmocka_unit_test(stand_ins),
+        cmocka_unit_test(stand_ins_beside),    cmocka_unit_test(kept),
+        cmocka_unit_test(of_several),          cmocka_unit_test(one_decode),
+        cmocka_unit_test(stand_ins_of_several)
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
