@@ -64,7 +64,16 @@ typedef struct stk_picture_list { /* the pictures of the current row: row_pictur
     size_t at; /* where the current one goes in its row */
 } stk_picture_list;
 
-typedef struct stk_grid_list stk_grid_list;
+typedef struct stk_grid_list { /* patches down and across of an output's pictures */
+    uint32_t n, cap;
+    uint32_t (*at)[2];
+    uint64_t row, patches; /* number of their sample + 1; patches of all of them */
+} stk_grid_list;
+
+typedef struct stk_measured { /* a row that is only measured */
+    uint64_t row;             /* number of its sample + 1 */
+    uint64_t longest;
+} stk_measured;
 
 typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictures.c */
     uint8_t *data;
@@ -73,17 +82,6 @@ typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictur
     const stk_grid_list *grids; /* how large each is to be */
     uint32_t n, most;
 } stk_row_records;
-
-struct stk_grid_list { /* patches down and across of an output's pictures */
-    uint32_t n, cap;
-    uint32_t (*at)[2];
-    uint64_t row, patches; /* number of their sample + 1; patches of all of them */
-};
-
-typedef struct stk_measured { /* a row that is only measured */
-    uint64_t row;             /* number of its sample + 1 */
-    uint64_t longest;
-} stk_measured;
 
 typedef struct stk_parser { /* a codec's state for one worker (stk_codec.open) */
     const stk_codec *codec; /* NULL: not opened */
