@@ -9,6 +9,8 @@
 
 #include "row/row.h"
 
+#define HELD ((size_t)1 << 20) /* bytes that a worker keeps from row to row */
+
 /* Room for the next picture's record, until the one after it is asked for. */
 void *stk_gpu_pictures_place(stk_row *x, size_t size)
 {
@@ -64,15 +66,13 @@ static int begin(stk_row_records *k, uint32_t n, stk_error *err)
     return 0;
 }
 
-int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err)
+/* Records, grids and shares, to where the batch has them. */
+static int put(stk_row *x, const stk_grid_list *g, stk_error *err)
 {
-    stk_row_records *k = &x->m->records;
+    const stk_row_records *k = &x->m->records;
     size_t shares, tail = g->n * sizeof *g->at;
     uint8_t *to;
 
-    STK_TRY(begin(k, g->n, err));
-    k->grids = g;
-    STK_TRY(each(x, err));
     assert(k->n == g->n && k->used % STK_PIC_ALIGN == 0);
     shares = stk_shares_at(k->used, g->n);
     stk_row_fresh(x);
@@ -87,6 +87,24 @@ int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each,
     memcpy(to + stk_grids_at(k->used), g->at, tail);
     memcpy(to + shares, k->share, k->n * sizeof *k->share);
     return 0;
+}
+
+int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err)
+{
+    stk_row_records *k = &x->m->records;
+    int rc = begin(k, g->n, err);
+
+    k->grids = g;
+    if (rc == 0)
+        rc = each(x, err);
+    if (rc == 0)
+        rc = put(x, g, err);
+    if (k->cap > HELD) {
+        stk_free(k->data);
+        k->data = NULL;
+        k->cap = k->used = 0;
+    }
+    return rc;
 }
 
 int stk_gpu_pictures_finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
