@@ -3,7 +3,7 @@
 # make gpu-bench: the GPU's numbers, on the machine that has it: tables, and JSON in bench/results/gpu-WHAT-NAME.json.
 #   PYTHON=python3     the interpreter that holds torch, torchvision and Pillow; what is built is taken from build/
 #   DATA=folder        of JPEGs; WORK=folder for what is made of them (GIB=4 of shards, MB=2048 of tokens and of rows)
-#   ONLY="images sizes dino tokens train share video train_video"   which benches; NAME=latest   of the results; DRY=1: tries the scripts without a GPU
+#   ONLY="images sizes dino tokens train share video train_video"   which benches (ARGS="--only patches": of sizes, those of patches); NAME=latest   of the results; DRY=1: tries the scripts without a GPU
 #   video and train_video need no DATA, but ffmpeg, or WORK/video filled by bench/gpu/videos.py on another machine; PyNvVideoCodec and torchcodec where installed
 set -eu
 cd "$(dirname "$0")/.."

@@ -100,9 +100,11 @@ static void padded_tensor(const stk_batch *b, uint32_t output, stk_tensor *out)
 {
     const stk_batch_out *o = &b->out[output];
 
-    *out = (stk_tensor){
-        .data = o->dense->data, .buffer = o->dense, .dtype = o->dtype, .ndim = o->ndim + 1
-    };
+    *out = (stk_tensor){ .dtype = o->dtype, .ndim = o->ndim + 1 };
+    if (o->dense) { /* else a GPU makes it */
+        out->data = o->dense->data;
+        out->buffer = o->dense;
+    }
     out->shape[0] = b->rows;
     memcpy(out->shape + 1, o->shape, o->ndim * sizeof *out->shape);
     if (b->common->out[output].joined) {
@@ -119,12 +121,13 @@ static void padded_row(const stk_batch *b, uint32_t output, uint32_t row, stk_te
     const stk_batch_out *o = &b->out[output];
 
     padded_tensor(b, output, out);
-    if (b->common->out[output].joined) {
-        out->data = (uint8_t *)out->data + o->row[row].gpu_at;
+    if (out->data)
+        out->data = (uint8_t *)out->data +
+                    (o->joined ? o->row[row].gpu_at : (size_t)row * o->row_bytes);
+    if (o->joined) {
         out->shape[0] = o->row[row].shape[0];
         return;
     }
-    out->data = (uint8_t *)out->data + row * o->row_bytes;
     out->ndim--;
     memcpy(out->shape, o->row[row].shape, sizeof o->row[row].shape);
     memmove(out->strides, out->strides + 1, out->ndim * sizeof *out->strides);
@@ -148,10 +151,10 @@ uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64
     if (!p || !patch->side || row >= b->rows || p->spec.picture.several)
         return 0;
     grid[0] = patch->frames > 1;
-    grid[1] = p->row_bytes ? p->spec.picture.height / patch->side
-                           : b->out[output].row[row].shape[STK_GRID_AT];
-    grid[2] = p->row_bytes ? p->spec.picture.width / patch->side
-                           : b->out[output].row[row].shape[STK_GRID_AT + 1];
+    grid[1] = p->row_bytes || p->gpu_bytes ? p->spec.picture.height / patch->side
+                                           : b->out[output].row[row].shape[STK_GRID_AT];
+    grid[2] = p->row_bytes || p->gpu_bytes ? p->spec.picture.width / patch->side
+                                           : b->out[output].row[row].shape[STK_GRID_AT + 1];
     return patch->block;
 }
 

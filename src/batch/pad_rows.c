@@ -120,7 +120,8 @@ static void in_memory(const stk_spec *spec, const int64_t *shape, uint32_t n, in
     }
 }
 
-static void put_row(pad_job *j, const stk_spec *spec, const stk_row_out *r, uint8_t *dst)
+/* The row under hand. */
+static void begin_row(pad_job *j, const stk_spec *spec, const stk_row_out *r)
 {
     in_memory(spec, r->shape, r->ndim, j->part);
     j->flat = j->n - 1;
@@ -130,7 +131,24 @@ static void put_row(pad_job *j, const stk_spec *spec, const stk_row_out *r, uint
         if (j->flat == d && j->part[d] == j->whole[d])
             j->flat = d - 1;
     }
+}
+
+static void put_row(pad_job *j, const stk_spec *spec, const stk_row_out *r, uint8_t *dst)
+{
+    begin_row(j, spec, r);
     put(j, 0, dst, r->data);
+}
+
+/* put() backwards: a row out of the tensor. */
+static void get(const pad_job *j, uint32_t d, uint8_t *dst, const uint8_t *src)
+{
+    if (d >= j->flat) {
+        if (j->part[d])
+            memcpy(dst, src, (size_t)j->part[d] * j->big[d]);
+        return;
+    }
+    for (int64_t i = 0; i < j->part[d]; i++)
+        get(j, d + 1, dst + (size_t)i * j->small[d], src + (size_t)i * j->big[d]);
 }
 
 /* ---- one output ---- */
@@ -224,21 +242,30 @@ static int check_joined(const stk_batch *b, uint32_t output, stk_error *err)
     return 0;
 }
 
-/* All rows, one after another. */
-static int join(stk_batch *b, uint32_t output, stk_error *err)
+/* All rows, one after another: where each will be. */
+static int measure_joined(stk_batch *b, uint32_t output, stk_error *err)
 {
+    const stk_out_plan *p = &b->common->out[output];
     stk_batch_out *o = &b->out[output];
-    size_t size = 0, at = 0;
 
     STK_TRY(check_joined(b, output, err));
     o->shape[0] = 0;
+    o->row_bytes = 0;
     for (uint32_t i = 0; i < b->rows; i++) {
         o->shape[0] += o->row[i].shape[0];
-        size += o->row[i].len;
+        o->row[i].gpu_at = o->row_bytes;
+        o->row_bytes += p->gpu_made ? stk_row_out_bytes(b, output, i) : o->row[i].len;
     }
-    o->row_bytes = size;
     o->joined = 1;
-    if (!provide(b, o, size))
+    return 0;
+}
+
+static int join(stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_batch_out *o = &b->out[output];
+
+    STK_TRY(measure_joined(b, output, err));
+    if (!provide(b, o, o->row_bytes))
         return stk_fail(err, STK_ENOMEM,
                         "output %s: memory_limit leaves no room for its joined batch: lower "
                         "max_tokens or batch_size",
@@ -247,13 +274,67 @@ static int join(stk_batch *b, uint32_t output, stk_error *err)
         size_t len = o->row[i].len;
 
         if (len)
-            memcpy((uint8_t *)o->dense->data + at, o->row[i].data, len);
-        o->row[i].gpu_at = at;
-        at += len;
+            memcpy((uint8_t *)o->dense->data + o->row[i].gpu_at, o->row[i].data, len);
         stk_batch_unreserve(b, output, i);
     }
     stk_buffer_unref(o->buffer);
     o->buffer = NULL;
+    o->padded = 1;
+    return 0;
+}
+
+static int no_padded_room(const stk_out_plan *p, stk_error *err)
+{
+    return stk_fail(err, STK_ENOMEM,
+                    "output %s: memory_limit leaves no room for its padded batch: crop long "
+                    "rows, lower batch_size or take collate=\"list\"",
+                    p->name);
+}
+
+/* For rows of the tensor's size; their bytes go to *size.  1: more than there can be. */
+static int begin_job(pad_job *j, const stk_out_plan *p, const stk_batch_out *o, size_t *size)
+{
+    int wide = 0;
+
+    *size = j->element = stk_dtype_size(o->dtype);
+    j->n = o->ndim + 1;
+    in_memory(&p->spec, o->shape, o->ndim, j->whole);
+    for (uint32_t d = j->n; d-- > 0;) {
+        j->big[d] = *size;
+        wide |= __builtin_mul_overflow(*size, (size_t)j->whole[d], size);
+    }
+    return wide;
+}
+
+/* Rows of one size: that of the tensor's, and its value behind others. */
+static int measure_padded(stk_batch *b, uint32_t output, pad_job *j, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    stk_batch_out *o = &b->out[output];
+    int wide = !round_up(b, p, o);
+    size_t all;
+
+    STK_TRY(stk_pad_value(p->pad_value, o->dtype, j->value, err));
+    memcpy(o->value, j->value, sizeof o->value);
+    j->zero = !memcmp(j->value, (uint8_t[8]){ 0 }, sizeof j->value);
+    wide |= begin_job(j, p, o, &o->row_bytes);
+    wide |= __builtin_mul_overflow(o->row_bytes, (size_t)b->rows, &all);
+    return wide ? no_padded_room(p, err) : 0;
+}
+
+int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err)
+{
+    stk_batch_out *o = &b->out[output];
+    pad_job j = { 0 };
+
+    STK_TRY(measure(b, output, err));
+    if (b->common->out[output].joined) {
+        STK_TRY(measure_joined(b, output, err));
+    } else {
+        STK_TRY(measure_padded(b, output, &j, err));
+        for (uint32_t i = 0; i < b->rows; i++)
+            o->row[i].gpu_at = i * o->row_bytes;
+    }
     o->padded = 1;
     return 0;
 }
@@ -263,29 +344,13 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
     const stk_out_plan *p = &b->common->out[output];
     stk_batch_out *o = &b->out[output];
     pad_job j = { 0 };
-    size_t size;
-    int wide;
 
     STK_TRY(measure(b, output, err));
     if (p->joined)
         return join(b, output, err);
-    wide = !round_up(b, p, o);
-    STK_TRY(stk_pad_value(p->pad_value, o->dtype, j.value, err));
-    j.zero = !memcmp(j.value, (uint8_t[8]){ 0 }, sizeof j.value);
-    size = j.element = stk_dtype_size(o->dtype);
-    j.n = o->ndim + 1;
-    in_memory(&p->spec, o->shape, o->ndim, j.whole);
-    for (uint32_t d = j.n; d-- > 0;) {
-        j.big[d] = size;
-        wide |= __builtin_mul_overflow(size, (size_t)j.whole[d], &size);
-    }
-    o->row_bytes = size;
-    wide |= __builtin_mul_overflow(size, (size_t)b->rows, &size);
-    if (wide || !provide(b, o, size))
-        return stk_fail(err, STK_ENOMEM,
-                        "output %s: memory_limit leaves no room for its padded batch: crop long "
-                        "rows, lower batch_size or take collate=\"list\"",
-                        p->name);
+    STK_TRY(measure_padded(b, output, &j, err));
+    if (!provide(b, o, o->row_bytes * b->rows))
+        return no_padded_room(p, err);
     for (uint32_t i = 0; i < b->rows; i++) {
         put_row(&j, &p->spec, &o->row[i], (uint8_t *)o->dense->data + i * o->row_bytes);
         stk_batch_unreserve(b, output, i);
@@ -294,4 +359,63 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
     o->buffer = NULL;
     o->padded = 1;
     return 0;
+}
+
+/* ---- a row made again ---- */
+
+static size_t bytes_of(const stk_out_plan *p, const stk_row_out *r)
+{
+    size_t n = stk_dtype_size(dtype_of(p, r));
+
+    for (uint32_t d = 0; d < r->ndim; d++)
+        n *= (size_t)r->shape[d];
+    return n;
+}
+
+/* All rows but `row` out of the tensor, side by side. */
+static void take_rows(stk_batch *b, uint32_t output, uint32_t row, uint8_t *room)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    stk_batch_out *o = &b->out[output];
+    const uint8_t *from = o->dense->data;
+    pad_job j = { 0 };
+    size_t each;
+
+    (void)begin_job(&j, p, o, &each);
+    for (uint32_t i = 0; i < b->rows; i++) {
+        stk_row_out *r = &o->row[i];
+        size_t n = bytes_of(p, r);
+
+        if (i == row)
+            continue;
+        if (o->joined && n) {
+            memcpy(room, from + r->gpu_at, n);
+        } else if (!o->joined) {
+            begin_row(&j, &p->spec, r);
+            get(&j, 0, room, from + i * each);
+        }
+        r->data = room;
+        room += n;
+    }
+}
+
+int stk_batch_pad_again(stk_batch *b, uint32_t output, uint32_t row, stk_error *err)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    stk_batch_out *o = &b->out[output];
+    size_t n = 1;
+    uint8_t *room;
+    int rc;
+
+    for (uint32_t i = 0; i < b->rows; i++)
+        n += i == row ? 0 : bytes_of(p, &o->row[i]);
+    room = stk_alloc(n);
+    if (!room)
+        return stk_fail_nomem(err, n);
+    take_rows(b, output, row, room);
+    stk_batch_undense(b, o);
+    o->padded = 0;
+    rc = stk_batch_pad(b, output, err);
+    stk_free(room);
+    return rc;
 }

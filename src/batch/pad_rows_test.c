@@ -128,6 +128,17 @@ static void check(const stk_batch *b, int32_t value)
     } while (step(at, t.shape, t.ndim));
 }
 
+static void put_any(stk_batch *b, uint32_t row, uint32_t n, int last, uint64_t *rng)
+{
+    int64_t shape[STK_MAX_DIMS] = { 0 };
+
+    for (uint32_t d = 0; d < n; d++)
+        shape[d] = (int64_t)(stk_mix64((*rng)++) % (n > 4 ? 4 : 7));
+    if (last)
+        shape[0] = 3;
+    put(b, row, shape, n, last);
+}
+
 static void rows_of_any_shape(void **state)
 {
     uint64_t rng = SEED;
@@ -147,18 +158,16 @@ static void rows_of_any_shape(void **state)
                 stk_batch *b = fresh(c, 1 + (uint32_t)round % 6);
                 stk_error err;
 
-                for (uint32_t row = 0; row < b->rows; row++) {
-                    int64_t shape[STK_MAX_DIMS] = { 0 };
-
-                    for (uint32_t d = 0; d < n; d++)
-                        shape[d] = (int64_t)(stk_mix64(rng++) % (n > 4 ? 4 : 7));
-                    if (last)
-                        shape[0] = 3;
-                    put(b, row, shape, n, last);
-                }
+                for (uint32_t row = 0; row < b->rows; row++)
+                    put_any(b, row, n, last, &rng);
                 assert_int_equal(stk_batch_pad(b, 0, &err), 0);
                 assert_null(b->out[0].buffer); /* the rows' memory is back already */
                 check(b, value);
+                for (uint32_t row = 0; row < b->rows; row++) { /* made once more */
+                    put_any(b, row, n, last, &rng);
+                    assert_int_equal(stk_batch_pad_again(b, 0, row, &err), 0);
+                    check(b, value);
+                }
                 stk_batch_settle(b);
                 stk_batch_release(&b);
             }

@@ -252,7 +252,7 @@ void stk_batch_settle(stk_batch *b)
 
         if (!c->out[i].row_bytes)
             raise_high(c, &c->sizes[i].high, atomic_load_explicit(&o->used, memory_order_relaxed));
-        if (o->padded)
+        if (o->padded && !c->out[i].gpu_made)
             raise_high(c, &c->sizes[i].pad_high, o->row_bytes * b->rows);
     }
 }
@@ -265,30 +265,50 @@ int stk_batch_plan_settled(const stk_batch_plan *c)
     return 1;
 }
 
-int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err)
+/* Rows end in their grids; only row `only` still does: the others' are in `was`.  NULL: all do. */
+static int take_grids(stk_batch *b, uint32_t output, const stk_picture_grids *was, uint32_t only,
+                      stk_error *err)
 {
     stk_batch_out *o = &b->out[output];
     size_t n = 0, size;
+    stk_picture_grids *g;
 
     for (uint32_t i = 0; i < b->rows; i++)
         n += o->row[i].data ? (size_t)o->row[i].shape[STK_GRID_AT] : 0;
-    size = sizeof *o->pictures + n * sizeof *o->pictures->at;
-    o->pictures = stk_alloc(size + ((size_t)b->rows + 1) * sizeof *o->pictures->first);
-    if (!o->pictures)
+    size = sizeof *g + n * sizeof *g->at;
+    g = stk_alloc(size + ((size_t)b->rows + 1) * sizeof *g->first);
+    if (!g)
         return stk_fail_nomem(err, size);
-    o->pictures->n = 0;
-    o->pictures->first = (uint32_t *)(void *)((uint8_t *)o->pictures + size);
+    g->n = 0;
+    g->first = (uint32_t *)(void *)((uint8_t *)g + size);
     for (uint32_t i = 0; i < b->rows; i++) {
         const stk_row_out *r = &o->row[i];
         uint32_t of_row = r->data ? (uint32_t)r->shape[STK_GRID_AT] : 0;
 
-        o->pictures->first[i] = o->pictures->n;
+        g->first[i] = g->n;
         if (of_row)
-            memcpy(o->pictures->at + o->pictures->n, r->data + stk_grids_at(r->len),
-                   of_row * sizeof *o->pictures->at);
-        o->pictures->n += of_row;
+            memcpy(g->at + g->n,
+                   was && i != only ? (const void *)(was->at + was->first[i])
+                                    : r->data + stk_grids_at(r->len),
+                   of_row * sizeof *g->at);
+        g->n += of_row;
     }
-    o->pictures->first[b->rows] = o->pictures->n;
+    g->first[b->rows] = g->n;
+    o->pictures = g;
+    return 0;
+}
+
+int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err)
+{
+    return take_grids(b, output, NULL, 0, err);
+}
+
+int stk_batch_regrid(stk_batch *b, uint32_t output, uint32_t row, stk_error *err)
+{
+    stk_picture_grids *was = b->out[output].pictures;
+
+    STK_TRY(take_grids(b, output, was, row, err));
+    stk_free(was);
     return 0;
 }
 

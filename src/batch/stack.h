@@ -92,12 +92,14 @@ typedef struct stk_batch_out {
     stk_row_out *row;    /* ragged */
     stk_buffer *dense;   /* padded: the tensor; NULL: no size is known yet */
     int counted;         /* `dense` is not from the pool and counts in the account */
-    int padded;          /* the rows are in `dense` now, and only there */
+    int padded;          /* the rows are in `dense` now, and only there; or a GPU puts them
+                          * together */
     int joined;          /* they are joined there, row_bytes in all */
     size_t row_bytes;    /* padded */
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
+    uint8_t value[8];       /* padded: an element behind rows */
     stk_buffer *gpu_memory; /* the output on a GPU; NULL: it is on the host only */
     uint8_t *note;          /* note_bytes per row; NULL: none */
     stk_frame_at *frames;   /* clip_frames per row; NULL: rows are not clips */
@@ -185,7 +187,14 @@ static inline size_t stk_grids_at(size_t len)
 {
     return (len + 3) & ~(size_t)3;
 }
+/* A GPU's then end in what each picture takes to be made (gpu/pic.h). */
+static inline size_t stk_shares_at(size_t len, uint32_t pictures)
+{
+    return (stk_grids_at(len) + pictures * 2 * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
 int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err);
+/* Row `row` was made once more. */
+int stk_batch_regrid(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 
 /* 1: rows of the output become one tensor.  A batch of one row is that row, unless it must grow. */
 static inline int stk_out_pads(const stk_out_plan *p, uint32_t batch)
@@ -201,6 +210,11 @@ static inline size_t stk_padded_bytes(const stk_batch *b, const stk_batch_out *o
 
 /* pad_rows.c: makes the tensor of a padded output, when every row is there. */
 int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
+/* The same where a GPU makes the rows: only says what the tensor is, and where each row goes
+ * (gpu_at). */
+int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err);
+/* The tensor is there, and row `row` was made once more, which may have another size now. */
+int stk_batch_pad_again(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* releases o->dense */
 /* The value as an element of `dtype`.  STK_EINVAL: it does not fit. */
 int stk_pad_value(double v, stk_dtype dtype, uint8_t out[8], stk_error *err);

@@ -259,15 +259,16 @@ static __global__ void __launch_bounds__(THREADS, 6) across_kernel(const stk_pic
 /* ---- down ---- */
 
 /* Rows y.. of a picture whose pixels the host made. */
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const picture &p,
                                                   uint32_t y, uint32_t rows)
 {
     const uint8_t *data = l.slab + p.job->rec + p.rec->data_at;
     uint8_t *out = p.job->out;
     uint32_t w = p.rec->x.n, h = p.rec->y.n;
+    stk_pic_target t = stk_pic_target_of(&l, p.job, w, h, LAID);
 
-    if (p.rec->kind == STK_PIC_READY) {
+    if (p.rec->kind == STK_PIC_READY && (!LAID || !p.job->lay.w)) {
         uint64_t from = p.job->out_bytes * y / h, to = p.job->out_bytes * (y + rows) / h;
 
         for (uint64_t i = from + threadIdx.x; i < to; i += THREADS)
@@ -275,9 +276,13 @@ static __device__ __forceinline__ void plain_rows(const stk_pic_launch &l, const
         return;
     }
     for (uint32_t i = threadIdx.x; i < rows * w; i += THREADS) {
-        stk_pic_dst d = stk_pic_dst_of(out, w, h, y + i / w, l.packed, DTYPE);
+        if (p.rec->kind == STK_PIC_READY) {
+            stk_pic_move1(&t, DTYPE, p.rec, y * w + i);
+            continue;
+        }
+        stk_pic_dst d = stk_pic_dst_at(&t, i % w, y + i / w, DTYPE);
 
-        stk_pic_color1(&l, DTYPE, data + (uint64_t)(y + i / w) * w * 3, i % w, &d);
+        stk_pic_color1(&l, DTYPE, data + ((uint64_t)y * w + i) * 3, &d);
     }
 }
 
@@ -301,14 +306,13 @@ static __device__ __forceinline__ void tile_rows(const stk_pic_launch &l, const 
         stk_pic_tile4(&pass, y + i / groups, i % groups * 4, tile);
 }
 
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_launch l)
 {
     for (uint32_t w = blockIdx.x; w < l.n_down; w += gridDim.x) {
         stk_pic_work work = l.down[w];
         picture p = picture_of(l, work.job);
         uint32_t rows, groups;
-        uint8_t *out;
 
         if (!p.taps || work.first >= p.rec->y.n)
             continue;
@@ -318,19 +322,16 @@ static __global__ void __launch_bounds__(THREADS) down_kernel(const stk_pic_laun
             continue;
         }
         if (!stk_pic_is_viewed(p.rec)) {
-            plain_rows<DTYPE>(l, p, work.first, rows);
+            plain_rows<DTYPE, LAID>(l, p, work.first, rows);
             continue;
         }
         stk_pic_pass pass = stk_pic_pass_of(&l, p.job, DTYPE, p.rec->fill);
 
-        groups = stk_pic_row_pixels(p.rec->x.n) / 4;
-        out = p.job->out;
-        for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS) {
-            uint32_t y = work.first + i / groups;
-            stk_pic_dst d = stk_pic_dst_of(out, p.rec->x.n, p.rec->y.n, y, l.packed, DTYPE);
+        stk_pic_target t = stk_pic_target_of(&l, p.job, p.rec->x.n, p.rec->y.n, LAID);
 
-            stk_pic_finish4(&pass, y, i % groups * 4, &d);
-        }
+        groups = stk_pic_row_pixels(p.rec->x.n) / 4;
+        for (uint32_t i = threadIdx.x; i < rows * groups; i += THREADS)
+            stk_pic_finish4(&pass, work.first + i / groups, i % groups * 4, &t);
     }
 }
 
@@ -352,19 +353,21 @@ static void across(const stk_pic_launch *l, cudaStream_t stream)
         across_kernel<DECODED><<<grid(l, l->n_across), THREADS, 0, stream>>>(*l);
 }
 
+template <uint32_t DTYPE> static void down_as(const stk_pic_launch *l, cudaStream_t stream)
+{
+    if (l->laid)
+        down_kernel<DTYPE, true><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+    else
+        down_kernel<DTYPE, false><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+}
+
 static void down(const stk_pic_launch *l, cudaStream_t stream)
 {
     switch (l->dtype) {
-    case STK_PIC_AS_F16:
-        down_kernel<STK_PIC_AS_F16><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
-        break;
-    case STK_PIC_AS_BF16:
-        down_kernel<STK_PIC_AS_BF16><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
-        break;
-    case STK_PIC_AS_F32:
-        down_kernel<STK_PIC_AS_F32><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
-        break;
-    default: down_kernel<STK_PIC_AS_U8><<<grid(l, l->n_down), THREADS, 0, stream>>>(*l);
+    case STK_PIC_AS_F16: down_as<STK_PIC_AS_F16>(l, stream); break;
+    case STK_PIC_AS_BF16: down_as<STK_PIC_AS_BF16>(l, stream); break;
+    case STK_PIC_AS_F32: down_as<STK_PIC_AS_F32>(l, stream); break;
+    default: down_as<STK_PIC_AS_U8>(l, stream);
     }
 }
 

@@ -421,11 +421,24 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
     return stk_pic_has_planes(r) && stk_pic_jpeg_sound(r);
 }
 
+/* Do pixels of this size lie inside what the job says? */
+STK_PIC_FN int stk_pic_lies(const stk_pic_launch *l, const stk_pic_lay *y, uint32_t w, uint32_t h)
+{
+    uint32_t unit = y->patch.side * y->patch.block;
+
+    if (!l->laid)
+        return !y->patch.side && !y->w;
+    if (y->patch.side)
+        return unit && w % unit == 0 && h % unit == 0;
+    return !y->w || (w <= y->w && h <= y->h);
+}
+
 /* Is the output, and for a ON_GPU picture its source, what the record says? */
 STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const stk_pic *r)
 {
     uint64_t elem = l->dtype == STK_PIC_AS_F32 ? 4 : l->dtype == STK_PIC_AS_U8 ? 1 : 2;
-    uint64_t bytes = (uint64_t)stk_pic_out_w(r) * stk_pic_out_h(r) * 3 * elem;
+    uint32_t w = stk_pic_out_w(r), h = stk_pic_out_h(r);
+    uint64_t bytes = (uint64_t)w * h * 3 * elem * (j->lay.patch.side ? j->lay.patch.frames : 1);
 
     if (l->source) {
         const stk_pic_source *s = l->source + j->source;
@@ -436,10 +449,14 @@ STK_PIC_FN int stk_pic_fits(const stk_pic_launch *l, const stk_pic_job *j, const
     }
     if (r->kind == STK_PIC_MADE)
         return 1;
+    if (r->kind == STK_PIC_READY && !j->lay.w) /* its bytes as they are */
+        return r->data_len == j->out_bytes;
+    if (!stk_pic_lies(l, &j->lay, w, h))
+        return 0;
     if (r->kind == STK_PIC_ON_GPU || (r->kind == STK_PIC_FRAME && !r->data_len) ||
         (stk_pic_is_viewed(r) && (r->kind == STK_PIC_FRAME) != (l->frames != 0)))
         return 0;
-    return (r->kind == STK_PIC_READY ? r->data_len : bytes) == j->out_bytes;
+    return bytes == j->out_bytes && (r->kind != STK_PIC_READY || r->data_len == bytes);
 }
 
 /* ---- the arena ---- */

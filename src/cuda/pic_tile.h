@@ -32,7 +32,7 @@ typedef struct stk_pic_stage {
     const uint32_t *figures; /* that the first action needs */
     uint32_t *into;          /* that are gathered */
     uint32_t last;           /* what is made is the output ... */
-    uint8_t *out;            /* ... here */
+    const stk_pic_job *job;  /* ... of this */
     uint32_t n_row;          /* of the record */
 } stk_pic_stage;
 
@@ -52,7 +52,7 @@ STK_PIC_FN stk_pic_stage stk_pic_stage_of(const stk_pic_launch *l, const stk_pic
     t.figures = slots + (uint64_t)(t.s.slot ? t.s.slot - 1u : 0) * STK_PIC_FIGURES;
     t.into = slots + (uint64_t)t.s.into * STK_PIC_FIGURES;
     t.last = k + 1 == t.rec->prog.n_steps;
-    t.out = j->out;
+    t.job = j;
     t.n_row = t.rec->prog.n_row;
     return t;
 }
@@ -483,6 +483,18 @@ STK_PIC_FN void stk_pic_elements(const stk_pic_launch *l, uint32_t dtype, uint32
             dtype, stk_pic_add(stk_pic_mul((float)(px >> 8 * c & 255), l->mul[c]), l->add[c]));
 }
 
+/* Elements of pixel i, of the picture or of an action in the row. */
+STK_PIC_FN void stk_pic_acted(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
+                              uint32_t i, uint32_t px, uint32_t bits[3])
+{
+    float v[3];
+
+    stk_pic_elements(l, dtype, px, bits);
+    if (stk_pic_row_acts(g, i, v))
+        for (int c = 0; c < 3; c++)
+            bits[c] = stk_pic_erased_as(dtype, v[c]);
+}
+
 /* A picture that has actions in the row: pixel by pixel. */
 STK_PIC_FN void stk_pic_put_acted(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
                                   const stk_pic_dst *d, stk_pic_four f)
@@ -492,33 +504,59 @@ STK_PIC_FN void stk_pic_put_acted(const stk_pic_launch *l, uint32_t dtype, const
     STK_PIC_ONE_COPY
     for (uint32_t j = 0; j < f.n; j++) {
         uint32_t i = f.i + j * f.step, bits[3];
-        float v[3];
 
-        stk_pic_elements(l, dtype, f.px[0], bits);
-        if (stk_pic_row_acts(g, i, v))
-            for (int c = 0; c < 3; c++)
-                bits[c] = stk_pic_erased_as(dtype, v[c]);
+        stk_pic_acted(l, dtype, g, i, f.px[0], bits);
         for (uint32_t c = 0; c < 3; c++)
             stk_pic_put_elem(d->at + ((uint64_t)i * d->step + c * d->plane) * elem, dtype, bits[c]);
         stk_pic_turn(&f, 0);
     }
 }
 
-STK_PIC_FN void stk_pic_put_out(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
-                                const stk_pic_four *f)
+/* A picture that is cut, or part of a larger one. */
+STK_PIC_FN void stk_pic_put_laid(const stk_pic_launch *l, uint32_t dtype, const stk_pic_stage *g,
+                                 const stk_pic_four *f)
+{
+    stk_pic_target t = stk_pic_target_of(l, g->job, g->s.w, g->s.h, 1);
+    uint32_t w = g->s.w, v[4][3];
+
+    for (uint32_t j = 0; j < 4; j++)
+        stk_pic_acted(l, dtype, g, f->i + j * f->step, f->px[j], v[j]);
+    if (f->step == 1 && w % 4 == 0) {
+        stk_pic_store4(&t, dtype, f->i % w, f->i / w, f->n, v);
+        return;
+    }
+    for (uint32_t j = 0; j < 4; j++) {
+        uint32_t i = f->i + j * f->step;
+
+        if (j < f->n) {
+            stk_pic_dst d = stk_pic_dst_at(&t, i % w, i / w, dtype);
+
+            stk_pic_store1(&d, dtype, v[j]);
+        }
+    }
+}
+
+/* `laid`: l->laid, which kernels know when they are compiled. */
+STK_PIC_FN void stk_pic_put_out(const stk_pic_launch *l, uint32_t dtype, int laid,
+                                const stk_pic_stage *g, const stk_pic_four *f)
 {
     uint32_t elem = stk_pic_elem(dtype), v[4][3], all = (uint32_t)g->s.w * g->s.h;
-    stk_pic_dst d = { g->out, l->packed ? 1 : all, l->packed ? 3u : 1u, 0 };
+    uint8_t *out = g->job->out;
+    stk_pic_dst d = { out, l->packed ? 1 : all, l->packed ? 3u : 1u, all, 0, 1, 0 };
 
+    if (laid) {
+        stk_pic_put_laid(l, dtype, g, f);
+        return;
+    }
     if (g->n_row) {
         stk_pic_put_acted(l, dtype, g, &d, *f);
         return;
     }
-    d.vector = all % 4 == 0 && all <= UINT32_MAX / 3 && (uintptr_t)g->out % 16 == 0;
     for (uint32_t j = 0; j < 4; j++)
         stk_pic_elements(l, dtype, f->px[j], v[j]);
-    if (f->step == 1) {
-        stk_pic_store4(&d, dtype, f->i, f->n, v);
+    if (f->step == 1 && f->n == 4 && all % 4 == 0 && (uintptr_t)out % 16 == 0) {
+        d.at += (uint64_t)f->i * d.step * elem;
+        stk_pic_store_words(&d, dtype, v);
         return;
     }
     for (uint32_t j = 0; j < 4; j++)

@@ -9,6 +9,7 @@
 
 #include "cuda/pic_geom.h"
 #include "cuda/pic_idct.h"
+#include "kern/patch.h"
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
@@ -389,25 +390,64 @@ STK_PIC_FN uint32_t stk_pic_elem(uint32_t dtype)
     return dtype == STK_PIC_AS_F32 ? 4 : dtype == STK_PIC_AS_U8 ? 1 : 2;
 }
 
-/* Where pixels of one row of the output go; pixel 0. */
+/* The output of a picture: lines of pixels, or patches. */
+typedef struct stk_pic_target {
+    uint8_t *out;
+    uint32_t w, h; /* pixels of a line; lines */
+    uint32_t packed;
+    stk_patch_spec patch; /* side 0: it is not cut */
+} stk_pic_target;
+
+/* `laid`: l->laid, which kernels know when they are compiled. */
+STK_PIC_FN stk_pic_target stk_pic_target_of(const stk_pic_launch *l, const stk_pic_job *j,
+                                            uint32_t w, uint32_t h, int laid)
+{
+    stk_pic_target t;
+
+    t.out = j->out;
+    t.w = laid && j->lay.w ? j->lay.w : w;
+    t.h = laid && j->lay.w ? j->lay.h : h;
+    t.packed = l->packed;
+    t.patch = j->lay.patch;
+    if (!laid)
+        t.patch.side = 0;
+    return t;
+}
+
+/* Where a pixel of the output goes, and those after it. */
 typedef struct stk_pic_dst {
-    uint8_t *at;
+    uint8_t *at;     /* channel 0, in the first frame */
     uint64_t plane;  /* elements from channel to channel; 1: interleaved */
-    uint32_t step;   /* elements from pixel to pixel */
+    uint32_t step;   /* elements from pixel to pixel ... */
+    uint32_t run;    /* ... of so many, with this one */
     uint32_t vector; /* four elements (planes) or twelve (interleaved) may be stored as words */
+    uint32_t frames, frame; /* equal ones; elements from one to the next */
 } stk_pic_dst;
 
-/* Row y of an output whose first byte is `out`. */
-STK_PIC_FN stk_pic_dst stk_pic_dst_of(uint8_t *out, uint32_t w, uint32_t h, uint32_t y,
-                                      uint32_t packed, uint32_t dtype)
+STK_PIC_FN stk_pic_dst stk_pic_dst_at(const stk_pic_target *t, uint32_t x, uint32_t y,
+                                      uint32_t dtype)
 {
-    uint32_t elem = stk_pic_elem(dtype);
+    const stk_patch_spec *p = &t->patch;
+    uint32_t elem = stk_pic_elem(dtype), aligned = (uintptr_t)t->out % 16 == 0;
     stk_pic_dst d;
 
-    d.plane = packed ? 1 : (uint64_t)w * h;
-    d.step = packed ? 3 : 1;
-    d.at = out + (uint64_t)y * w * d.step * elem;
-    d.vector = w % 4 == 0 && (uintptr_t)out % 16 == 0;
+    if (p->side) {
+        d.plane = stk_patch_channel(p);
+        d.step = p->first ? 1 : 3;
+        d.run = p->side - x % p->side;
+        d.vector = p->side % 4 == 0 && aligned;
+        d.frames = p->frames;
+        d.frame = stk_patch_frame(p);
+        d.at = t->out + stk_patch_at(p, t->w, x, y) * elem;
+        return d;
+    }
+    d.plane = t->packed ? 1 : (uint64_t)t->w * t->h;
+    d.step = t->packed ? 3 : 1;
+    d.run = t->w - x;
+    d.vector = t->w % 4 == 0 && aligned;
+    d.frames = 1;
+    d.frame = 0;
+    d.at = t->out + ((uint64_t)y * t->w + x) * d.step * elem;
     return d;
 }
 
@@ -438,27 +478,55 @@ STK_PIC_FN void stk_pic_put4(uint8_t *at, uint32_t dtype, const uint32_t v[4])
     }
 }
 
-/* n <= 4 pixels from pixel x on; v[pixel][channel] as stk_pic_as() gives them. */
-STK_PIC_FN void stk_pic_store4(const stk_pic_dst *d, uint32_t dtype, uint32_t x, uint32_t n,
-                               const uint32_t v[4][3])
+/* One pixel, into all frames. */
+STK_PIC_FN void stk_pic_store1(const stk_pic_dst *d, uint32_t dtype, const uint32_t v[3])
 {
     uint32_t elem = stk_pic_elem(dtype);
+    uint8_t *at = d->at;
 
-    if (d->vector && n == 4) {
+    for (uint32_t f = 0; f < d->frames; f++, at += d->frame * elem)
+        for (uint32_t c = 0; c < 3; c++)
+            stk_pic_put_elem(at + c * d->plane * elem, dtype, v[c]);
+}
+
+/* Four pixels, as few words as they take. */
+STK_PIC_FN void stk_pic_store_words(const stk_pic_dst *d, uint32_t dtype, const uint32_t v[4][3])
+{
+    uint32_t elem = stk_pic_elem(dtype);
+    uint8_t *at = d->at;
+
+    for (uint32_t f = 0; f < d->frames; f++, at += d->frame * elem)
         for (int c = 0; c < 3; c++) {
             uint32_t four[4];
 
             for (int i = 0; i < 4; i++)
                 four[i] = d->step == 1 ? v[i][c] : v[(c * 4 + i) / 3][(c * 4 + i) % 3];
-            stk_pic_put4(d->at + (d->step == 1 ? c * d->plane + x : x * 3 + (uint32_t)c * 4) * elem,
-                         dtype, four);
+            stk_pic_put4(at + (d->step == 1 ? c * d->plane : (uint32_t)c * 4) * elem, dtype, four);
         }
+}
+
+/* n <= 4 pixels of row y from pixel x, a multiple of 4, on; v[pixel][channel] as stk_pic_as() gives
+ * them. */
+STK_PIC_FN void stk_pic_store4(const stk_pic_target *t, uint32_t dtype, uint32_t x, uint32_t y,
+                               uint32_t n, const uint32_t v[4][3])
+{
+    stk_pic_dst d = stk_pic_dst_at(t, x, y, dtype);
+    uint32_t step = d.step * stk_pic_elem(dtype);
+
+    if (d.vector && n == 4) { /* sides of patches are multiples of 4 then */
+        stk_pic_store_words(&d, dtype, v);
         return;
     }
-    for (uint32_t i = 0; i < 4; i++)
-        for (uint32_t c = 0; c < 3 && i < n; c++)
-            stk_pic_put_elem(d->at + ((uint64_t)(x + i) * d->step + c * d->plane) * elem, dtype,
-                             v[i][c]);
+    STK_PIC_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i >= n)
+            continue;
+        if (!d.run)
+            d = stk_pic_dst_at(t, x + i, y, dtype);
+        stk_pic_store1(&d, dtype, v[i]);
+        d.at += step;
+        d.run--;
+    }
 }
 
 /* What the pass down of one picture needs. */
@@ -502,7 +570,8 @@ STK_PIC_FN void stk_pic_channels4(const stk_pic_pass *p, uint32_t j, uint32_t x,
 }
 
 /* Pixels x to x + 3 of output row j: the filter down, color, type, store. */
-STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, const stk_pic_dst *d)
+STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x,
+                                const stk_pic_target *to)
 {
     uint32_t w = ((const stk_pic_taps *)(const void *)p->taps)->x.n, px[4][3], v[4][3];
 
@@ -511,18 +580,34 @@ STK_PIC_FN void stk_pic_finish4(const stk_pic_pass *p, uint32_t j, uint32_t x, c
         for (int c = 0; c < 3; c++)
             v[i][c] = stk_pic_as(p->dtype,
                                  stk_pic_add(stk_pic_mul((float)px[i][c], p->mul[c]), p->add[c]));
-    stk_pic_store4(d, p->dtype, x, w - x < 4 ? w - x : 4, v);
+    stk_pic_store4(to, p->dtype, x, j, w - x < 4 ? w - x : 4, v);
 }
 
-/* A row of a picture that the host sampled: pixel x, of three bytes. */
+/* A pixel that the host sampled, of three bytes. */
 STK_PIC_FN void stk_pic_color1(const stk_pic_launch *l, uint32_t dtype, const uint8_t *rgb,
-                               uint32_t x, const stk_pic_dst *d)
+                               const stk_pic_dst *d)
 {
+    uint32_t v[3];
+
     for (uint32_t c = 0; c < 3; c++)
-        stk_pic_put_elem(
-            d->at + ((uint64_t)x * d->step + c * d->plane) * stk_pic_elem(dtype), dtype,
-            stk_pic_as(dtype,
-                       stk_pic_add(stk_pic_mul((float)rgb[x * 3 + c], l->mul[c]), l->add[c])));
+        v[c] = stk_pic_as(dtype, stk_pic_add(stk_pic_mul((float)rgb[c], l->mul[c]), l->add[c]));
+    stk_pic_store1(d, dtype, v);
+}
+
+/* Pixel i of a record whose pixels are as they must be, but not where. */
+STK_PIC_FN void stk_pic_move1(const stk_pic_target *t, uint32_t dtype, const stk_pic *r, uint32_t i)
+{
+    uint32_t elem = stk_pic_elem(dtype), plane = t->packed ? 1 : r->x.n * r->y.n;
+    const uint8_t *from = (const uint8_t *)r + r->data_at +
+                          (uint64_t)i * (t->packed ? 3 : 1) * elem;
+    stk_pic_dst d = stk_pic_dst_at(t, i % r->x.n, i / r->x.n, dtype);
+    uint32_t v[3];
+
+    for (uint32_t c = 0; c < 3; c++, from += (uint64_t)plane * elem)
+        v[c] = elem == 1   ? *from
+               : elem == 2 ? *(const uint16_t *)(const void *)from
+                           : *(const uint32_t *)(const void *)from;
+    stk_pic_store1(&d, dtype, v);
 }
 
 #endif

@@ -40,6 +40,7 @@
 #define STOKER_SLAB_H
 
 #include <stdint.h>
+#include <stoker/plugin.h>
 
 #define STK_PIC_ALIGN 64    /* of records in a slab */
 #define STK_PIC_UNITS 128   /* units a block of threads takes at once */
@@ -164,6 +165,12 @@ typedef struct stk_pic {
     stk_pic_prog prog;
 } stk_pic;
 
+/* How a picture lies in its output. */
+typedef struct stk_pic_lay {
+    stk_patch_spec patch; /* it is cut (kern/patch.h); side 0: it is not */
+    uint32_t w, h;        /* it is the upper left part of pixels of this size; 0: all of them */
+} stk_pic_lay;
+
 /* One picture of a launch: offsets into the slab and the scratch memory. */
 typedef struct stk_pic_job {
     uint64_t rec;        /* of its record in the slab */
@@ -176,11 +183,12 @@ typedef struct stk_pic_job {
     uint64_t end;        /* of it */
     uint64_t keep;       /* in the arena: where the data is to be kept; 0: it is not */
     uint8_t *out;        /* where the picture goes, aligned to its elements ... */
-    uint64_t out_bytes;  /* ... and exactly what it takes there */
+    uint64_t out_bytes;  /* ... and exactly what its own pixels take there */
     uint32_t n_units;    /* of the record; WHOLE: how many there may be */
     uint32_t kind;       /* of the record when scratch was laid out */
     uint32_t source;     /* ON_GPU: which of the launch's */
     uint32_t zero;
+    stk_pic_lay lay;
 } stk_pic_job;
 
 typedef struct stk_pic_work { /* what one block of threads does: job, and from which item on */
@@ -240,6 +248,7 @@ typedef struct stk_pic_launch { /* all pointers are the device's */
     uint32_t frames; /* 1: pictures that are viewed are frames */
     uint32_t dtype;  /* stk_pic_dtype */
     uint32_t packed; /* 0: planes, 1: interleaved */
+    uint32_t laid;   /* 1: pictures are cut, or parts of larger ones (stk_pic_lay) */
     float mul[3], add[3];
     uint32_t blocks; /* at most so many blocks of threads at once; 0: as many as there are */
 } stk_pic_launch;

@@ -109,13 +109,13 @@ static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
 }
 
 /* What the step makes of four pixels goes where it belongs. */
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static __device__ __forceinline__ void finish(const stk_pic_launch &l, block *b,
                                               const stk_pic_stage &g, stk_pic_four *f, seen *s)
 {
     stk_pic_acts_on(&g, &b->known, f);
     if (g.last)
-        stk_pic_put_out(&l, DTYPE, &g, f);
+        stk_pic_put_out(&l, DTYPE, LAID, &g, f);
     else if (g.s.head | g.s.n) /* else the step only looks */
         stk_pic_put_tile(&g, f);
     if (g.s.wants)
@@ -141,7 +141,7 @@ static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic
     return *first < all ? min(all, *first + STK_PIC_TILE_PIXELS) : 0;
 }
 
-template <uint32_t DTYPE, bool HEAD>
+template <uint32_t DTYPE, bool LAID, bool HEAD>
 static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
                                               const stk_pic_stage &g, uint32_t from, uint32_t to)
 {
@@ -151,14 +151,14 @@ static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
         stk_pic_four f = HEAD ? stk_pic_four_made(&g, &b->known, i, to)
                               : stk_pic_four_at(&g, i, to);
 
-        finish<DTYPE>(l, b, g, &f, &s);
+        finish<DTYPE, LAID>(l, b, g, &f, &s);
     }
     if (g.s.wants)
         gather(b, g, s);
 }
 
 /* HEAD: steps whose pixels see others.  Those that don't need fewer registers. */
-template <uint32_t DTYPE, bool HEAD>
+template <uint32_t DTYPE, bool LAID, bool HEAD>
 static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
     step_kernel(const stk_pic_launch l, list of)
 {
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
         if (!to || stk_pic_sort_of(&g.s, g.act) != (HEAD ? STK_PIC_HEADED : STK_PIC_PLAIN))
             continue;
         begin(&b, g);
-        pixels<DTYPE, HEAD>(l, &b, g, first, to);
+        pixels<DTYPE, LAID, HEAD>(l, &b, g, first, to);
     }
 }
 
@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(THREADS) across_kernel(const stk_pic_la
 }
 
 /* One rectangle. */
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_block *b,
                                                  const stk_pic_stage &g, uint32_t number, seen *s)
 {
@@ -208,12 +208,12 @@ static __device__ __forceinline__ void rectangle(const stk_pic_launch &l, near_b
         stk_pic_four f = stk_pic_blurred(&b->blur, &g, &one, threadIdx.x, round);
 
         if (f.n)
-            finish<DTYPE>(l, &b->b, g, &f, s);
+            finish<DTYPE, LAID>(l, &b->b, g, &f, s);
     }
 }
 
 /* A block takes as large a share of the rectangles as of the pixels. */
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_launch l, list of)
 {
     __shared__ near_block b;
@@ -229,7 +229,7 @@ static __global__ void __launch_bounds__(THREADS, 4) near_kernel(const stk_pic_l
         n = stk_pic_blur_count(&g);
         step = stk_pic_ceil((uint32_t)g.s.w * g.s.h, STK_PIC_TILE_PIXELS);
         for (uint32_t r = first / STK_PIC_TILE_PIXELS; r < n; r += step)
-            rectangle<DTYPE>(l, &b, g, r, &s);
+            rectangle<DTYPE, LAID>(l, &b, g, r, &s);
         if (g.s.wants)
             gather(&b.b, g, s);
     }
@@ -265,28 +265,41 @@ static __global__ void __launch_bounds__(THREADS) loss_kernel(const stk_pic_laun
 /* ---- the launches ---- */
 
 /* The next step of those pictures for which it is of one sort. */
-template <uint32_t DTYPE>
+template <uint32_t DTYPE, bool LAID>
 static void run_round(const stk_pic_launch *l, uint32_t sort, list of, cudaStream_t stream)
 {
     unsigned grid = l->blocks && l->blocks < of.n ? l->blocks : of.n;
 
     switch (sort) {
-    case STK_PIC_PLAIN: step_kernel<DTYPE, false><<<grid, THREADS, 0, stream>>>(*l, of); break;
-    case STK_PIC_HEADED: step_kernel<DTYPE, true><<<grid, THREADS, 0, stream>>>(*l, of); break;
-    case STK_PIC_NEAR: near_kernel<DTYPE><<<grid, THREADS, 0, stream>>>(*l, of); break;
+    case STK_PIC_PLAIN:
+        step_kernel<DTYPE, LAID, false><<<grid, THREADS, 0, stream>>>(*l, of);
+        break;
+    case STK_PIC_HEADED:
+        step_kernel<DTYPE, LAID, true><<<grid, THREADS, 0, stream>>>(*l, of);
+        break;
+    case STK_PIC_NEAR: near_kernel<DTYPE, LAID><<<grid, THREADS, 0, stream>>>(*l, of); break;
     case STK_PIC_WIDE_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, of); break;
     default: loss_kernel<<<grid, THREADS, 0, stream>>>(*l, of);
     }
 }
 
-template <uint32_t DTYPE> static void run(const stk_pic_launch *l, cudaStream_t stream)
+template <uint32_t DTYPE, bool LAID>
+static void run_as(const stk_pic_launch *l, cudaStream_t stream)
 {
     list of = { l->tile, 0 };
 
     for (uint32_t k = 0; k < l->n_rounds; k++, of.work += of.n) {
         of.n = l->round_n[k];
-        run_round<DTYPE>(l, l->round_sort[k], of, stream);
+        run_round<DTYPE, LAID>(l, l->round_sort[k], of, stream);
     }
+}
+
+template <uint32_t DTYPE> static void run(const stk_pic_launch *l, cudaStream_t stream)
+{
+    if (l->laid)
+        run_as<DTYPE, true>(l, stream);
+    else
+        run_as<DTYPE, false>(l, stream);
 }
 
 extern "C" int stk_pic_steps_run(const stk_pic_launch *l, cudaStream_t stream)

@@ -14,7 +14,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/size.h"
-#include "gpu/transfer.h"
+#include "gpu/padded.h"
 
 #define TRANSFERS 4
 #define GROUP_ROWS 1024 /* of all batches of a transfer: about what fills a GPU */
@@ -731,9 +731,13 @@ static int redo_picture(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t 
     const uint8_t *at = o->row[row].data;
     uint8_t *row_at, *to;
 
+    if (o->padded)
+        return stk_padded_redo(f, b, i, row, err);
     if (!p->gpu_bytes)
         STK_TRY(move_rows(f, b, i, row, err));
     to = row_at = (uint8_t *)o->gpu_memory->data + o->row[row].gpu_at;
+    if (p->spec.picture.several)
+        return send(f, to, at, o->row[row].len, err);
     for (uint32_t v = 0; v < stk_spec_times(&p->spec); v++) {
         const stk_pic *record = (const stk_pic *)(const void *)at;
 
@@ -752,6 +756,10 @@ static int redo_output(stk_gpu_transfer *f, stk_batch *b, uint32_t i, uint32_t r
     const stk_out_plan *p = &b->common->out[i];
     stk_batch_out *o = &b->out[i];
 
+    if (o->pictures)
+        STK_TRY(stk_batch_regrid(b, i, row, err));
+    if (!p->gpu_made && o->padded)
+        STK_TRY(stk_batch_pad_again(b, i, row, err));
     if (p->gpu_made)
         return redo_picture(f, b, i, row, err);
     if (p->row_bytes)

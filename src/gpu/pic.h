@@ -131,7 +131,8 @@ typedef struct stk_pic_item {
     stk_pic_share share;
     uint64_t at;        /* offset of the record in the slab */
     uint8_t *out;       /* where the picture goes, in GPU memory */
-    uint64_t out_bytes; /* bytes it takes there */
+    uint64_t out_bytes; /* bytes that its own pixels take there */
+    stk_pic_lay lay;
     uint32_t row;       /* row of its batch */
     uint32_t batch;     /* which of the batches that are sent together */
     uint32_t source;    /* ON_GPU: which picture of the launch */

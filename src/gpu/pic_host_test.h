@@ -213,20 +213,28 @@ static inline void host_down_row(const stk_pic_launch *l, const stk_pic_job *j, 
     const uint8_t *data = l->slab + j->rec + r->data_at;
     stk_pic_pass p = stk_pic_pass_of(l, j, l->dtype, r->fill);
     uint8_t *out = j->out;
-    stk_pic_dst d = stk_pic_dst_of(out, r->x.n, r->y.n, y, l->packed, l->dtype);
+    stk_pic_target t = stk_pic_target_of(l, j, r->x.n, r->y.n, (int)l->laid);
     uint64_t from = j->out_bytes * y / (r->y.n ? r->y.n : 1);
 
+    if (r->kind == STK_PIC_READY && j->lay.w) {
+        for (uint32_t x = 0; x < r->x.n; x++)
+            stk_pic_move1(&t, l->dtype, r, y * r->x.n + x);
+        return;
+    }
     if (r->kind == STK_PIC_READY) {
         memcpy(out + from, data + from, j->out_bytes * (y + 1) / r->y.n - from);
         return;
     }
     if (r->kind == STK_PIC_U8) {
-        for (uint32_t x = 0; x < r->x.n; x++)
-            stk_pic_color1(l, l->dtype, data + (uint64_t)y * r->x.n * 3, x, &d);
+        for (uint32_t x = 0; x < r->x.n; x++) {
+            stk_pic_dst d = stk_pic_dst_at(&t, x, y, l->dtype);
+
+            stk_pic_color1(l, l->dtype, data + ((uint64_t)y * r->x.n + x) * 3, &d);
+        }
         return;
     }
     for (uint32_t x = 0; x < r->x.n; x += 4)
-        stk_pic_finish4(&p, y, x, &d);
+        stk_pic_finish4(&p, y, x, &t);
 }
 
 static inline void host_down(const stk_pic_launch *l)
@@ -272,7 +280,7 @@ static inline void host_finish(const stk_pic_launch *l, const stk_pic_stage *g,
 {
     stk_pic_acts_on(g, known, f);
     if (g->last)
-        stk_pic_put_out(l, l->dtype, g, f);
+        stk_pic_put_out(l, l->dtype, (int)l->laid, g, f);
     else
         stk_pic_put_tile(g, f);
     for (uint32_t i = 0; g->s.wants && i < f->n; i++)

@@ -256,7 +256,8 @@ uint32_t stk_pic_plan(stk_pic_lists *p, stk_pic_item *item, uint32_t n)
                             .n_units = s->n_units,
                             .out = item[i].out,
                             .out_bytes = item[i].out_bytes,
-                            .source = item[i].source };
+                            .source = item[i].source,
+                            .lay = item[i].lay };
         j->keep = item[i].keep;
         j->kind = s->kind;
         item[i].planes = at;

@@ -12,7 +12,8 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "gpu/transfer.h"
+#include "gpu/padded.h"
+#include "kern/patch.h"
 
 static size_t align(size_t n)
 {
@@ -28,26 +29,52 @@ static size_t slab_used(const stk_batch_out *o)
     return !o->buffer ? 0 : used < o->buffer->size ? used : o->buffer->size;
 }
 
+/* Rows have any number of pictures. */
+static int of_several(const stk_batch *b, uint32_t output)
+{
+    return b->common->out[output].spec.picture.several != STK_ONE;
+}
+
 /* Records of a row, side by side: one for each of its pictures. */
+static uint32_t pictures_in(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_picture_grids *g = b->out[output].pictures;
+
+    return of_several(b, output) ? g->first[row + 1] - g->first[row]
+                                 : stk_spec_times(&b->common->out[output].spec);
+}
+
 static uint32_t pictures_of(const stk_batch *b, uint32_t output)
 {
-    return stk_spec_times(&b->common->out[output].spec);
+    return of_several(b, output) ? b->out[output].pictures->n
+                                 : b->rows * stk_spec_times(&b->common->out[output].spec);
+}
+
+/* What was noted of each. */
+static const stk_pic_share *shares_of(const stk_batch *b, uint32_t output, uint32_t row)
+{
+    const stk_batch_out *o = &b->out[output];
+    const stk_row_out *r = &o->row[row];
+    uint32_t n = pictures_in(b, output, row);
+
+    if (of_several(b, output))
+        return (const stk_pic_share *)(const void *)(r->data + stk_shares_at(r->len, n));
+    return (const stk_pic_share *)(const void *)o->note + (size_t)row * n;
 }
 
 /* Where each record of a batch will be, from `at` on; what is after all of them. */
 static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_pic_item *item)
 {
     const stk_batch_out *o = &b->out[output];
-    const stk_pic_share *share = (const stk_pic_share *)(const void *)o->note;
-    uint32_t views = pictures_of(b, output);
     size_t base = at;
 
     at += align(slab_used(o));
     for (uint32_t r = 0; r < b->rows; r++) {
         const stk_row_out *row = &o->row[r];
+        const stk_pic_share *share = shares_of(b, output, r);
         size_t from = row->own ? at : base + (size_t)(row->data - (uint8_t *)o->buffer->data);
 
-        for (uint32_t v = 0; v < views; v++, item++, share++) {
+        for (uint32_t v = 0; v < pictures_in(b, output, r); v++, item++, share++) {
             *item = (stk_pic_item){ .share = *share, .row = r, .at = from };
             from += share->size;
         }
@@ -60,17 +87,22 @@ static size_t place_records(const stk_batch *b, uint32_t output, size_t at, stk_
 static void place_all(stk_gpu_transfer *f, uint32_t output, size_t from)
 {
     stk_pictures *p = &f->pictures[output];
-    stk_pic_item *item = p->item;
+    uint32_t row = 0, i = 0;
     size_t at = from;
 
     for (uint32_t k = 0; k < f->n; k++) {
         const stk_batch *b = f->on[k].batch;
 
         p->slab_at[k] = at;
-        at = place_records(b, output, at, item);
-        for (uint32_t r = 0; r < b->rows * pictures_of(b, output); r++)
-            (item++)->batch = k;
+        at = place_records(b, output, at, p->item + i);
+        for (uint32_t r = 0; r < b->rows; r++) {
+            p->first[row++] = i;
+            for (uint32_t v = 0; v < pictures_in(b, output, r); v++)
+                p->item[i++].batch = k;
+        }
     }
+    p->first[row] = i;
+    assert(i == p->n);
     p->slab_bytes = at - from;
 }
 
@@ -94,9 +126,13 @@ static int send_slabs(stk_gpu_transfer *f, uint32_t output)
 
         if (o->buffer)
             rc = put(f, slab + p->slab_at[k], o->buffer->data, slab_used(o));
-        for (uint32_t r = 0; r < b->rows && !rc; r++, item += pictures_of(b, output))
-            if (o->row[r].own)
+        for (uint32_t r = 0; r < b->rows && !rc; r++) {
+            uint32_t n = pictures_in(b, output, r);
+
+            if (o->row[r].own && n)
                 rc = put(f, slab + item->at, o->row[r].data, o->row[r].len);
+            item += n;
+        }
     }
     return rc;
 }
@@ -137,8 +173,10 @@ void stk_pictures_lost(stk_gpu_transfer *f, uint32_t output)
 static uint64_t settle(stk_gpu_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
-    uint32_t views = pictures_of(f->on[0].batch, output);
+    uint32_t views = stk_spec_times(&f->on[0].batch->common->out[output].spec);
     uint64_t hits = 0;
+
+    assert(!p->claimed || !of_several(f->on[0].batch, output));
 
     for (uint32_t i = 0; p->claimed && i < p->n; i++) {
         const stk_pic_item *x = &p->item[i], *first = x - i % views;
@@ -164,6 +202,7 @@ static void describe(stk_pic_launch *l, const stk_gpu_transfer *f, uint32_t outp
                            .scratch = f->scratch.data,
                            .dtype = stk_pic_dtype_of(p->spec.dtype),
                            .packed = p->spec.picture.layout != STK_CHW,
+                           .laid = p->spec.picture.patch.side || f->on[0].batch->out[output].padded,
                            .frames = stk_spec_lead(&p->spec, STK_LEAD_FRAMES) > 0,
                            .blocks = f->device->blocks };
     if (f->device->keep)
@@ -204,11 +243,11 @@ static int launch(stk_gpu_transfer *f, uint32_t output, uint32_t first, uint32_t
  * records. */
 static uint32_t lead_of(const stk_gpu_transfer *f, uint32_t output)
 {
-    for (uint32_t k = 0; k < f->n; k++) {
+    for (uint32_t k = 0; k < f->n && !of_several(f->on[k].batch, output); k++) {
         const stk_batch *b = f->on[k].batch;
         const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
 
-        for (uint32_t i = 0; i < b->rows * pictures_of(b, output); i++)
+        for (uint32_t i = 0; i < pictures_of(b, output); i++)
             if (share[i].lead && share[i].lead - 1 != output)
                 return share[i].lead - 1;
     }
@@ -240,42 +279,62 @@ static uint32_t rows_of(const stk_gpu_transfer *f)
     return n;
 }
 
-/* What row r takes of scratch memory, of all outputs of a group. */
-static uint64_t row_scratch(const stk_gpu_transfer *f, uint32_t first, uint32_t r)
+/* What is launched together at least: a row of all outputs of a group, or a picture where an output
+ * has several in a row and shares none. */
+static uint32_t parts_of(const stk_gpu_transfer *f, uint32_t first)
+{
+    return of_several(f->on[0].batch, first) ? f->pictures[first].n : rows_of(f);
+}
+
+/* The first item of part i. */
+static uint32_t part_at(const stk_gpu_transfer *f, uint32_t output, uint32_t i)
+{
+    return of_several(f->on[0].batch, output) ? i : f->pictures[output].first[i];
+}
+
+/* What part i takes of scratch memory, of all outputs of a group. */
+static uint64_t part_scratch(const stk_gpu_transfer *f, uint32_t first, uint32_t i)
 {
     uint64_t n = 0;
 
     EACH_OF_GROUP(o, f, first)
-    {
-        uint32_t views = pictures_of(f->on[0].batch, o);
-
-        for (uint32_t v = 0; v < views; v++)
-            n += stk_pic_share_scratch(&f->pictures[o].item[(size_t)r * views + v].share);
-    }
+    for (uint32_t k = part_at(f, o, i); k < part_at(f, o, i + 1); k++)
+        n += stk_pic_share_scratch(&f->pictures[o].item[k].share);
     return n;
+}
+
+/* Items, and where rows begin among them, in `size` bytes of the host's. */
+static int place_tables(stk_gpu_transfer *f, uint32_t output, size_t size, size_t slab_from,
+                        stk_error *err)
+{
+    stk_pictures *p = &f->pictures[output];
+
+    STK_TRY(stk_staging_grow(f->device, &p->host, size, err));
+    p->item = p->host.data;
+    p->first = (uint32_t *)(void *)((uint8_t *)p->host.data + align(p->n * sizeof *p->item));
+    place_all(f, output, slab_from);
+    return 0;
 }
 
 /* Lists of several launches are each rounded up; there are never more launches than pictures. */
 static int make_tables(stk_gpu_transfer *f, uint32_t output, size_t slab_from, stk_error *err)
 {
     stk_pictures *p = &f->pictures[output];
-    size_t n = (size_t)rows_of(f) * pictures_of(f->on[0].batch, output);
-    size_t items = align(n * sizeof *p->item), words = align(n * sizeof *p->status);
-    size_t head = items + words;
+    size_t rows = align((rows_of(f) + (size_t)1) * sizeof *p->first), n = 0, items, words, head;
 
-    STK_TRY(stk_staging_grow(f->device, &p->host, head, err));
+    for (uint32_t k = 0; k < f->n; k++)
+        n += pictures_of(f->on[k].batch, output);
+    items = align(n * sizeof *p->item);
+    words = align(n * sizeof *p->status);
+    head = items + words + rows;
     p->n = (uint32_t)n;
-    p->item = p->host.data;
-    place_all(f, output, slab_from);
+    STK_TRY(place_tables(f, output, head, slab_from, err));
     p->lists_room = stk_pic_lists_bytes(p->item, p->n) + 128 * n;
-    if (p->host.size < head + p->lists_room) { /* once or twice: then it is large enough */
-        STK_TRY(stk_staging_grow(f->device, &p->host, head + p->lists_room, err));
-        p->item = p->host.data;
-        place_all(f, output, slab_from);
-    }
+    if (p->host.size < head + p->lists_room) /* once or twice: then it is large enough */
+        STK_TRY(place_tables(f, output, head + p->lists_room, slab_from, err));
     p->lists_at = words;
     p->lists_used = 0;
-    p->status = (uint32_t *)(void *)((uint8_t *)p->host.data + items);
+    p->status = (uint32_t *)(void *)((uint8_t *)p->host.data + items + rows);
     p->lists = (uint8_t *)p->host.data + head;
     return stk_gpu_scratch_grow(f->device, &p->gpu, words + p->lists_room, err);
 }
@@ -284,16 +343,15 @@ static int make_tables(stk_gpu_transfer *f, uint32_t output, size_t slab_from, s
 static void find_leads(stk_gpu_transfer *f, uint32_t output)
 {
     stk_pictures *p = &f->pictures[output];
-    uint32_t views = pictures_of(f->on[0].batch, output);
 
-    for (uint32_t i = 0; i < p->n; i++) {
-        uint32_t lead = p->item[i].share.lead;
+    for (uint32_t r = 0, i = 0; r < rows_of(f); r++)
+        for (; i < p->first[r + 1]; i++) {
+            uint32_t lead = p->item[i].share.lead;
 
-        assert(lead <= f->on[0].batch->common->n_out);
-        if (lead)
-            p->item[i].lead = f->pictures[lead - 1].item +
-                              (size_t)(i / views) * pictures_of(f->on[0].batch, lead - 1);
-    }
+            assert(lead <= f->on[0].batch->common->n_out);
+            if (lead)
+                p->item[i].lead = f->pictures[lead - 1].item + f->pictures[lead - 1].first[r];
+        }
 }
 
 /* Scratch memory for all pictures of a group, or as much of it as there may be. */
@@ -303,8 +361,8 @@ static int make_scratch(stk_gpu_transfer *f, uint32_t first, stk_error *err)
     uint64_t want = 0, most = d->limit / (d->clips ? 4 : 2) / d->n_transfers, one = 0;
 
     assert(f->n && d->group);
-    for (uint32_t r = 0, n = rows_of(f); r < n; r++) {
-        uint64_t cost = row_scratch(f, first, r);
+    for (uint32_t i = 0, n = parts_of(f, first); i < n; i++) {
+        uint64_t cost = part_scratch(f, first, i);
 
         want += cost;
         one = cost > one ? cost : one;
@@ -324,6 +382,8 @@ static size_t place_rows(stk_batch *b, uint32_t output)
 {
     size_t at = 0, each = b->common->out[output].gpu_bytes;
 
+    if (b->out[output].padded) /* it was said when the last row was there */
+        return stk_padded_bytes(b, &b->out[output]);
     for (uint32_t r = 0; r < b->rows; r++) {
         stk_row_out *row = &b->out[output].row[r];
 
@@ -382,10 +442,44 @@ static int put_apart(stk_gpu_transfer *f, uint32_t output)
 
         for (uint32_t c = 0; c < 3 && !rc && p->apart[x->batch]; c++)
             rc = d->cuda->copy(
-                d->gpu, row + stk_apart_at(spec, i % pictures_of(b, output), c) * plane,
+                d->gpu, row + stk_apart_at(spec, i % pictures_in(b, output, x->row), c) * plane,
                 (uint8_t *)x->out + c * plane, plane, STK_COPY_WITHIN, f->stream);
     }
     return rc;
+}
+
+/* Bytes of picture v of a row. */
+static uint64_t picture_bytes(const stk_batch *b, uint32_t output, uint32_t row, uint32_t v)
+{
+    const stk_out_plan *p = &b->common->out[output];
+    const stk_picture_grids *g = b->out[output].pictures;
+    const stk_patch_spec *patch = &p->spec.picture.patch;
+    size_t each = patch->side ? stk_patch_values(patch) : 3;
+
+    if (!of_several(b, output))
+        return stk_row_out_bytes(b, output, row) / pictures_in(b, output, row);
+    return (uint64_t)g->at[g->first[row] + v][0] * g->at[g->first[row] + v][1] * each *
+           stk_dtype_size(p->spec.dtype);
+}
+
+/* Where those of a batch will be; the item after them. */
+static stk_pic_item *place_pictures(const stk_batch *b, uint32_t output, const stk_buffer *made,
+                                    stk_pic_item *item)
+{
+    const stk_batch_out *o = &b->out[output];
+    stk_pic_lay lay = stk_padded_lay(b, output);
+
+    for (uint32_t r = 0; r < b->rows; r++) {
+        uint8_t *to = (uint8_t *)made->data + o->row[r].gpu_at;
+
+        for (uint32_t v = 0; v < pictures_in(b, output, r); v++, item++) {
+            item->out_bytes = picture_bytes(b, output, r, v);
+            item->out = to;
+            item->lay = lay;
+            to += item->out_bytes;
+        }
+    }
+    return item;
 }
 
 /* Where the pictures will be. */
@@ -396,17 +490,22 @@ static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
     for (uint32_t k = 0; k < f->n; k++) {
         stk_batch *b = f->on[k].batch;
         stk_batch_out *o = &b->out[output];
-        uint32_t n = pictures_of(b, output);
         stk_buffer *made;
 
         STK_TRY(take_memory(f, output, k, &made, err));
-        for (uint32_t i = 0; i < b->rows * n; i++, item++) {
-            item->out_bytes = stk_row_out_bytes(b, output, item->row) / n;
-            item->out = (uint8_t *)made->data + o->row[item->row].gpu_at +
-                        i % n * item->out_bytes;
-        }
+        item = place_pictures(b, output, made, item);
     }
     return 0;
+}
+
+static int fill_padded(stk_gpu_transfer *f, uint32_t output)
+{
+    int rc = 0;
+
+    for (uint32_t k = 0; k < f->n && !rc; k++)
+        if (f->on[k].batch->out[output].padded)
+            rc = stk_padded_fill(f, f->on[k].batch, output);
+    return rc;
 }
 
 /* Clips that the GPU has made, to where they belong. */
@@ -443,38 +542,38 @@ static int make_rooms(stk_gpu_transfer *f, uint32_t first, stk_error *err)
     return make_scratch(f, first, err);
 }
 
-/* How many rows, from r on, fit scratch memory together; at least one, which then says so. */
-static uint32_t rows_that_fit(const stk_gpu_transfer *f, uint32_t first, uint32_t r)
+/* How many parts, from i on, fit scratch memory together; at least one, which then says so. */
+static uint32_t parts_that_fit(const stk_gpu_transfer *f, uint32_t first, uint32_t i)
 {
-    uint32_t from = r, all = rows_of(f);
+    uint32_t from = i, all = parts_of(f, first);
     uint64_t left = f->scratch.size;
 
-    assert(r < all);
-    for (; r < all; r++) {
-        uint64_t cost = row_scratch(f, first, r);
+    assert(i < all);
+    for (; i < all; i++) {
+        uint64_t cost = part_scratch(f, first, i);
 
         if (cost > left)
             break;
         left -= cost;
     }
-    return r > from ? r - from : 1;
+    return i > from ? i - from : 1;
 }
 
-/* Some rows after the others, until all pictures are in a launch. */
+/* Some parts after the others, until all pictures are in a launch. */
 static int launch_all(stk_gpu_transfer *f, uint32_t first, stk_error *err)
 {
     int rc = 0;
 
-    for (uint32_t r = 0, n; r < rows_of(f) && !rc; r += n) {
+    for (uint32_t i = 0, n; i < parts_of(f, first) && !rc; i += n) {
         uint64_t at = 0;
 
-        n = rows_that_fit(f, first, r);
+        n = parts_that_fit(f, first, i);
         EACH_OF_GROUP(o, f, first)
         {
-            uint32_t views = pictures_of(f->on[0].batch, o);
+            uint32_t from = part_at(f, o, i);
 
             if (!rc)
-                rc = launch(f, o, r * views, n * views, &at);
+                rc = launch(f, o, from, part_at(f, o, i + n) - from, &at);
         }
     }
     if (rc == STK_ELIMIT)
@@ -494,6 +593,8 @@ static int send_group(stk_gpu_transfer *f, uint32_t first, stk_error *err)
         claim_places(f, o);
         if (!rc)
             rc = send_slabs(f, o);
+        if (!rc)
+            rc = fill_padded(f, o);
         if (!rc)
             rc = copy_clips(f, o);
     }
@@ -537,16 +638,19 @@ int stk_pictures_send(stk_gpu_transfer *f, stk_error *err)
 /* How many JPEGs of a batch were decoded there; bad ones are marked.  -1: no memory to do so. */
 static int64_t look(stk_batch *b, uint32_t output, const uint32_t *status)
 {
-    const stk_pic_share *share = (const stk_pic_share *)(const void *)b->out[output].note;
     int64_t jpegs = 0;
 
-    for (uint32_t i = 0, views = pictures_of(b, output); i < b->rows * views; i++) {
-        jpegs += share[i].kind == STK_PIC_SEEK || share[i].kind == STK_PIC_WHOLE;
-        if (!status[i] && (!share[i].clip || share[i].clip->rc == 0))
-            continue;
-        if (!b->bad && !(b->bad = stk_zalloc(b->rows, 1)))
-            return -1;
-        b->bad[i / views] = 1;
+    for (uint32_t r = 0; r < b->rows; r++) {
+        const stk_pic_share *share = shares_of(b, output, r);
+
+        for (uint32_t v = 0; v < pictures_in(b, output, r); v++, share++, status++) {
+            jpegs += share->kind == STK_PIC_SEEK || share->kind == STK_PIC_WHOLE;
+            if (!*status && (!share->clip || share->clip->rc == 0))
+                continue;
+            if (!b->bad && !(b->bad = stk_zalloc(b->rows, 1)))
+                return -1;
+            b->bad[r] = 1;
+        }
     }
     return jpegs;
 }
@@ -564,7 +668,7 @@ int stk_pictures_done(stk_gpu_transfer *f, uint32_t output)
         if (n < 0)
             return STK_ENOMEM;
         jpegs += (uint64_t)n;
-        status += f->on[k].batch->rows * pictures_of(f->on[k].batch, output);
+        status += pictures_of(f->on[k].batch, output);
     }
     stk_mutex_lock(&d->lock);
     d->figures.pictures += jpegs;

@@ -25,6 +25,7 @@ typedef struct stk_pictures { /* the pictures of one output, in all batches of a
     size_t slab_bytes;               /* bytes of its records in the slab */
     uint32_t n;                      /* pictures in all batches; 0: the output has none */
     stk_pic_item *item;              /* by picture, in `host` */
+    uint32_t *first; /* by row of all batches, and one more: its first picture; likewise */
     /* by batch: its frames, where their channels are to be put apart; NULL: they are in place */
     stk_buffer *apart[STK_PIC_BATCHES];
     int claimed; /* places in the cache that were reserved for some of them (picture_cache.h) */

@@ -31,7 +31,7 @@ static uint32_t number_outputs(uint32_t *keep, const stk_plan_chains *c)
 
     for (uint32_t i = 0; i < c->n_out; i++) {
         if (!c->out[i].gpu_made || c->chain[i].clip || c->open_root[i] ||
-            !stk_pic_program_can(&c->chain[i]))
+            c->chain[i].many.pictures || !stk_pic_program_can(&c->chain[i]))
             continue;
         for (uint32_t k = 0; k < i && !keep[i]; k++)
             if (keep[k] && same_field(&c->chain[k], &c->chain[i]))
@@ -100,8 +100,8 @@ static int keep_pictures(stk_plan_cache *out, const stk_plan_input *in, const st
     k.outputs = pictures + clips;
     if (!k.outputs)
         return stk_fail(err, STK_ENOTSUP,
-                        "cache=\"device\" keeps JPEGs that the GPU decodes to one size and clips "
-                        "of videos, and no output has such: leave it");
+                        "cache=\"device\" keeps JPEGs that the GPU decodes, and clips of videos, "
+                        "and no output has such: leave it");
     if (pictures && !has_points(&so_far->data))
         stk_log_line(
             &so_far->policy.log, STK_LOG_WARN,

@@ -31,7 +31,8 @@ static void as_records(stk_out_plan *p)
     p->gpu_made = 1;
     p->gpu_bytes = p->row_bytes;
     p->row_bytes = 0;
-    p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
+    if (!p->spec.picture.several) /* else they are beside the records */
+        p->note_bytes = sizeof(stk_pic_share) * stk_spec_times(&p->spec);
 }
 
 /* Lists of bytes are for pictures alone. */

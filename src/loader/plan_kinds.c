@@ -125,6 +125,17 @@ static int for_gpu_called(const asked *a)
     return for_gpu(a) && a->chain->calls.n;
 }
 
+/* A row made again is a host's row, sent as it is. */
+static int for_gpu_pictures(const asked *a)
+{
+    return gives_pictures(a) && for_gpu(a) && a->kind != STK_ROWS_REPAIR;
+}
+
+static int gpu_decodes_pictures(const asked *a)
+{
+    return for_gpu_pictures(a) && a->plan->gpu.decode && stk_pic_program_can(a->chain);
+}
+
 static int is_repair(const asked *a)
 {
     return for_gpu(a) && a->kind == STK_ROWS_REPAIR;
@@ -230,6 +241,8 @@ static const struct {
 } goals[] = {
     { of_arrays, &stk_goal_row },
     { is_measured, &stk_goal_length },
+    { gpu_decodes_pictures, &stk_goal_gpu_pictures },
+    { for_gpu_pictures, &stk_goal_gpu_pictures_ops },
     { gives_pictures, &stk_goal_pictures },
     { is_packed, &stk_goal_packed },
     { for_gpu_called, &stk_goal_gpu_color },

@@ -28,9 +28,9 @@ static int no_picture(const asked *a)
     return a->chain->spec.kind != STK_KIND_IMAGE;
 }
 
-static int is_padded(const asked *a)
+static int is_padded_views(const asked *a)
 {
-    return a->out->pad;
+    return a->out->pad && a->chain->spec.n_leads;
 }
 
 static int is_deep(const asked *a)
@@ -43,14 +43,9 @@ static int has_mode(const asked *a)
     return a->chain->spec.picture.mode != 0;
 }
 
-static int is_patches(const asked *a)
+static int calls_several(const asked *a)
 {
-    return a->chain->spec.picture.patch.side != 0;
-}
-
-static int has_several(const asked *a)
-{
-    return a->chain->many.pictures != NULL;
+    return a->chain->many.pictures && a->chain->calls.n;
 }
 
 static int needs_boxes(const asked *a)
@@ -102,9 +97,8 @@ static const rule finish[] = {
     { no_picture, "it is not a picture" },
     { is_deep, "16-bit pictures have no device code" },
     { has_mode, "pictures of one channel have no device code" },
-    { is_patches, "workers cut pictures into patches" },
-    { has_several, "a sample has several pictures" },
-    { is_padded, "collate=\"pad\" joins finished rows" },
+    { calls_several, "a function of the program's is in its chain" },
+    { is_padded_views, "views are padded as finished rows" },
     { needs_boxes, "its crop depends on boxes, which workers read" },
     { calls_with_views, "a function of the program's is in its chain" },
     { is_clip_without_code, no_code },

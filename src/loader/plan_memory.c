@@ -71,7 +71,7 @@ static uint64_t batch_bytes(const stk_plan *so_far, uint64_t *ragged)
         if (!p->shared || !i) /* shared memory is the first one's */
             bytes += (uint64_t)p->row_bytes * so_far->batching.rows;
         if (!p->row_bytes)
-            *ragged += p->pad ? 2 : 1; /* rows, and the tensor they become */
+            *ragged += p->pad && !p->gpu_made ? 2 : 1; /* rows, and the tensor they become */
     }
     return bytes;
 }

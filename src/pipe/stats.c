@@ -37,7 +37,8 @@ uint32_t stk_engine_held(const stk_engine *e)
         size_t dense = atomic_load_explicit(&learned->pad_high, memory_order_relaxed);
         int large = size >= STK_SMALL_OUTPUT || c->pinned;
 
-        if (stk_out_pads(p, c->batch)) { /* rows, which leave when padded, and the tensor */
+        /* rows, which leave when padded, and the tensor */
+        if (stk_out_pads(p, c->batch) && !p->gpu_made) {
             more += (uint32_t)large;
             large = c->pinned || dense >= STK_SMALL_OUTPUT;
         }

@@ -23,6 +23,8 @@ void stk_maker_fini(stk_maker *m)
     stk_free(m->grids);
     stk_free(m->pictures.bytes);
     stk_free(m->pictures.room);
+    stk_free(m->records.data);
+    stk_free(m->records.share);
     stk_decoders_fini(&m->decoders);
     stk_scratch_fini(&m->scratch);
     stk_row_docs_fini(&m->docs);

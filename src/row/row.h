@@ -26,6 +26,7 @@
 #include "codec/decoders.h"
 #include "codec/jpeg_base.h"
 #include "cuda/slab.h"
+#include "gpu/pic.h"
 #include "kern/sample.h"
 #include "row/plan.h"
 #include "row/row_docs.h"
@@ -74,6 +75,14 @@ typedef struct stk_measured { /* a row that is only measured */
     uint64_t longest;
 } stk_measured;
 
+typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictures.c */
+    uint8_t *data;
+    size_t used, cap, at;       /* at: the last one */
+    stk_pic_share *share;       /* of each */
+    const stk_grid_list *grids; /* how large each is to be */
+    uint32_t n, most;
+} stk_row_records;
+
 typedef struct stk_parser { /* a codec's state for one worker (stk_codec.open) */
     const stk_codec *codec; /* NULL: not opened */
     stk_codec_work work;
@@ -97,6 +106,7 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     stk_bytes next;    /* rows of arrays: bytes of the next row still to prefetch */
     stk_shared_picture shared;
     stk_picture_list pictures;
+    stk_row_records records;
     stk_grid_list *grids; /* by output; NULL: none was needed so far */
     uint32_t n_grids;
     stk_measured measured;
@@ -151,6 +161,8 @@ typedef struct stk_row_work { /* what makes a row of these bytes */
     int (*between)(stk_row *x, stk_draws *d, stk_pixels *pixels, stk_error *err);
 } stk_row_work;
 
+typedef int (*stk_row_each)(stk_row *x, stk_error *err);
+
 typedef struct stk_row_goal { /* where the row goes */
     const char *name;
     int (*bytes)(stk_row *x, stk_bytes in, stk_error *err); /* stores bytes as they are */
@@ -164,12 +176,14 @@ typedef struct stk_row_goal { /* where the row goes */
      * side */
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     int each;
-    stk_sample_fn sample; /* replaces the work's; or NULL */
+    stk_sample_fn sample; /* replaces the work's, and cuts patches itself; or NULL */
     /* Leaves a picture whose header is read to the GPU.  1: done.  NULL: the CPU decodes */
     int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
                  const stk_decode_request *ask);
     /* Lets the GPU use its decode of x->m->shared.  1: done.  NULL: it can't */
     int (*join)(stk_row *x, const stk_draws *d);
+    /* A row of several pictures: `each` makes all of them.  NULL: they are side by side in it */
+    int (*several)(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err);
     /* used: how many tokens each packed row holds. */
     int (*finish)(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                   stk_error *err); /* NULL: nothing to do */
@@ -333,6 +347,8 @@ extern const stk_row_goal stk_goal_gpu;       /* row_gpu.c: a GPU, which decodes
 extern const stk_row_goal stk_goal_gpu_ops;   /* a GPU, which does the pixel ops */
 extern const stk_row_goal stk_goal_gpu_color; /* a GPU, which does color and type */
 extern const stk_row_goal stk_goal_gpu_ready; /* a GPU, in its final form */
+/* a GPU, several pictures, which it decodes if it can; whose pixel ops it does */
+extern const stk_row_goal stk_goal_gpu_pictures, stk_goal_gpu_pictures_ops;
 
 void stk_row_gpu_find(stk_row *x);   /* a table's find() */
 void stk_row_gpu_forget(stk_row *x); /* the same, but nothing is cached */
@@ -350,6 +366,22 @@ int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
 int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sample_job *whole,
                       stk_error *err);
 void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole);
+/* row_picture.c: samples the picture whole, then cuts it. */
+int stk_patches_sample(stk_row *x, stk_sample_fn sample, stk_draws *d, const stk_sample_job *job,
+                       stk_error *err);
+
+/* row_gpu.c, a finish(): rows of different sizes become one tensor, there. */
+int stk_gpu_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                stk_error *err);
+/* row_gpu_pictures.c: a row of several pictures; its several() and finish(); room for a picture's
+ * record, and what is noted of it. */
+int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err);
+int stk_gpu_pictures_finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                            stk_error *err);
+void *stk_gpu_pictures_place(stk_row *x, size_t size);
+/* The picture in hand has the size that was measured. */
+int stk_gpu_pictures_check(const stk_row *x, const stk_view *v, stk_error *err);
+void stk_gpu_pictures_note(stk_row *x, const stk_pic_share *share);
 
 /* How many views an output draws; 1 without views(). */
 static inline uint32_t stk_row_views(const stk_row *x)

@@ -16,10 +16,14 @@ static stk_pic_share *notes(const stk_batch *b, uint32_t output, uint32_t row)
  * them are sent.  lead: the output that decodes it. */
 void stk_row_gpu_record(const stk_row *x, uint32_t view, uint32_t lead, const void *record)
 {
-    stk_pic_share *s = notes(x->batch, x->output, x->row) + view;
+    stk_pic_share *s, share = stk_pic_share_of(record);
 
-    assert(record);
-    *s = stk_pic_share_of(record);
+    if (stk_row_chain(x)->many.pictures) {
+        stk_gpu_pictures_note((stk_row *)(uintptr_t)x, &share);
+        return;
+    }
+    s = notes(x->batch, x->output, x->row) + view;
+    *s = share;
     if (s->kind != STK_PIC_SHARED)
         return;
     s->lead = lead + 1;
@@ -40,13 +44,17 @@ static stk_cache_key whose(const stk_row *x, const stk_where *where, uint32_t ou
 /* Room for a record; one may be here whose sample went bad later on. */
 void *stk_row_gpu_place(stk_row *x, size_t size)
 {
+    if (stk_row_chain(x)->many.pictures)
+        return stk_gpu_pictures_place(x, size);
     stk_row_fresh(x);
     return stk_batch_reserve(x->batch, x->output, x->row, size, NULL);
 }
 
-/* The shape of what the GPU makes, where rows differ in size. */
+/* The shape of what the GPU makes, where rows differ in size; of several pictures it is known. */
 static int note_shape(const stk_row *x, const stk_view *last, stk_error *err)
 {
+    if (stk_row_chain(x)->many.pictures)
+        return stk_gpu_pictures_check(x, last, err);
     return stk_row_chain(x)->row_bytes ? 0 : stk_picture_note_shape(x, last, err);
 }
 
@@ -254,11 +262,16 @@ static int join(stk_row *x, const stk_draws *d)
 /* Room in a record for what the job makes. */
 static int record(stk_row *x, stk_sample_job *job, stk_pic_kind kind, stk_error *err)
 {
+    const stk_patch_spec *patch = &stk_row_chain(x)->spec.picture.patch;
     const stk_view *v = job->view;
     size_t len = (size_t)v->vis_w * v->vis_h * 3 * stk_dtype_size(job->dtype);
-    size_t size = stk_pic_plain_size(len);
-    uint8_t *to = x->view ? stk_row_out_of(x)->data : stk_row_gpu_place(x, size * stk_row_views(x));
+    size_t size;
+    uint8_t *to;
 
+    if (kind == STK_PIC_READY && patch->side)
+        len *= patch->frames;
+    size = stk_pic_plain_size(len);
+    to = x->view ? stk_row_out_of(x)->data : stk_row_gpu_place(x, size * stk_row_views(x));
     if (!to)
         return stk_fail(err, STK_ENOMEM, "memory_limit leaves no room for its output");
     STK_TRY(note_shape(x, v, err));
@@ -274,11 +287,19 @@ static int place_ready(stk_row *x, stk_sample_job *job, stk_error *err)
     return record(x, job, STK_PIC_READY, err);
 }
 
+/* Pixels that are changed in the row are sent as they must be. */
+static int is_ready(const stk_row *x, const stk_sample_job *job)
+{
+    const stk_chain *c = stk_row_chain(x);
+
+    return c->row_acts || (job->dtype == STK_U8 && !c->spec.picture.patch.side);
+}
+
 /* Color and type after sampling cost a GPU nothing and save half of the way or more, where nothing
- * is done to the row after them. */
+ * is done to the row after them; so do patches. */
 static int place_pixels(stk_row *x, stk_sample_job *job, stk_error *err)
 {
-    if (job->dtype == STK_U8 || stk_row_chain(x)->row_acts)
+    if (is_ready(x, job))
         return place_ready(x, job, err);
     job->dtype = STK_U8;
     job->layout = STK_HWC;
@@ -328,13 +349,22 @@ static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *
 /* A goal's sample(), which places its record itself. */
 static int sample_there(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_error *err)
 {
+    int cut = is_ready(x, job) && stk_row_chain(x)->spec.picture.patch.side;
     stk_sample_job here = *job;
     stk_pic_program program;
 
     if (changed_there(x, d, &program))
         return sample_first(x, d, &program, job, err);
     STK_TRY(place_pixels(x, &here, err));
-    return stk_picture_sample(x, d, &here, err);
+    return cut ? stk_patches_sample(x, stk_picture_sample, d, &here, err)
+               : stk_picture_sample(x, d, &here, err);
+}
+
+/* What functions give is cut here. */
+static int place_color(stk_row *x, stk_sample_job *job, stk_error *err)
+{
+    return stk_row_chain(x)->spec.picture.patch.side ? place_ready(x, job, err)
+                                                     : place_pixels(x, job, err);
 }
 
 static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
@@ -344,6 +374,17 @@ static int place_later(stk_row *x, stk_sample_job *job, stk_error *err)
 }
 
 /* ---- the kinds ---- */
+
+int stk_gpu_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
+                stk_error *err)
+{
+    const stk_batch_plan *c = p->outputs.common;
+
+    (void)used;
+    return stk_out_pads(&c->out[output], c->batch) && !b->out[output].padded
+               ? stk_batch_pad_there(b, output, err)
+               : 0;
+}
 
 /* Records of a picture whose scan the GPU has: of its first view, and of others that share what
  * that decodes. */
@@ -412,9 +453,27 @@ const stk_row_goal stk_goal_gpu = { .name = "gpu",
                                     .each = 1,
                                     .sample = sample_there,
                                     .leave = leave,
-                                    .join = join };
-const stk_row_goal stk_goal_gpu_ops = {
-    .name = "gpu_ops", .place = place_later, .each = 1, .sample = sample_there
-};
+                                    .join = join,
+                                    .finish = stk_gpu_pad };
+const stk_row_goal stk_goal_gpu_ops = { .name = "gpu_ops",
+                                        .place = place_later,
+                                        .each = 1,
+                                        .sample = sample_there,
+                                        .finish = stk_gpu_pad };
 const stk_row_goal stk_goal_gpu_ready = { .name = "gpu_ready", .place = place_ready, .each = 1 };
-const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color", .place = place_pixels };
+const stk_row_goal stk_goal_gpu_color = { .name = "gpu_color",
+                                          .place = place_color,
+                                          .finish = stk_gpu_pad };
+const stk_row_goal stk_goal_gpu_pictures = { .name = "gpu_pictures",
+                                             .place = place_later,
+                                             .each = 1,
+                                             .sample = sample_there,
+                                             .leave = leave,
+                                             .several = stk_gpu_pictures_make,
+                                             .finish = stk_gpu_pictures_finish };
+const stk_row_goal stk_goal_gpu_pictures_ops = { .name = "gpu_pictures_ops",
+                                                 .place = place_later,
+                                                 .each = 1,
+                                                 .sample = sample_there,
+                                                 .several = stk_gpu_pictures_make,
+                                                 .finish = stk_gpu_pictures_finish };

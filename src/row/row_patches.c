@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "kern/patch.h"
 #include "row/row.h"
 
 /* A schedule may say another side for this batch. */
@@ -34,7 +35,7 @@ int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err)
     out->shape[STK_GRID_AT] = v->vis_h / p.side;
     out->shape[STK_GRID_AT + 1] = v->vis_w / p.side;
     out->shape[0] = out->shape[STK_GRID_AT] * out->shape[STK_GRID_AT + 1];
-    out->shape[1] = (int64_t)p.side * p.side * 3 * p.frames;
+    out->shape[1] = stk_patch_values(&p);
     return stk_value_check(x, out->shape[0], err);
 }
 
@@ -116,8 +117,6 @@ void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_samp
     const stk_patch_spec p = patch_of(x);
     cutting k = { .kern = x->plan->rows.kern, .p = &p, .whole = whole };
     uint32_t wide = job->view->vis_w / p.side, high = job->view->vis_h / p.side;
-    uint8_t *dst = job->dst;
-    size_t step;
 
     assert(job->view->vis_w == wide * p.side && wide % p.block == 0);
     assert(job->view->vis_h == high * p.side && high % p.block == 0);
@@ -126,9 +125,9 @@ void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_samp
     k.color.dtype = job->dtype;
     memcpy(k.color.mul, job->mul, sizeof k.color.mul);
     memcpy(k.color.add, job->add, sizeof k.color.add);
-    step = 3 * k.frame * p.frames * k.size;
-    for (uint32_t y = 0; y < high; y += p.block)
-        for (uint32_t cx = 0; cx < wide; cx += p.block)
-            for (uint32_t i = 0; i < p.block * p.block; i++, dst += step)
-                cut_one(&k, cx + i % p.block, y + i / p.block, dst);
+    for (uint32_t y = 0; y < high; y++)
+        for (uint32_t i = 0; i < wide; i++)
+            cut_one(&k, i, y,
+                    (uint8_t *)job->dst +
+                        stk_patch_at(&p, job->view->vis_w, i * p.side, y * p.side) * k.size);
 }

@@ -276,9 +276,8 @@ static int sample_one(stk_row *x, stk_sample_fn sample, const stk_spec *spec, st
     return rc;
 }
 
-/* The picture whole, then cut. */
-static int sample_patches(stk_row *x, stk_sample_fn sample, stk_draws *d,
-                          const stk_sample_job *job, stk_error *err)
+int stk_patches_sample(stk_row *x, stk_sample_fn sample, stk_draws *d, const stk_sample_job *job,
+                       stk_error *err)
 {
     stk_sample_job whole;
 
@@ -301,8 +300,8 @@ static int sample_as(stk_row *x, stk_draws *d, const stk_sample_job *job, stk_er
 
     if (spec->picture.mode == STK_MODE_GRAY16)
         return stk_deep_row(x, d, job->pixels, spec, job->dst, err);
-    if (spec->picture.patch.side)
-        return sample_patches(x, sample, d, job, err);
+    if (spec->picture.patch.side && !stk_row_ops_of(x)->goal->sample)
+        return stk_patches_sample(x, sample, d, job, err);
     return spec->picture.mode ? sample_one(x, sample, spec, d, job, err) : sample(x, d, job, err);
 }
 

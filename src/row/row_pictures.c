@@ -462,11 +462,13 @@ static int make(stk_row *x, stk_error *err)
         STK_TRY(stk_value_check(x, (int64_t)g->patches, err));
     len = values_of(x, g) * stk_dtype_size(stk_row_chain(x)->spec.dtype);
     tail = g->n * sizeof *g->at;
+    note_shape(x, g);
+    if (stk_row_ops_of(x)->goal->several)
+        return stk_row_ops_of(x)->goal->several(x, g, make_each, err);
     stk_row_fresh(x);
     dst = stk_row_reserve(x, stk_grids_at(len) + tail, NULL);
     if (!dst)
         return stk_row_no_room(x, len, err);
-    note_shape(x, g);
     stk_row_out_of(x)->len = len;
     if (tail)
         memcpy(dst + stk_grids_at(len), g->at, tail);

@@ -84,6 +84,50 @@ static inline void write_tar(const char *name, uint32_t more)
     fclose(f);
 }
 
+/* Of every fifth picture the second half is missing: no one can make it. */
+static inline void write_cut_off(const char *name)
+{
+    FILE *f = fopen(seam_path(name), "wb");
+    char member[32];
+
+    assert_non_null(f);
+    for (unsigned k = 0; k < PICTURES; k++) {
+        stk_bytes in = picture(k, 0);
+
+        snprintf(member, sizeof member, "%04u.jpg", k);
+        tar_member(f, member, in.data, k % 5 == 4 ? in.len / 2 : in.len);
+        snprintf(member, sizeof member, "%04u.cls", k);
+        tar_member(f, member, "7", 1);
+        snprintf(member, sizeof member, "%04u.txt", k);
+        tar_member(f, member, "abcdefghijklmnop" + k % 5, 1 + k % 7);
+        free((void *)(uintptr_t)in.data);
+    }
+    tar_end(f);
+    fclose(f);
+}
+
+/* Samples of 0 to 4 pictures.  cut: of every so many-th picture the second half is missing. */
+static inline void write_several(const char *name, unsigned cut)
+{
+    FILE *f = fopen(seam_path(name), "wb");
+    char member[32];
+
+    assert_non_null(f);
+    for (unsigned k = 0, sample = 0; k < PICTURES; sample++) {
+        for (unsigned i = 0; i < sample * 7 % 5 && k < PICTURES; i++, k++) {
+            stk_bytes in = picture(k, 0);
+
+            snprintf(member, sizeof member, "%04u.%u.jpg", sample, i);
+            tar_member(f, member, in.data, cut && k % cut == cut - 1 ? in.len / 2 : in.len);
+            free((void *)(uintptr_t)in.data);
+        }
+        snprintf(member, sizeof member, "%04u.cls", sample);
+        tar_member(f, member, "7", 1);
+    }
+    tar_end(f);
+    fclose(f);
+}
+
 static inline stk_dataset *open_tar(const char *name, int points)
 {
     stk_dataset_options o = { .size = sizeof o, .jpeg = points ? STK_YES : STK_NO };
