@@ -150,7 +150,7 @@ class Maker:
             if callable(hear):
                 hear(task.epoch)
         addresses = None if self.recipe.pure else _stoker.addresses(self.recipe.seed, task.epoch, task.positions)
-        place = _collate.SlotMemory(slot, len(task.indices))
+        place = _collate.SlotMemory(slot, len(task.indices), self.recipe.collate)
         if self.recipe.single:
             sample, index, other = self._one(task, 0, addresses, ask)
             return Made(self.recipe.collate(sample), (0,) * other, [index], rows=1), place.end
