@@ -31,6 +31,8 @@ class Recipe(NamedTuple):
     start: Callable[[int], None] | None = None  # worker_init_fn
     epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
     server: Any = None      # a worker's whole work, in place of filling slots: _calls.CallServer
+    process: Any = None     # of stoker.DataLoader: the class of its workers' Process objects.  They have draws of their own, so that
+                            # no other takes the place of one that was idle, and complete their batch before they end
 
 
 class Task(NamedTuple):

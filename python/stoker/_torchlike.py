@@ -225,7 +225,7 @@ class WorkerView:
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self.pid = self.ident = worker.pid
-        self.name = f"stoker-worker-{worker.number}"
+        self.name = worker.name
 
     def join(self, timeout: float | None = None) -> None:
         if self._worker.fd >= 0:                # else it has ended, and its status is known

@@ -374,10 +374,10 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         usual = self._auto_collation and self._collate_fn is default_collate
         how = _torchlike.How(self._dataset_kind, self._auto_collation, self._drop_last, self._base_seed, self._num_workers,
                              self._persistent_workers, self._states())
+        context: Any = loader.multiprocessing_context or multiprocessing
         recipe = _make.Recipe(self._dataset, _collate.TorchCollate() if usual else self._collate_fn, not usual,
-                              not self._auto_collation, 0, True, self._num_workers, start, server=how)
-        method = (loader.multiprocessing_context or multiprocessing).get_start_method()
-        return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, method, False)
+                              not self._auto_collation, 0, True, self._num_workers, start, server=how, process=context.Process)
+        return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, context.get_start_method(), False)
 
     def _states(self) -> dict[int, Any]:
         """Of a map-style data set, as they were resumed."""

@@ -9,6 +9,7 @@ import itertools
 import os
 import pickle
 import random
+import re
 import sys
 import threading
 import time
@@ -460,7 +461,7 @@ def test_scripts_that_look_at_the_workers():
     first.join(0.01)
     second.kill()
     second.join(100)
-    assert not second.is_alive() and second.exitcode == -9 and repr(second) == f"<stoker-worker-1, process {second.pid}>"
+    assert not second.is_alive() and second.exitcode == -9 and re.fullmatch(rf"<ForkProcess-\d+, process {second.pid}>", repr(second))
     it._shutdown_workers()
     first.join(100)
     assert not first.is_alive() and first.exitcode is not None and it._workers == []
