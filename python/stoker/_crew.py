@@ -209,6 +209,7 @@ class _Process:
         self.fd = os.pidfd_open(pid)
         self.tickets: list[Ticket] = []         # sent and not yet complete, in order
         self.dead = False
+        self.retired = False                    # nothing more is asked of it: it ends
         self._status: int | None = None
 
     def status(self) -> int:
@@ -524,6 +525,9 @@ class Processes:
         status = worker.status()
         row, at = self._now[worker.number * _worker.LINE], self._now[worker.number * _worker.LINE + 1]
         self._remove(worker)
+        if worker.retired:
+            worker.dead, worker.tickets = False, []
+            return
         held = next((t for t in worker.tickets if t.slot is not None and t.slot.number == at), None)
         index = None
         if held is not None and row != _make.IDLE and isinstance(held.task.indices, (list, tuple)) \
@@ -537,7 +541,7 @@ class Processes:
                            sample=index if isinstance(index, int) else None)
         error.pid, error.status = worker.pid, status
         self._deaths += 1
-        if not worker.tickets and self._deaths < _DEATHS:
+        if not worker.tickets and self._deaths < _DEATHS and not self._as_torch:
             _log.emit(1, f"{error}: it had no work, and another takes its place")
             self._restart(worker, [])
             return
@@ -599,6 +603,13 @@ class Processes:
         self._remove(old)
         self._restart(old, [])
         return old, self._workers[number]
+
+    def retire(self, number: int) -> None:
+        """A worker of an iterable that has no more samples ends, as in torch."""
+        worker = self._workers[number]
+        worker.retired = True
+        self._now[number * _worker.LINE + _worker.STOP] = 1
+        self._tell(worker, _worker.QUIT)
 
     def _replace(self, worker: _Process) -> None:
         """A worker that waits for an answer which will not come."""

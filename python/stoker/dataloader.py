@@ -494,6 +494,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 over = len(self.place.ended) == self._num_workers       # else its other tasks are in flight without a use
                 self._most = 0 if over else max(self._most - (len(self._tickets) - len(left) - 1), 1)
                 self._tickets = left
+                if not self._persistent_workers and not over:
+                    self._crew.retire(worker)
                 continue
             self._fill(1)
             if isinstance(made, BaseException):
@@ -506,11 +508,15 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _first(self) -> tuple[int, int, Any]:
         """The ticket that is handed out next; it is complete."""
-        if self._in_order:
-            if self._tickets[0][2].result is None:
-                self._crew.first([self._tickets[0][2]], self._timeout)
+        if self._in_order and self._tickets[0][2].result is not None:
             return self._tickets[0]
-        done = self._crew.first([t for _, _, t in self._tickets], self._timeout)
+        wanted = [self._tickets[0][2]] if self._in_order else [t for _, _, t in self._tickets]
+        try:
+            done = self._crew.first(wanted, self._timeout)
+        except _crew.WorkerDied as e:           # that had no work: the draws that it would make are lost all the same
+            if e.status is None:
+                raise
+            raise _died(e, e.status) from None
         return next(t for t in self._tickets if t[2] is done)
 
     # ---- end -----------------------------------------------------------------------------------------

@@ -112,3 +112,43 @@ def test_a_loop_that_is_left_breaks_no_lock(make):
     assert int(next(it)) == 0 and entered.wait(100)
     del it
     assert lock.acquire(timeout=100)
+
+
+# ---- idle workers that end -----------------------------------------------------------------------
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_idle_worker_that_is_killed_is_an_error(tmp_path, persistent):
+    """Its draws would begin again in another: torch raises."""
+    gate = tmp_path / "gate"
+    loader = stoker.DataLoader(process_sets.Drawn(gate), batch_size=4, num_workers=2, multiprocessing_context="fork", prefetch_factor=1,
+                               persistent_workers=persistent, timeout=60)
+    it = iter(loader)
+    next(it)
+    idle = it._workers[0]
+    process_sets.by_signal(idle.pid)
+    idle.join(100)
+    with pytest.raises(RuntimeError, match=rf"^DataLoader worker \(pid {idle.pid}\) is killed by signal: Killed\. worker 0 .* while idle$"):
+        next(it)
+    gate.touch()
+    loader.close()
+
+
+class Uneven(theirs.IterableDataset):
+    def __init__(self, folder):
+        self.gate = str(folder / "gate")
+
+    def __iter__(self):
+        worker = theirs.get_worker_info().id
+        yield worker
+        while worker and not os.path.exists(self.gate):
+            os.sched_yield()
+        yield from [worker] * worker
+
+
+def test_a_worker_whose_iterable_is_over_has_ended(tmp_path):
+    """As in torch: how it ends is of no matter any more."""
+    it = iter(stoker.DataLoader(Uneven(tmp_path), batch_size=None, num_workers=2, multiprocessing_context="fork", prefetch_factor=1))
+    seen, (first, _) = [next(it), next(it)], it._workers
+    threading.Timer(0.5, (tmp_path / "gate").touch).start()
+    seen += list(it)
+    assert sorted(seen) == [0, 1, 1] and not first.is_alive() and first.exitcode == 0
