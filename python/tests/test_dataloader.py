@@ -377,6 +377,16 @@ def test_a_users_own_collation_of_containers_gets_what_the_data_set_made(kind, k
     assert found == expected and "Tensor 3000.0" in str(found) and "Row" not in str(found)
 
 
+def test_more_workers_than_cores_is_torchs_warning():
+    said = []
+    for make in (theirs.DataLoader, stoker.DataLoader):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            make(range(4), num_workers=len(os.sched_getaffinity(0)) + 1)
+        said.append([str(w.message) for w in caught if "suggested max number of worker" in str(w.message)])
+    assert said[0] == said[1] and len(said[0]) == 1
+
+
 def test_persistent_workers_have_one_iterator():
     """As in torch: another loop begins it again."""
     loader = stoker.DataLoader(range(8), batch_size=2, num_workers=1, persistent_workers=True)
