@@ -190,7 +190,7 @@ def throughput(rounds, seconds, say):
     for name, value in found.items():
         say(f"602 KB samples, {name}: {value:,.0f} samples/s, {value * BYTES / 1e9:.2f} GB/s")
     torchs = max(v for n, v in found.items() if n.startswith("torch"))
-    say(f"  stoker / torch's best: {found['stoker 2 fork'] / torchs:.2f}x (bar 2.2)")
+    say(f"  stoker / torch's best: {found['stoker 2 fork'] / torchs:.2f}x (bar 8)")
     say(f"  stoker / bare ring: {found['stoker 2 fork'] / found['bare ring in C, 2 writers']:.2f}x (bar 0.6)")
     sides = {}
     for name, make in (("torch", DataLoader), ("stoker", stoker.DataLoader)):
@@ -200,7 +200,7 @@ def throughput(rounds, seconds, say):
     found = {name: max(values) for name, values in best(rounds, sides).items()}
     for name, value in found.items():
         say(f"dicts of 17 numbers, {name} workers: {value:,.0f} samples/s")
-    say(f"  with 2 workers / without: stoker {found['stoker 2'] / found['stoker 0']:.2f}x (bar 1.0), "
+    say(f"  with 2 workers / without: stoker {found['stoker 2'] / found['stoker 0']:.2f}x (bar 1.5), "
         f"torch {found['torch 2'] / found['torch 0']:.2f}x")
 
 

@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 if [ -x .venv/bin/python ]; then python=$PWD/.venv/bin/python; else python=python3; fi
 "$python" tools/lint.py "$@"
 if [ $# = 0 ] && "$python" -c 'import mypy, torch' 2>/dev/null; then
-    cd python && exec "$python" -m mypy --config-file ../pyproject.toml stoker
+    cd python && exec "$python" -m mypy --config-file ../pyproject.toml stoker tests/typed_loader.py
 fi

@@ -15,6 +15,7 @@
 #   SOAK_VIDEOS=300  videos of random settings, every frame against FFmpeg's whole decode
 #   SOAK_SIZES=1000000  sizes of pictures by each formula against its original; SOAK_ADAPTERS=1000 samples against timm's and transformers' batches
 #   SOAK_POINTS=10000  seek points and parts of JPEGs, mutated; and as many JPEGs of a remote shard
+#   SOAK_BITS=2000   sets of arguments of stoker.DataLoader against torch's
 #   SOAK_SEED=...    where all seeds start; printed, by default the time
 set -eu
 cd "$(dirname "$0")/.."
@@ -141,7 +142,7 @@ part videos env SOAK_VIDEOS="${SOAK_VIDEOS:-300}" SOAK_SEED="$seed" python -m py
 part blob-pages env STOKER_BLOBS=5100 PYTHONPATH="$PWD/build/python" python -m pytest -q tests/stores/test_azure.py -k many_pages
 part doctor-cases build/tests/seams/doctor_cases 1000 $((1000 + cases)) --gains
 if python -c 'import torch' 2>/dev/null; then
-    part torch-bits env PYTHONPATH="$PWD/build/python" python -W ignore python/tests/torch_bits.py 0 "${SOAK_BITS:-2000}"
+    part torch-bits env PYTHONPATH="$PWD/build/python" python -W ignore python/tests/torch_bits.py "$seed" $((seed + ${SOAK_BITS:-2000}))
     part data-loader env STOKER_INTERRUPTS="$attacks" PYTHONPATH="$PWD/build/python" python -m pytest -q \
         python/tests/test_dataloader_states.py
     part watch-cases python -W ignore tests/soak/watch_cases.py 1000 $((1000 + cases))

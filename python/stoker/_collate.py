@@ -74,10 +74,12 @@ class _Rows:
 class SlotMemory:
     """The memory of a slot, given out piece by piece; and what of a batch is in it so far."""
 
-    def __init__(self, slot: _stoker.Slot, rows: int) -> None:
+    def __init__(self, slot: _stoker.Slot, rows: int, collate: Any = None) -> None:
+        """collate: what will make the batch; it may not take rows that are in the slot already."""
         self.slot = slot
         self.end = _wire.DATA
         self._n = rows
+        self._plain = not getattr(collate, "takes_rows", True)
         self._row = -1
         self._leaf = 0
         self._found: dict[int, _Rows] = {}      # by the leaf's place in the sample
@@ -122,6 +124,8 @@ class SlotMemory:
 
     def lighter(self, sample: Any) -> Any:
         """The sample with its large leaves in the slot."""
+        if self._plain:
+            return sample
         self._row += 1
         self._leaf = 0
         return self._lighter(sample)
@@ -210,6 +214,18 @@ def _is_large(value: Any) -> bool:
 
 class TorchCollate:
     """torch.utils.data.default_collate, with the arrays of the batch in a slot."""
+
+    _known: tuple[Any, ...] = ()                # the types of torch's table, as they were looked at
+    _rows = True
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether samples may have Rows in them: not where a user's own function for a container would see them."""
+        from torch.utils.data._utils.collate import default_collate_fn_map as table
+        if (kinds := tuple(table)) != self._known:
+            self._known = kinds
+            self._rows = not any(issubclass(container, kind) for container in (dict, tuple, list) for kind in kinds)
+        return self._rows
 
     def __call__(self, samples: Sequence[Any], place: SlotMemory) -> Any:
         from torch.utils.data._utils import collate as theirs

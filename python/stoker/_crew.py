@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import multiprocessing.process
+import multiprocessing.resource_tracker
 import multiprocessing.spawn
 import multiprocessing.util
 import os
@@ -200,11 +202,14 @@ class Threads:
 class _Process:
     """One worker, as its parent sees it."""
 
+    name = "stoker-server"                      # of a worker: that of its Process object
+
     def __init__(self, number: int, pid: int, sock: socket.socket, server: _Process | None) -> None:
         self.number, self.pid, self.sock, self.server = number, pid, sock, server
         self.fd = os.pidfd_open(pid)
         self.tickets: list[Ticket] = []         # sent and not yet complete, in order
         self.dead = False
+        self.retired = False                    # nothing more is asked of it: it ends
         self._status: int | None = None
 
     def status(self) -> int:
@@ -262,6 +267,9 @@ class Processes:
         self.ring = ring
         self.ahead = 2 * workers
         self._recipe, self._method = recipe, method
+        self._as_torch = recipe.process is not None
+        context: Any = multiprocessing.get_context(method)
+        self._kind = recipe.process or context.Process
         self._answer: Any = answer
         self._control = ring.take()
         self._now = memoryview(self._control).cast("Q")
@@ -270,7 +278,7 @@ class Processes:
         self._workers: list[_Process] = []
         self._by_fd: dict[int, _Process] = {}
         self._server: _Process | None = None
-        self._parcel = -1
+        self._parcel: list[int] = []
         self._deaths = 0
         self._born: list[int] = []              # processes that are not in `workers` yet
         self._closing = threading.Lock()
@@ -291,40 +299,46 @@ class Processes:
     def _preparation(self) -> dict[str, Any]:
         made = dict(multiprocessing.spawn.get_preparation_data("stoker-worker"))
         made["authkey"] = bytes(made.get("authkey", b""))
+        me: Any = multiprocessing.process.current_process()
+        birth = _worker.Birth(self._method, self._kind.__name__, me._identity, me.name, self._pid, self._as_torch)
         made["link"] = {"room": self.ring.room, "control": self._control.number, "skip": self._answer is not None,
-                        "serve": self._method == "forkserver"}
+                        "birth": tuple(birth)}
         return made
 
     def _start(self, number: int) -> _Process:
+        process = self._kind(daemon=self._as_torch)     # it is not started, only counted and named
+        count = process._identity[-1]
+        self._now[number * _worker.LINE + _worker.STOP] = 0
         ours, theirs = socket.socketpair()
         with theirs:
             if self._method == "fork":
-                pid = self._fork(number, ours, theirs)
+                pid = self._fork(number, ours, theirs, process)
             elif self._method == "spawn":
-                pid = self._spawn(theirs, number)
+                pid = self._spawn(theirs, number, count)
             else:
-                pid = self._fork_there(number, theirs.fileno())
+                pid = self._fork_there(number | count << 32, theirs.fileno())
         worker = _Process(number, pid, ours, self._server)
+        worker.name = process.name
         ours.setblocking(False)
         self._poll.register(ours.fileno(), select.POLLIN)
         self._poll.register(worker.fd, select.POLLIN)
         self._by_fd[ours.fileno()] = self._by_fd[worker.fd] = worker
         return worker
 
-    def _fork_there(self, number: int, fd: int) -> int:
+    def _fork_there(self, numbers: int, fd: int) -> int:
         if self._server is not None:
             try:
-                return self._server.ask(b"F", number, fd)
+                return self._server.ask(b"F", numbers, fd)
             except WorkerDied:                  # killed: another takes its place
                 self._server.status()
                 self._server.close()
         self._server = self._start_server()
-        return self._server.ask(b"F", number, fd)
+        return self._server.ask(b"F", numbers, fd)
 
     def _start_server(self) -> _Process:
         ours, theirs = socket.socketpair()
         with theirs:
-            pid = self._spawn(theirs, 0)
+            pid = self._spawn(theirs, 0, 0)
         self._server = _Process(0, pid, ours, None)
         self._born.clear()
         self._hand_over(ours)
@@ -333,16 +347,15 @@ class Processes:
 
     def _hand_over(self, sock: socket.socket) -> None:
         """The recipe to an interpreter that has begun to import; it is pickled once."""
-        if self._parcel < 0:
-            self._parcel = _worker.parcel(self._recipe, self._preparation())
-        socket.send_fds(sock, [b"P"], [self._parcel])
+        if not self._parcel:
+            self._parcel = _worker.parcel(self._recipe._replace(process=None), self._preparation())
+        socket.send_fds(sock, [b"P"], self._parcel)
 
     def _drop_parcel(self) -> None:
-        if self._parcel >= 0:
-            os.close(self._parcel)
-            self._parcel = -1
+        while self._parcel:
+            os.close(self._parcel.pop())
 
-    def _fork(self, number: int, ours: socket.socket, theirs: socket.socket) -> int:
+    def _fork(self, number: int, ours: socket.socket, theirs: socket.socket, process: Any) -> int:
         by_kernel = threading.current_thread() is threading.main_thread()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
@@ -357,7 +370,7 @@ class Processes:
             ours.close()
             _worker.tie(self._pid, by_kernel)
             link = _worker.Link(number, self.ring, self._control.number, theirs, self._answer is not None)
-            _worker.live(link, self._recipe)
+            _worker.live(link, self._recipe, process, self._pid)
         finally:
             os._exit(1)
 
@@ -366,15 +379,15 @@ class Processes:
         self._born.extend(itertools.starmap(start, (args,)))
         return self._born[-1]
 
-    def _spawn(self, theirs: socket.socket, number: int) -> int:
+    def _spawn(self, theirs: socket.socket, number: int, count: int) -> int:
         """A fresh interpreter with the recipe's memory mapped."""
         home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         multiprocessing.spawn._check_not_importing_main()   # type: ignore[attr-defined]
-        fds = (theirs.fileno(), self.ring.fd)
+        fds = (theirs.fileno(), self.ring.fd, multiprocessing.resource_tracker.getfd())
         by_kernel = threading.current_thread() is threading.main_thread()
         modules = [name for name in ("numpy", "torch") if sys.modules.get(name) is not None]
         code = (f"import sys; sys.path.insert(0, {home!r}); from stoker._worker import spawned; "
-                f"spawned({fds[0]}, {fds[1]}, {number}, {os.getpid()}, {by_kernel}, {modules})")
+                f"spawned({fds}, {number}, {count}, {os.getpid()}, {by_kernel}, {modules})")
         program = os.fsencode(multiprocessing.spawn.get_executable())
         flags = multiprocessing.util._args_from_interpreter_flags()     # type: ignore[attr-defined]
         return self._bear(multiprocessing.util.spawnv_passfds, program, [program, *flags, "-c", code], fds)
@@ -512,6 +525,9 @@ class Processes:
         status = worker.status()
         row, at = self._now[worker.number * _worker.LINE], self._now[worker.number * _worker.LINE + 1]
         self._remove(worker)
+        if worker.retired:
+            worker.dead, worker.tickets = False, []
+            return
         held = next((t for t in worker.tickets if t.slot is not None and t.slot.number == at), None)
         index = None
         if held is not None and row != _make.IDLE and isinstance(held.task.indices, (list, tuple)) \
@@ -525,7 +541,7 @@ class Processes:
                            sample=index if isinstance(index, int) else None)
         error.pid, error.status = worker.pid, status
         self._deaths += 1
-        if not worker.tickets and self._deaths < _DEATHS:
+        if not worker.tickets and self._deaths < _DEATHS and not self._as_torch:
             _log.emit(1, f"{error}: it had no work, and another takes its place")
             self._restart(worker, [])
             return
@@ -588,6 +604,13 @@ class Processes:
         self._restart(old, [])
         return old, self._workers[number]
 
+    def retire(self, number: int) -> None:
+        """A worker of an iterable that has no more samples ends, as in torch."""
+        worker = self._workers[number]
+        worker.retired = True
+        self._now[number * _worker.LINE + _worker.STOP] = 1
+        self._tell(worker, _worker.QUIT)
+
     def _replace(self, worker: _Process) -> None:
         """A worker that waits for an answer which will not come."""
         os.kill(worker.pid, signal.SIGKILL)
@@ -629,20 +652,13 @@ class Processes:
             self._by_fd = {}
 
     def _end(self, workers: list[_Process]) -> None:
+        """They complete what they are at and flush queues: one that is killed then would leave its locks held, and half a message in
+        a queue.  It may take long: then it is not waited for, as in torch."""
         for worker in workers:
+            self._now[worker.number * _worker.LINE + _worker.STOP] = 1
             self._tell(worker, _worker.QUIT)
-        until = time.monotonic() + 5            # a sample may take long: then it is not waited for
-        poll = select.poll()
-        for worker in workers:
-            poll.register(worker.fd, select.POLLIN)
         left = {worker.fd: worker for worker in workers}
-        while left and (wait := until - time.monotonic()) > 0:
-            busy = any(w.tickets for w in left.values())
-            for fd, _ in poll.poll(min(wait, 0.2 if busy else wait) * 1000):
-                poll.unregister(fd)
-                left.pop(fd)
-            if busy and left:
-                break                           # work that no one will look at
+        _wait(left, 5)
         for worker in left.values():
             os.kill(worker.pid, signal.SIGKILL)
         for worker in workers:
@@ -653,6 +669,17 @@ class Processes:
     def __del__(self, ending: Any = sys.is_finalizing) -> None:
         if getattr(self, "_workers", None) and not ending():
             self.close()
+
+
+def _wait(left: dict[int, _Process], seconds: float) -> None:
+    """Takes those out that have ended."""
+    until, poll = time.monotonic() + seconds, select.poll()
+    for fd in left:
+        poll.register(fd, select.POLLIN)
+    while left and (wait := until - time.monotonic()) > 0:
+        for fd, _ in poll.poll(wait * 1000):
+            poll.unregister(fd)
+            left.pop(fd)
 
 
 def method_for(wanted: str | None, threads: bool) -> str:
@@ -678,7 +705,8 @@ def processes(recipe: _make.Recipe, ring: _stoker.Ring, answer: Answer | None, w
             raise
         why = f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
     except Exception as e:
-        if "pickle" not in f"{type(e).__name__} {e}".lower():
+        words = f"{type(e).__name__} {e}".lower()
+        if "pickle" not in words and "semlock" not in words:    # a lock of another start method
             raise
         why = str(e).splitlines()[0]
     if chosen:

@@ -26,6 +26,9 @@ def _cv2(t: Any, usual: str = "bilinear") -> str | None:
 
 
 def _resizing(t: Any) -> dict[str, Any]:
+    if getattr(t, "area_for_downscale", None) in ("image", "image_mask"):
+        raise NoEquivalent(f"its area_for_downscale={t.area_for_downscale} makes smaller pictures by OpenCV's INTER_AREA: without it there "
+                           "is an equivalent")
     name = _cv2(t)
     if name == "nearest":
         raise NoEquivalent("OpenCV's INTER_NEAREST takes other pixels than resize(interpolation=nearest): INTER_LINEAR has an equivalent")
@@ -67,8 +70,16 @@ def _blur(t: Any, at: At) -> list[str]:
 
 def _rotate(t: Any, at: At) -> list[str]:
     refuse(t, crop_border=False, border_mode=0)
-    fill = at.in_bytes(plain(t.fill))
-    return [step("rotate", both_ways(t.limit), interpolation=_cv2(t, "nearest"), fill=None if fill in (0, (0, 0, 0)) else fill)]
+    fill, name = at.in_bytes(plain(t.fill)), _cv2(t, "nearest")
+    made = [step("rotate", both_ways(t.limit), interpolation=name, fill=None if fill in (0, (0, 0, 0)) else fill)]
+    return say_near(at, "Rotate", made, "some pixels are their neighbor's in OpenCV" if name is None else "OpenCV places pixels in 32nds of a pixel")
+
+
+def _jitter(t: Any, at: At) -> list[str]:
+    made = color_jitter(t, at)
+    if pair(t.hue) in (0, (0.0, 0.0)):
+        return made
+    return say_near(at, "ColorJitter", made, "OpenCV turns the hue of bytes in 180 steps")
 
 
 def _normalize(t: Any, at: At) -> list[str]:
@@ -140,7 +151,7 @@ TRANSLATORS: dict[str, Translator] = {
     "AutoContrast": _autocontrast, "ChannelShuffle": _flag("channel_shuffle"),
     "RandomResizedCrop": lambda t, at: [step("random_resized_crop", _ranged(int(v) for v in t.size), scale=pair(t.scale), ratio=pair(t.ratio), **_resizing(t))],
     "Resize": lambda t, at: [step("resize", (int(t.height), int(t.width)), **_resizing(t))], "SmallestMaxSize": _smallest,
-    "CenterCrop": _center, "RandomCrop": _crop, "Normalize": _normalize, "ToFloat": _to_float, "ToTensorV2": nothing, "ColorJitter": color_jitter,
+    "CenterCrop": _center, "RandomCrop": _crop, "Normalize": _normalize, "ToFloat": _to_float, "ToTensorV2": nothing, "ColorJitter": _jitter,
     "GaussianBlur": _blur, "Rotate": _rotate, "OneOf": _choice, "NoOp": nothing, "Posterize": _posterize, "ImageCompression": _compression,
     "Solarize": lambda t, at: [step("solarize", _ranged(float(v) * 255 for v in t.threshold_range))], "GaussNoise": _noise,
 }

@@ -237,7 +237,7 @@ def make(maker: _make.Maker, task: _make.Task, slot: _stoker.Slot) -> tuple[Any,
         if not samples:
             stream.at = begin.batch + 1
             return _make.End(asked), _wire.DATA
-        place = _collate.SlotMemory(slot, len(samples))
+        place = _collate.SlotMemory(slot, len(samples), maker.recipe.collate)
         state = None if stream.over else stream.state(), asked, stream.read, stream.over
         if begin.shape.single:
             made = _make.Made(maker.recipe.collate(samples[0]), (), None, None, state, 1)

@@ -31,6 +31,8 @@ class Recipe(NamedTuple):
     start: Callable[[int], None] | None = None  # worker_init_fn
     epochs: bool = False    # the data set hears of each epoch, where it has set_epoch()
     server: Any = None      # a worker's whole work, in place of filling slots: _calls.CallServer
+    process: Any = None     # of stoker.DataLoader: the class of its workers' Process objects.  They have draws of their own, so that
+                            # no other takes the place of one that was idle, and complete their batch before they end
 
 
 class Task(NamedTuple):
@@ -150,7 +152,7 @@ class Maker:
             if callable(hear):
                 hear(task.epoch)
         addresses = None if self.recipe.pure else _stoker.addresses(self.recipe.seed, task.epoch, task.positions)
-        place = _collate.SlotMemory(slot, len(task.indices))
+        place = _collate.SlotMemory(slot, len(task.indices), self.recipe.collate)
         if self.recipe.single:
             sample, index, other = self._one(task, 0, addresses, ask)
             return Made(self.recipe.collate(sample), (0,) * other, [index], rows=1), place.end

@@ -135,7 +135,7 @@ class TorchMaker:
     def make(self, task: _make.Task, slot: _stoker.Slot, ask: Any) -> tuple[Any, int]:
         """(Made or End, the end of what the slot has now)."""
         rows = len(task.indices) if self.how.batched else 1
-        self._place = place = _collate.SlotMemory(slot, rows)
+        self._place = place = _collate.SlotMemory(slot, rows, self.recipe.collate)
         if self.how.kind == _DatasetKind.Iterable:
             return self._read(task.stream, task.indices, rows), place.end
         if self._state is not None:
@@ -225,7 +225,7 @@ class WorkerView:
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self.pid = self.ident = worker.pid
-        self.name = f"stoker-worker-{worker.number}"
+        self.name = worker.name
 
     def join(self, timeout: float | None = None) -> None:
         if self._worker.fd >= 0:                # else it has ended, and its status is known

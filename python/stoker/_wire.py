@@ -7,6 +7,7 @@ once.  The reader's arrays are views of the slot, and the slot is free again whe
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import io
 import marshal
@@ -15,6 +16,7 @@ import pickle
 import struct
 import sys
 import threading
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from . import _stoker
@@ -228,12 +230,19 @@ class _Lists:
         return self._seen[id(value)][0]
 
 
+def _reducers() -> dict[Any, Any]:
+    """How multiprocessing pickles what belongs to processes: connections, shared memory.  Tensors are ours."""
+    own = ForkingPickler._extra_reducers        # type: ignore[attr-defined]
+    return {**copyreg.dispatch_table, **{kind: how for kind, how in own.items() if kind.__module__.partition(".")[0] != "torch"}}
+
+
 def packed_whole(value: Any) -> tuple[bytes, list[Any], list[bytes]]:
-    """The pickle, the memory beside it, and long lists."""
+    """The pickle, the memory beside it, and long lists.  Of what goes to processes that are started for it."""
     shared: Any = None
     while True:
         file, beside, lists = io.BytesIO(), list[Any](), _Lists()
         packer = Packer(file, lambda b: beside.append(b.raw()))     # noqa: B023
+        packer.dispatch_table = _reducers()
         packer.persistent_id = functools.partial(_stoker.pick_plain, lists.take)     # type: ignore[method-assign]
         packer.shared = shared
         packer.dump(value)

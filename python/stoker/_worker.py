@@ -4,14 +4,22 @@ byte for each.  What it has to say is in the slot, so a byte that is lost or lat
 
 A worker does not outlive its parent: the kernel kills it (PR_SET_PDEATHSIG), or, where the loader was made by a
 thread that may end earlier, a thread of the worker watches the parent.
+
+To multiprocessing a worker is one of its own processes, begun and ended by Process._bootstrap: managers' proxies connect
+again, locks and finalizers are those of a child, and queues are flushed before it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import importlib
 import mmap
+import multiprocessing.context
+import multiprocessing.process
+import multiprocessing.resource_tracker
+import multiprocessing.spawn
 import os
 import pickle
 import select
@@ -21,7 +29,7 @@ import struct
 import sys
 import threading
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from . import _main, _make, _stoker, _wire
 from .errors import StokerError, UnsupportedError, one_line
@@ -29,7 +37,7 @@ from .errors import StokerError, UnsupportedError, one_line
 QUIT = 2**32 - 1
 ANSWERED = 2**31                                # flag of a slot number: the answer to a question is in the slot
 TELL = "<II"                                    # slot, serial number of the ticket
-LINE = 8                                        # words of a worker in the control slot: row, slot
+LINE, STOP = 8, 2                               # words of a worker in the control slot: row, slot, whether to end
 _REASON = 8192
 
 
@@ -69,6 +77,26 @@ def _introduce(info: Info) -> None:
     if sys.modules.get("torch") is not None:
         import torch.utils.data._utils.worker as theirs
         theirs._worker_info = info      # type: ignore[assignment]
+
+
+class Birth(NamedTuple):
+    """What multiprocessing would know of a worker that is not forked from its parent."""
+
+    method: str             # "forkserver" or "spawn"
+    kind: str               # the class of the Process object that the parent has
+    family: tuple[int, ...]  # the parent's identity
+    parent: str             # its name
+    pid: int
+    daemon: bool
+
+    def process(self, count: int) -> multiprocessing.process.BaseProcess:
+        """The Process object of the worker that is the parent's child number `count`."""
+        context: Any = multiprocessing.get_context(self.method)
+        made = context.Process(daemon=self.daemon)
+        made._identity = (*self.family, count)
+        made._name = f"{self.kind}-{':'.join(map(str, made._identity))}"
+        made._parent_name, made._parent_pid = self.parent, self.pid
+        return made     # type: ignore[no-any-return]
 
 
 class Link(NamedTuple):
@@ -111,9 +139,15 @@ class _Server:
         self._slots: dict[int, Any] = {}
         self.broken: _make.Bad | None = None    # worker_init_fn failed: that is what every batch says
         self._timed = _make.timer(maker.recipe)
-        maker.note = self._note
+        maker.note = self._note if maker.recipe.process is not None else self._note_or_end
 
     def _note(self, row: int) -> None:
+        self._now[self._line] = row
+
+    def _note_or_end(self, row: int) -> None:
+        """stoker.Loader's samples have no draws in common: a worker ends after any of them."""
+        if self._now[self._line + STOP]:
+            raise SystemExit(0)
         self._now[self._line] = row
 
     def _receive(self) -> tuple[int, int]:
@@ -122,8 +156,8 @@ class _Server:
     def run(self) -> None:
         while True:
             number, serial = self._coming.popleft() if self._coming else self._receive()
-            if number == QUIT:
-                return
+            if number == QUIT or self._now[self._line + STOP]:
+                return                          # no one will look at what is still to do
             slot = None if number & ANSWERED else self._slots.get(number)
             if slot is None and not number & ANSWERED:
                 slot = self._slots[number] = self._link.ring.slot(number)
@@ -154,7 +188,7 @@ class _Server:
             while slot.hear()[0] != serial | _wire.ANSWER:
                 told = self._receive()
                 if told[0] == QUIT:
-                    os._exit(0)
+                    raise SystemExit(0)
                 if not told[0] & ANSWERED:
                     self._coming.append(told)
             return _wire.get(slot, apart=True)
@@ -208,48 +242,99 @@ def tie(parent: int, by_kernel: bool) -> None:
     threading.Thread(target=watch, daemon=True, name="stoker-parent").start()
 
 
-def live(link: Link, recipe: _make.Recipe) -> None:
-    """The whole life of a worker; it does not return."""
+def live(link: Link, recipe: _make.Recipe, process: Any, parent: int) -> NoReturn:
+    """The whole life of a worker, whose loader is in the process `parent`."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)    # Ctrl-C is the parent's
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _stoker.keep_heap()
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.set_num_threads(1)
-        maker = _make.Maker(recipe)
-        seed = recipe.seed + link.number & 2**63 - 1
-        maker.seeder.seed(seed)
-        _introduce(Info(link.number, recipe.workers, seed, recipe.dataset))
-        server = (recipe.server or _Server)(link, maker)
-        if recipe.start is not None:
-            try:
-                recipe.start(link.number)
-            except Exception as e:
-                server.broken = _make.bad(None, e)
-        server.run()
-        status = 0
-    except (BrokenPipeError, ConnectionResetError):
-        status = 0                              # the parent is gone
-    except BaseException as e:
-        if isinstance(e, SystemExit) and isinstance(e.code, int):
-            status = e.code & 255
-        import traceback
-        traceback.print_exc()
+        process.run = functools.partial(_work, link, recipe)
+        status = process._bootstrap(os.pidfd_open(parent))
     finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+        flush()
+        os._exit(status & 255)
+
+
+def _work(link: Link, recipe: _make.Recipe) -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    maker = _make.Maker(recipe)
+    seed = recipe.seed + link.number & 2**63 - 1
+    maker.seeder.seed(seed)
+    _introduce(Info(link.number, recipe.workers, seed, recipe.dataset))
+    server = (recipe.server or _Server)(link, maker)
+    if recipe.start is not None:
+        try:
+            recipe.start(link.number)
+        except Exception as e:
+            server.broken = _make.bad(None, e)
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):    # the parent is gone
+        server.run()
 
 
 # ---- in an interpreter of its own --------------------------------------------------------------------
 
-def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> int:
-    """A memfd with the recipe, pickled once, the memory of its arrays and long lists beside it.  The script that runs is
-    imported by workers only where the recipe names something of it: importing runs it."""
-    stream, beside, lists = _wire.packed_whole(recipe)
+class _Sent:
+    """A descriptor that is sent with the recipe."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def detach(self) -> int:
+        return _received[self._number]
+
+
+_received: list[int] = []
+
+
+class _Passing:
+    """What pickles locks, queues and shared memory of multiprocessing: it looks for a Popen that starts a process."""
+
+    DupFd = _Sent
+
+    def __init__(self) -> None:
+        self.fds: list[int] = []
+
+    def duplicate_for_child(self, fd: int) -> int:
+        self.fds.append(os.dup(fd))
+        return len(self.fds) - 1
+
+    def __enter__(self) -> _Passing:
+        multiprocessing.context.set_spawning_popen(self)    # type: ignore[arg-type]
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        multiprocessing.context.set_spawning_popen(None)
+        if error is not None:
+            self.close()
+
+    def close(self) -> None:
+        while self.fds:
+            os.close(self.fds.pop())
+
+
+_MOST_FDS = 250                                 # of one message; the kernel takes 253
+
+
+def parcel(recipe: _make.Recipe, prepared: dict[str, Any]) -> list[int]:
+    """Descriptors for workers.  The first is a memfd with the recipe, pickled once, the memory of its arrays and long lists beside
+    it; the others are those of queues and shared memory in it."""
+    with _Passing() as passing:
+        stream, beside, lists = _wire.packed_whole(recipe)
+    try:
+        if len(passing.fds) > _MOST_FDS:
+            raise UnsupportedError(f"the data set has {len(passing.fds)} descriptors of queues, pipes and shared memory, more than the "
+                                   f'{_MOST_FDS} that can be sent to a fresh process: use the start method "fork"', "ENOTSUP")
+        return [_parcel(stream, beside, lists, prepared), *passing.fds]
+    except BaseException:
+        passing.close()
+        raise
+
+
+def _parcel(stream: bytes, beside: list[Any], lists: list[bytes], prepared: dict[str, Any]) -> int:
+    """The script that runs is imported by workers only where the recipe names something of it: importing runs it."""
     if b"__main__" in stream:
         _main.check()
     else:
@@ -299,21 +384,21 @@ def _unpack(fd: int) -> tuple[Any, ...]:
     return file, apart[:beside], apart[beside:], pickle.loads(memory[at:at + head])
 
 
-def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: bool, modules: list[str]) -> None:
+def spawned(fds: tuple[int, int, int], number: int, count: int, parent: int, by_kernel: bool, modules: list[str]) -> None:
     """The first call of an interpreter that was started for workers.  It imports what it will need while its parent
-    pickles the data set."""
-    import multiprocessing.process
-    import multiprocessing.spawn
+    pickles the data set.  fds: of the socket, the ring, and multiprocessing's tracker, which all processes of a program share."""
+    sock_fd, ring_fd, multiprocessing.resource_tracker._resource_tracker._fd = fds     # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     tie(parent, by_kernel)
     sock = socket.socket(fileno=sock_fd)
     for name in modules:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    _, fds, _, _ = socket.recv_fds(sock, 1, 1)
-    if not fds:
+    _, sent, _, _ = socket.recv_fds(sock, 1, _MOST_FDS + 1)
+    if not sent:
         os._exit(1)                             # the data set does not pickle: the parent says so
-    file, beside, lists, prepared = _unpack(fds[0])
+    file, beside, lists, prepared = _unpack(sent[0])
+    _received.extend(sent[1:])
     settings = prepared.pop("link")
     gc.disable()                                # a large data set is not searched for cycles while it is read
     multiprocessing.process.current_process()._inheriting = True     # type: ignore[attr-defined]
@@ -325,14 +410,15 @@ def spawned(sock_fd: int, ring_fd: int, number: int, parent: int, by_kernel: boo
     gc.freeze()                                 # nor by workers, which would copy its pages
     gc.enable()
     ring = _stoker.Ring(ring_fd, settings["room"])
-    if settings["serve"]:
-        _fork_on_request(sock, ring, recipe, settings)
-    live(Link(number, ring, settings["control"], sock, settings["skip"]), recipe)
+    birth = Birth(*settings["birth"])
+    if birth.method == "forkserver":
+        _fork_on_request(sock, ring, recipe, settings, birth)
+    live(Link(number, ring, settings["control"], sock, settings["skip"]), recipe, birth.process(count), birth.pid)
 
 
-def _fork_on_request(sock: socket.socket, ring: Any, recipe: _make.Recipe, settings: dict[str, Any]) -> None:
-    """A process that has the data set and no threads: workers are forked from it.  Commands: b"F" and a number, with
-    the worker's socket: its pid; b"W" and a pid: its exit status."""
+def _fork_on_request(sock: socket.socket, ring: Any, recipe: _make.Recipe, settings: dict[str, Any], birth: Birth) -> None:
+    """A process that has the data set and no threads: workers are forked from it.  Commands: b"F" and two numbers of a worker
+    (number, count << 32), with its socket: its pid; b"W" and a pid: its exit status."""
     me = os.getpid()
     while True:
         command, fds, _, _ = socket.recv_fds(sock, 9, 1)
@@ -348,6 +434,7 @@ def _fork_on_request(sock: socket.socket, ring: Any, recipe: _make.Recipe, setti
             sock.close()
             tie(me, True)
             mine = socket.socket(fileno=fds[0])
-            live(Link(number, ring, settings["control"], mine, settings["skip"]), recipe)
+            link = Link(number & 2**32 - 1, ring, settings["control"], mine, settings["skip"])
+            live(link, recipe, birth.process(number >> 32), birth.pid)
         os.close(fds[0])
         sock.sendall(struct.pack("<q", pid))

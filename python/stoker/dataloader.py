@@ -374,10 +374,10 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
         usual = self._auto_collation and self._collate_fn is default_collate
         how = _torchlike.How(self._dataset_kind, self._auto_collation, self._drop_last, self._base_seed, self._num_workers,
                              self._persistent_workers, self._states())
+        context: Any = loader.multiprocessing_context or multiprocessing
         recipe = _make.Recipe(self._dataset, _collate.TorchCollate() if usual else self._collate_fn, not usual,
-                              not self._auto_collation, 0, True, self._num_workers, start, server=how)
-        method = (loader.multiprocessing_context or multiprocessing).get_start_method()
-        return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, method, False)
+                              not self._auto_collation, 0, True, self._num_workers, start, server=how, process=context.Process)
+        return _crew.processes(recipe, _stoker.Ring(), None, self._num_workers, context.get_start_method(), False)
 
     def _states(self) -> dict[int, Any]:
         """Of a map-style data set, as they were resumed."""
@@ -494,6 +494,8 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
                 over = len(self.place.ended) == self._num_workers       # else its other tasks are in flight without a use
                 self._most = 0 if over else max(self._most - (len(self._tickets) - len(left) - 1), 1)
                 self._tickets = left
+                if not self._persistent_workers and not over:
+                    self._crew.retire(worker)
                 continue
             self._fill(1)
             if isinstance(made, BaseException):
@@ -506,11 +508,15 @@ class _Pass(_Loop, theirs._BaseDataLoaderIter):
 
     def _first(self) -> tuple[int, int, Any]:
         """The ticket that is handed out next; it is complete."""
-        if self._in_order:
-            if self._tickets[0][2].result is None:
-                self._crew.first([self._tickets[0][2]], self._timeout)
+        if self._in_order and self._tickets[0][2].result is not None:
             return self._tickets[0]
-        done = self._crew.first([t for _, _, t in self._tickets], self._timeout)
+        wanted = [self._tickets[0][2]] if self._in_order else [t for _, _, t in self._tickets]
+        try:
+            done = self._crew.first(wanted, self._timeout)
+        except _crew.WorkerDied as e:           # that had no work: the draws that it would make are lost all the same
+            if e.status is None:
+                raise
+            raise _died(e, e.status) from None
         return next(t for t in self._tickets if t[2] is done)
 
     # ---- end -----------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 """stoker.DataLoader against torch's: the same batches, lengths, warnings and errors for the same arguments; its states against
 torchdata's.  What samples draw is compared in test_torch_bits.py."""
 
-import collections
+import collections.abc
 import contextlib
 import gc
 import itertools
 import os
 import pickle
 import random
+import re
 import sys
 import threading
 import time
@@ -340,6 +341,52 @@ def test_a_users_own_collation_of_a_type_is_kept():
         del default_collate_fn_map[Point]
 
 
+class Seen(theirs.Dataset):
+    """Large leaves in a container, among them a view that a Row would stand for."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        big = torch.full((3000,), float(i))
+        return {"dict": {"a": big, "b": i}, "list": [big, np.full(3000, i)], "tuple": (big, i), "object": {"a": [big]}, "pair": (big, i)}[self.kind]
+
+
+def of_containers(column, *, collate_fn_map=None):
+    """A user's own function: it looks into the containers."""
+    def leaves(value):
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+        return [f"{type(value).__name__} {float(value if isinstance(value, (int, float)) else value.sum())}"] if inside is None else [
+            leaf for v in inside for leaf in leaves(v)]
+    return [leaves(value) for value in column]
+
+
+@pytest.mark.parametrize("kind, key", [("dict", dict), ("list", list), ("tuple", tuple), ("object", object), ("pair", (set, tuple)),
+                                       ("dict", collections.abc.Mapping)])
+def test_a_users_own_collation_of_containers_gets_what_the_data_set_made(kind, key):
+    from torch.utils.data._utils.collate import default_collate_fn_map
+    default_collate_fn_map[key] = of_containers
+    try:
+        options = {"batch_size": 3, "num_workers": 1, "multiprocessing_context": "fork"}
+        found, expected = list(stoker.DataLoader(Seen(kind), **options)), list(theirs.DataLoader(Seen(kind), **options))
+    finally:
+        del default_collate_fn_map[key]
+    assert found == expected and "Tensor 3000.0" in str(found) and "Row" not in str(found)
+
+
+def test_more_workers_than_cores_is_torchs_warning():
+    said = []
+    for make in (theirs.DataLoader, stoker.DataLoader):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            make(range(4), num_workers=len(os.sched_getaffinity(0)) + 1)
+        said.append([str(w.message) for w in caught if "suggested max number of worker" in str(w.message)])
+    assert said[0] == said[1] and len(said[0]) == 1
+
+
 def test_persistent_workers_have_one_iterator():
     """As in torch: another loop begins it again."""
     loader = stoker.DataLoader(range(8), batch_size=2, num_workers=1, persistent_workers=True)
@@ -424,7 +471,7 @@ def test_scripts_that_look_at_the_workers():
     first.join(0.01)
     second.kill()
     second.join(100)
-    assert not second.is_alive() and second.exitcode == -9 and repr(second) == f"<stoker-worker-1, process {second.pid}>"
+    assert not second.is_alive() and second.exitcode == -9 and re.fullmatch(rf"<ForkProcess-\d+, process {second.pid}>", repr(second))
     it._shutdown_workers()
     first.join(100)
     assert not first.is_alive() and first.exitcode is not None and it._workers == []

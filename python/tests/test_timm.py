@@ -234,6 +234,44 @@ def test_augmix_is_timms():
     assert len({out.tobytes() for out in run("timm_augmix", image, 50)}) == 50
 
 
+def mixed_by_timm(image, versions, parts):
+    """What timm's AugMix makes of a picture and its versions, given their parts of the result: its own arithmetic, with ops that are done."""
+    m = sum(parts)
+    mix = TIMM.AugMixAugment([lambda _, v=v: Image.fromarray(v) for v in versions], width=len(versions), depth=1)
+    before, np.random.choice = np.random.choice, lambda ops, depth, replace, left=iter(range(len(versions))): [ops[next(left)]]
+    try:
+        return np.asarray(mix._apply_basic(Image.fromarray(image), np.float32(parts) / np.float32(m), np.float32(m)))
+    finally:
+        np.random.choice = before
+
+
+def test_augmix_mixes_three_versions_as_timm_does():
+    """Which three versions, and how much of each, is found by least squares over all triples; timm's arithmetic is given these.  It cuts
+    the sum down to bytes and then the blend: half of a value each time, on average."""
+    image = pictures(6, 32, 32)[1] // 2 + 30
+    made = {by_timm(name, image, 6, sign, resample, (128, 128, 128), {"translate_pct": 0.3}).tobytes() for name in TIMM._AUGMIX_TRANSFORMS
+            for sign in (1, -1) for resample in (BILINEAR, BICUBIC)} - {image.tobytes()}
+    versions = [np.frombuffer(data, np.uint8).reshape(image.shape) for data in sorted(made)]
+    columns = np.stack([(v.astype(float) - image).ravel() - 0.5 for v in versions])
+    gram, k = columns @ columns.T, len(versions)
+    triples = np.array([(a, b, c) for a in range(k) for b in range(a + 1, k) for c in range(b + 1, k)])
+    grams = gram[triples[:, :, None], triples[:, None, :]]
+    same = []
+    for out in run("timm_augmix(6, width=3, depth=1, mstd=0)", image, 60):
+        y = (out.astype(float) - image).ravel() + 0.5
+        right = (columns @ y)[triples]
+        parts = np.linalg.solve(grams, right[..., None])[..., 0]
+        left = y @ y - (parts * right).sum(1)
+        best = np.where((parts > -0.002).all(1), left, np.inf).argmin()
+        shares = np.clip(parts[best], 0, 1)
+        if shares.min() < 0.02 or shares.sum() > 1:
+            continue                                    # a version that came twice, or hardly
+        off = np.abs(mixed_by_timm(image, [versions[i] for i in triples[best]], shares).astype(int) - out)
+        assert off.max() <= 1, (shares, off.max())
+        same.append((off == 0).mean())
+    assert len(same) > 20 and min(same) > 0.7 and np.mean(same) > 0.95, sorted(same)
+
+
 def test_a_mask_does_not_follow_versions_that_are_mixed(tmp_path):
     Image.fromarray(pictures(1, 24, 24)[0]).save(tmp_path / "x.png")
     chains = {"image": "from(png) | image | timm_augmix(10, mstd=0)", "same": "from(png) | image | like(image)", "plain": "from(png) | image"}

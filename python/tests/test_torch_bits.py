@@ -16,7 +16,9 @@ def test_the_same_bits(first):
         torch_bits.compare(number)
 
 
-def test_the_same_bits_of_a_fork_server():
-    """torch's side is forked: its draws do not depend on the start method, and that saves an import of torch.  `make soak`
-    spawns workers too, on both sides."""
-    torch_bits.compare(24, context="forkserver")
+@pytest.mark.parametrize("number, context, workers", [(332, "forkserver", 3), (307, "spawn", 2)])
+def test_the_same_bits_of_fresh_processes(number, context, workers):
+    """torch's side is forked: its draws do not depend on the start method, and that saves imports of torch.  `make soak` starts
+    both sides so.  Workers are persistent, and all of two epochs is compared."""
+    options = torch_bits.compare(number, context=context)
+    assert (options["num_workers"], options["persistent_workers"]) == (workers, True)

@@ -196,7 +196,7 @@ def run(make, data, made, seed, stops, context):
 
 
 def compare(number, context="fork", torchs="fork"):
-    """One set; context, torchs: the start methods of both sides, which draw the same."""
+    """One set, and its arguments; context, torchs: the start methods of both sides, which draw the same."""
     r = random.Random(number)
     kind = r.choice([Map, Map, Many, Stream, Uneven, Sharded])
     n = r.choice([0, 1, 5, 12, 23, 30])
@@ -210,7 +210,7 @@ def compare(number, context="fork", torchs="fork"):
         expected = run(theirs.DataLoader, kind(seed, n), made, seed, stops, torchs)
         found = run(stoker.DataLoader, kind(seed, n), made, seed, stops, context)
     if found == expected:
-        return
+        return made()[0]
     at = next((i for i, (a, b) in enumerate(zip(found, expected)) if a != b), min(len(found), len(expected)))   # noqa: B905
     raise AssertionError(f"set {number}: {kind.__name__} of {n}, {made()[0]}, stops {stops}, {context}: differs at {at} of "
                          f"{len(found)} and {len(expected)}: {str(found[at:at + 1])[:300]} {str(expected[at:at + 1])[:300]}")

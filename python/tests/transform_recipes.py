@@ -42,7 +42,7 @@ RECIPES = {
     "v2.Normalize(MEAN, STD)])",
     "YOLO-like": "v2.Compose([v2.ScaleJitter((640, 640)), v2.RandomCrop(640, pad_if_needed=True, fill=114), v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0, 0.7, 0.015), "
     "v2.ToDtype(torch.float32, scale=True)])",
-    "mmseg-like": "A.Compose([A.RandomResizedCrop(size=(512, 512), scale=(0.5, 1.0)), A.HorizontalFlip(p=0.5), A.ColorJitter(0.125, 0.5, 0.5, 0.07, p=0.5), "
+    "mmseg-like": "A.Compose([A.RandomResizedCrop(size=(512, 512), scale=(0.5, 1.0)), A.HorizontalFlip(p=0.5), A.ColorJitter(0.125, 0.5, 0.5, 0, p=0.5), "
     "A.Normalize(), A.ToTensorV2()])",
     "CIFAR": "T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))])",
 }
@@ -79,7 +79,15 @@ FIXED = {
     "A.Compose([A.GaussianBlur(blur_limit=0, sigma_limit=(3, 3), p=1)])": U8,
     "A.Compose([A.Rotate((30, 30), interpolation=0, fill=99, p=1)])": U8,
     "A.Compose([A.AutoContrast(method='pil', p=1)])": U8 + 1,
+    "A.Compose([A.Rotate((30, 30), interpolation=1, fill=99, p=1)])": U8 + 1,
     "A.Compose([A.Resize(33, 47), A.CenterCrop(21, 31)])": U8,
+    "A.Compose([A.Resize(133, 147, interpolation=2)])": U8,
+    "A.Compose([A.RandomResizedCrop(size=(31, 40), scale=(1, 1), ratio=(80/62, 80/62), p=1)])": U8,
+    "A.Compose([A.RandomResizedCrop(size=(31, 40), scale=(1, 1), ratio=(80/62, 80/62), interpolation=2, p=1)])": U8,
+    "A.Compose([A.ColorJitter((1.3, 1.3), (1, 1), (1, 1), (0, 0), p=1)])": U8,
+    "A.Compose([A.ColorJitter((1, 1), (0.4, 0.4), (1, 1), (0, 0), p=1)])": U8,
+    "A.Compose([A.ColorJitter((1, 1), (1, 1), (0.3, 0.3), (0, 0), p=1)])": U8 + 1,         # gray is rounded before
+    "A.Compose([A.GaussianBlur(blur_limit=(5, 5), sigma_limit=(1, 1), p=1)])": U8,
 }
 
 
@@ -103,6 +111,11 @@ REFUSED = {
     "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-w5-d3')": "timm_augmix: width=5 and depth=3 are more than 16 ops",
     "timm.create_transform(64, is_training=True, auto_augment='augmix-m5-b1')": "AugMixAugment: its blended=True has no equivalent",
     "timm.create_transform(64, is_training=True, auto_augment='rand-m6', interpolation='lanczos')": "interpolation is random, bilinear or bicubic, not lanczos",
+    "A.Compose([A.RandomResizedCrop(size=(31, 40), area_for_downscale='image')])": "RandomResizedCrop: its area_for_downscale=image makes smaller pictures by OpenCV's INTER_AREA",
+    "A.Compose([A.Resize(31, 40, area_for_downscale='image_mask')])": "Resize: its area_for_downscale=image_mask makes smaller pictures by OpenCV's INTER_AREA",
+    "A.Compose([A.ColorJitter(0.125, 0.5, 0.5, 0.07)])": "is close, but OpenCV turns the hue of bytes in 180 steps",
+    "A.Compose([A.Rotate((-30, 30))])": "rotate(30, interpolation=bilinear) is close, but OpenCV places pixels in 32nds of a pixel",
+    "A.Compose([A.Rotate((-30, 30), interpolation=0)])": "rotate(30) is close, but some pixels are their neighbor's in OpenCV",
     "A.Compose([A.Equalize(p=1)])": "equalize is close, but torchvision's, some values of 255 apart: from_transform(..., approximate=True) takes it",
 }
 

@@ -135,6 +135,31 @@ def test_inside_a_dataset_of_a_stateful_data_loader(lives, undisturbed):
     assert lives.steps(0) == undisturbed[:MID] and lives.steps(1) == undisturbed[15:]
 
 
+STATEFUL = """
+import json, warnings, torch, stoker
+from accelerate import Accelerator
+from accelerate.utils import DataLoaderConfiguration
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    how = DataLoaderConfiguration(use_stateful_dataloader=True)
+    made = [Accelerator(cpu=True, dataloader_config=how).prepare(stoker.DataLoader(range(16), batch_size=2, num_workers=1)) for _ in range(2)]
+    batches = [batch.tolist() for batch in made[0]]
+said = [str(w.message) for w in caught if "stoker" in str(w.message)]
+with open("found.json", "w") as file:
+    json.dump([said, batches], file)
+"""
+
+
+def test_what_accelerate_makes_a_stateful_loader_of_is_said(new_lives):
+    """Once: its batches come from torchdata's workers."""
+    need("accelerate")
+    need("torchdata")
+    new_lives.run(STATEFUL, [(1, None)])
+    said, batches = json.loads((new_lives.folder / "found.json").read_text())
+    assert len(said) == 1 and "of a stoker.DataLoader: batches are the same and come from its workers, not from Stoker's" in said[0]
+    assert batches == [[i, i + 1] for i in range(0, 16, 2)]
+
+
 FABRIC = LOADER + """
 import lightning as L
 fabric = L.Fabric(accelerator="cpu", devices=1)
