@@ -146,7 +146,8 @@ static int check_chain(const stk_plan_chains *c, uint32_t i, int *found, stk_err
 
     if (!x->spec.picture.patch.side && !sizing)
         return 0;
-    if (x->many.pictures || x->row_bytes || !sizing || sizing->rule != STK_PATCH_COUNT)
+    if (x->many.pictures || x->row_bytes || !sizing || sizing->rule != STK_PATCH_COUNT ||
+        !drawn->sizes.most_patches)
         return stk_fail(err, STK_EINVAL,
                         "output %s: schedule changes max_patches of resize_to_patches and "
                         "random_resized_crop_to_patches, of one picture per sample: end its "

@@ -139,6 +139,20 @@ const char *stk_patch_size_of(const stk_patch_sizing *s, uint32_t w, uint32_t h,
     return why;
 }
 
+/* max_pixels, but where a side is at least one block, or a small picture is rounded up. */
+static uint64_t most_by_pixels(const stk_patch_sizing *s)
+{
+    double f = (double)s->patch * s->merge, least_side = sqrt((double)s->min_pixels / 200);
+    double thin = f * sqrt((double)s->max_pixels * 200), most = (double)s->max_pixels;
+    double small = (200 * least_side + f) * (least_side + f); /* the sum of sides is largest here */
+
+    if (s->max_pixels < 200 * f * f && thin > most)
+        most = thin;
+    if (s->min_pixels && small > most)
+        most = small;
+    return (uint64_t)(most / ((double)s->patch * s->patch));
+}
+
 uint64_t stk_patch_most(const stk_patch_sizing *s)
 {
     uint64_t unit = s->merge;
@@ -146,7 +160,7 @@ uint64_t stk_patch_most(const stk_patch_sizing *s)
     if (s->rule == STK_PATCH_COUNT)
         return s->max_patches;
     if (s->rule == STK_PATCH_PIXELS)
-        return s->max_pixels / ((uint64_t)s->patch * s->patch);
+        return most_by_pixels(s);
     return s->max_patches + 2 * unit * s->max_side + unit * unit; /* what padding adds */
 }
 
@@ -236,6 +250,15 @@ int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing
         return stk_fail(err, STK_EINVAL, "%s: max_ratio=%g is not between 0.00001 and 100", op,
                         out->max_ratio);
     return rule_of(args, op, out, err);
+}
+
+int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
+                     uint8_t *filter, stk_error *err)
+{
+    if (stk_args_has(args, "interpolation"))
+        return stk_spec_filter(args, op, filter, err);
+    *filter = (uint8_t)(model ? model->filter : STK_BICUBIC);
+    return 0;
 }
 
 const void *stk_patch_limited(const stk_op *op, const void *state, const stk_address *at,

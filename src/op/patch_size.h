@@ -55,6 +55,9 @@ const stk_patch_model *stk_patch_model_named(const char *name);
  * one that was named. */
 int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing *out,
                           const stk_patch_model **model, stk_error *err);
+/* Argument `interpolation`: what is given, else the model's, else bicubic. */
+int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
+                     uint8_t *filter, stk_error *err);
 /* Argument `patch`: a number, or the name of a model. */
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,
                   const stk_patch_model **model, stk_error *err);
