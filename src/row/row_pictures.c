@@ -339,6 +339,13 @@ static int check_size(const stk_row *x, const uint32_t size[2], stk_error *err)
     return 0;
 }
 
+/* While lengths are measured a picture whose size is random counts the most that its rule gives:
+ * another epoch draws another one. */
+static int counts_most(const stk_plan *p, uint32_t output)
+{
+    return p->rows.measured && p->chains.chain[output].sizes.drawn;
+}
+
 /* How large each comes out: grids of patches, or of pixels. */
 static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
 {
@@ -367,7 +374,8 @@ static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
         STK_TRY(of_picture(x, i, rc, err));
         g->at[i][0] = size[1] / side;
         g->at[i][1] = size[0] / side;
-        g->patches += (uint64_t)g->at[i][0] * g->at[i][1];
+        g->patches += counts_most(x->plan, x->output) ? stk_row_chain(x)->sizes.most_patches
+                                                      : (uint64_t)g->at[i][0] * g->at[i][1];
         g->n++;
     }
     return 0;
@@ -512,6 +520,28 @@ static int as_ids(const stk_row *x, const stk_value_row *row, size_t n, const in
     return 0;
 }
 
+/* The pictures that tokens are counted for. */
+static int grids_for(stk_row *x, const stk_image_tokens *t, const stk_grid_list *g, stk_grids *out,
+                     stk_error *err)
+{
+    uint64_t unit = (uint64_t)t->merge * t->merge;
+    uint64_t most = x->plan->chains.chain[t->output].sizes.most_patches;
+    uint32_t(*at)[2];
+
+    *out = (stk_grids){ g->n, (const uint32_t(*)[2])g->at };
+    if (!counts_most(x->plan, t->output))
+        return 0;
+    at = stk_scratch_get(&x->m->scratch, (g->n + 1) * sizeof *at);
+    if (!at)
+        return stk_fail_nomem(err, g->n * sizeof *at);
+    for (uint32_t i = 0; i < g->n; i++) {
+        at[i][0] = t->merge;
+        at[i][1] = (uint32_t)((most + unit - 1) / unit * t->merge);
+    }
+    out->at = (const uint32_t(*)[2])at;
+    return 0;
+}
+
 int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err)
 {
     const stk_image_tokens *t = s->state;
@@ -526,7 +556,7 @@ int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_
     if (!g)
         return STK_ENOMEM;
     assert(g->row == stk_schedule_id(x->schedule, &x->where) + 1); /* it was made before */
-    grids = (stk_grids){ g->n, (const uint32_t(*)[2])g->at };
+    STK_TRY(grids_for(x, t, g, &grids, err));
     if (row->ndim != 1)
         return stk_fail(err, STK_ECORRUPT, "image_tokens: a row of %u dimensions", row->ndim);
     STK_TRY(as_ids(x, row, n, &ids, err));

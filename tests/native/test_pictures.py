@@ -219,6 +219,31 @@ def test_text_and_pictures_in_a_budget(shard, alone, shuffle):
     assert sorted(seen) == list(range(len(COUNTS)))
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("collate", ["pack", "pad"])
+def test_random_crops_count_as_many_as_their_rule_allows(shard, text, collate, on_error):
+    """Each epoch draws other numbers of patches: none is refused, none is lost, and no batch is over its budget."""
+    fields = {"x": "from(image) | pictures | random_resized_crop_to_patches(14, merge=2, max_patches=64) | hflip | patches(14, order=blocks) | to(u8)"}
+    fields |= {"ids": "from(ids.json) | ints | image_tokens(x)"} if text else {}
+    loader = load(f"{shard}/a.tar", fields, max_tokens=1300, collate=dict.fromkeys(fields, collate), shuffle=True, on_error=on_error)
+    counts = set()
+    for epoch in range(6):
+        seen = []
+        for batch in loader:
+            assert sum(value.shape[0] * (value.shape[1] if collate == "pad" else 1) for value in batch.values()) <= 1300
+            assert batch.valid is None or all(batch.valid.tolist())
+            seen += map(int, batch.sample_keys)
+            counts.add(tuple(batch.grid["x"].reshape(-1).tolist()))
+        assert sorted(seen) == list(range(len(COUNTS)))
+    assert len(counts) >= 6 and not loader.stats()["skipped"]
+
+
+def test_random_sizes_without_a_limit_are_refused(shard):
+    with pytest.raises(stoker.StokerError, match="random without a limit.*resize_to_patches"):
+        load(f"{shard}/a.tar", {"x": "from(image) | pictures | resize_to_patches(14, max_patches=64) | zoom_out(p=0.02) | patches(14) | to(u8)"}, max_tokens=2600, collate="pack")
+
+
 def test_a_state_goes_on_on_two_ranks(shard):
     fields = {"ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(image) | pictures | {QWEN} | to(bf16)"}
     options = {"max_tokens": 3000, "collate": {"ids": "pack", "x": "pack"}, "shuffle": True}
@@ -285,3 +310,44 @@ def test_as_transformers(shard, alone):
         kind = (ids == TOKEN).int()
         want, _ = model.get_rope_index(ids, mm_token_type_ids=kind, image_grid_thw=torch.tensor(grids) if n else None)
         assert want[:, 0].T.tolist() == expected(row, grids, "positions")
+
+
+@pytest.mark.parametrize("collate", ["pack", "pad", "list"])
+@pytest.mark.parametrize("ok", [[True, False, True, True, False, True], [False, True, False, False, True, False], [False] * 6])
+def test_only_valid_keeps_the_rows_pictures_and_text(shard, collate, ok):
+    fields = {"x": f"from(image) | pictures | {QWEN} | to(f32)", "ids": "from(ids.json) | ints | image_tokens(x)"}
+    batch = next(iter(load(f"{shard}/a.tar", fields, batch_size=len(COUNTS), collate=collate)))
+    whole, batch.valid = batch.copy(), np.array(ok)
+    got = batch.only_valid()
+    rows = [i for i, good in enumerate(ok) if good]
+    assert len(got.valid) == len(rows) and got.sample_keys == [whole.sample_keys[i] for i in rows]
+    assert got.pictures["x"].tolist() == np.cumsum([0, *(COUNTS[i] for i in rows)]).tolist()
+    first = whole.pictures["x"].tolist()
+    assert got.grid["x"].tolist() == [g for i in rows for g in whole.grid["x"][first[i]:first[i + 1]].tolist()]
+    assert got.offsets["x"].tolist() == np.cumsum([0, *(h * w for _, h, w in got.grid["x"].tolist())]).tolist()
+    assert collate != "pack" or got.offsets["ids"].tolist() == np.cumsum([0, *(len(part(whole, "ids", i)) for i in rows)]).tolist()
+    for k, i in enumerate(rows):
+        for name in fields:
+            assert (part(got, name, k) == part(whole, name, i)).all()
+    if collate == "pack":
+        assert len(got["x"]) == len(got.coords("x")) == got.offsets["x"][-1]
+
+
+def part(batch, name, row):
+    """What a row of an output has, without padding."""
+    value = batch[name]
+    if isinstance(value, list):
+        return numpy(value[row])
+    if name not in batch.offsets:
+        return numpy(value[row])[:int(batch.lengths[name][row])]
+    at = batch.pictures[name] if name in batch.pictures else np.arange(len(batch.valid) + 1)
+    a, b = (int(batch.offsets[name][int(k)]) for k in at[row:row + 2])
+    return numpy(value)[a:b] if value.ndim == (2 if name == "x" else 1) else numpy(value[row])[:b - a]
+
+
+def test_to_device_takes_all_that_is_beside_the_outputs(shard):
+    from stoker._tree import rebuild
+    batch = next(iter(load(f"{shard}/a.tar", {"x": f"from(image) | pictures | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate="pack")))
+    made = rebuild({"nested": [batch]}, lambda value: ("moved", value))["nested"][0]
+    for beside in ("offsets", "grid", "pictures"):
+        assert getattr(made, beside)["x"][0] == "moved" and getattr(batch, beside)["x"][0] != "moved"
