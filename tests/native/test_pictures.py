@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 from pictures import picture
+from PIL import Image
 
 import stoker
 
@@ -122,6 +123,38 @@ def test_a_list_names_files(shard, alone, tmp_path):
         assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
     with pytest.raises(stoker.StokerError, match="leads out of its root"):
         next(iter(load(str(tmp_path / "b.tar"), {"x": chain}, batch_size=1, collate="list", skip=len(COUNTS))))
+
+
+def test_files_that_a_list_names_count_towards_the_memory_limit(tmp_path):
+    """150 times one file of a megabyte: a short list could name any number of large files."""
+    picture(0, 600, 600).save(tmp_path / "big.ppm")
+    picture(1, 60, 60).save(tmp_path / "small.ppm")
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        add(tar, "0.json", json.dumps(["big.ppm"] * 150).encode())
+        add(tar, "1.json", json.dumps(["small.ppm", "big.ppm"] * 4).encode())
+    fields = {"x": f"from(json) | pictures(root=\"{tmp_path}\") | resize((16, 16)) | patches(16) | to(u8)"}
+    options = {"batch_size": 1, "collate": "list"}
+    with pytest.raises(stoker.StokerError, match="memory"):
+        list(load(str(tmp_path / "a.tar"), fields, memory_limit=64 << 20, **options))
+    assert [b.pictures["x"].tolist()[-1] for b in load(str(tmp_path / "a.tar"), fields, memory_limit=2 << 30, **options)] == [150, 8]
+    loader = load(str(tmp_path / "a.tar"), fields, memory_limit=64 << 20, on_error="skip", skip=1, **options)
+    assert [b.pictures["x"].tolist()[-1] for b in loader] == [8] and loader.stats()["memory_of"]["scratch"] < 16 << 20
+
+
+def test_fields_with_numbers_and_by_name_of_a_sample_with_many(tmp_path):
+    """In the order of their numbers, or of the list; names with the sample's key, too."""
+    n = 3000
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        order = np.random.default_rng(5).permutation(n).tolist()
+        for k in order:
+            out = io.BytesIO()
+            Image.fromarray(np.full((2, 2, 3), [k % 251, k // 251, 7], np.uint8)).save(out, "PPM")
+            add(tar, f"one.{k}.png", out.getvalue())
+        add(tar, "one.names.json", json.dumps([f"{k}.png" if k % 2 else f"one.{k}.png" for k in order]).encode())
+    chain = "pictures | resize((2, 2), interpolation=nearest) | to(u8)"
+    batch = next(iter(load(str(tmp_path / "a.tar"), {"x": f"from(image) | {chain}", "y": f"from(names.json) | {chain}"}, batch_size=1, collate="list")))
+    want = [[k % 251, k // 251, 7] for k in range(n)]
+    assert numpy(batch["x"][0])[:, :, 0, 0].tolist() == want and numpy(batch["y"][0])[:, :, 0, 0].tolist() == [want[k] for k in order]
 
 
 @pytest.mark.parametrize("kind", ["struct", "binary"])
