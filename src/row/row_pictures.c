@@ -278,6 +278,11 @@ static int add_elements(list *l, stk_bytes in, stk_error *err)
         in.len -= sizeof len;
         if (len > in.len)
             return stk_fail(err, STK_ECORRUPT, "its list of pictures ends too early");
+        if (!len)
+            return stk_fail(err, STK_ECORRUPT,
+                            "picture %u of its list has no bytes: where a column has their paths, "
+                            "take that one: from(images.path) | pictures(root=\"/data\")",
+                            l->to->n + 1);
         STK_TRY(add(l->to, (stk_bytes){ in.data, len }, err));
         in.data += len;
         in.len -= len;

@@ -143,7 +143,7 @@ def test_files_that_a_list_names_count_towards_the_memory_limit(tmp_path):
 
 def test_fields_with_numbers_and_by_name_of_a_sample_with_many(tmp_path):
     """In the order of their numbers, or of the list; names with the sample's key, too."""
-    n = 3000
+    n = 500
     with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
         order = np.random.default_rng(5).permutation(n).tolist()
         for k in order:
@@ -179,6 +179,55 @@ def test_a_list_column_of_parquet(shard, alone, tmp_path, kind):
     assert sum(len(b.sample_ids) for b in packed) == len(COUNTS)
     with pytest.raises(stoker.StokerError, match="which `pictures` reads"):
         load(str(tmp_path / "a.parquet"), {"x": "from(images) | bytes"}, batch_size=1)
+
+
+@pytest.mark.parametrize("kind", ["struct", "binary", "large", "view"])
+@pytest.mark.parametrize("store", ["file", "stream", "compressed", "memory"])
+def test_a_list_column_of_arrow(shard, alone, tmp_path, kind, store):
+    """As datasets' save_to_disk writes List(Image): an empty list, a null one, several record batches; also packed, and a table in memory."""
+    pa = pytest.importorskip("pyarrow")
+    rows = [[encoded(i, k, "PNG" if k % 3 == 1 else "JPEG") for k in range(n)] for i, n in enumerate(COUNTS)]
+    rows.append(None)
+    of = {"struct": pa.binary(), "binary": pa.binary(), "large": pa.large_binary(), "view": pa.binary_view()}[kind]
+    if kind == "struct":
+        rows = [r and [{"bytes": b, "path": None} for b in r] for r in rows]
+        of = pa.struct([("bytes", of), ("path", pa.string())])
+    table = pa.table({"images": pa.array(rows, pa.list_(of)), "ids": pa.array([*(ids_of(i, n) for i, n in enumerate(COUNTS)), [7]], pa.list_(pa.int64()))})
+    data = table
+    if store != "memory":
+        data = str(tmp_path / "a.arrow")
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if store == "compressed" else None)
+        with (pa.ipc.new_stream if store == "stream" else pa.ipc.new_file)(data, table.schema, options=options) as out:
+            out.write_table(table, max_chunksize=3)
+    fields = {"x": f"from(images) | pictures | {QWEN} | to(f32)", "ids": "from(ids) | image_tokens(x)"}
+    batch = next(iter(load(data, fields, batch_size=len(COUNTS) + 1, collate="list")))
+    for i, row in enumerate([*alone, []]):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+    assert batch["ids"][-1].tolist() == [7]
+    with pytest.raises(stoker.StokerError, match="which `pictures` reads"):
+        load(data, {"x": "from(images) | bytes"}, batch_size=1)
+
+
+@pytest.mark.parametrize("store", ["arrow", "parquet"])
+def test_pictures_that_a_list_column_has_by_their_paths(shard, alone, tmp_path, store):
+    """datasets keeps a path in place of the bytes of a file that is not embedded."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    with tarfile.open(f"{shard}/alone.tar") as tar:
+        tar.extractall(tmp_path / "files", filter="data")
+    rows = [[{"bytes": None, "path": f"{i:03d}-{k:02d}.jpg"} for k in range(n)] for i, n in enumerate(COUNTS)]
+    table = pa.table({"images": pa.array(rows, pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())])))})
+    data = str(tmp_path / f"a.{store}")
+    if store == "parquet":
+        pq.write_table(table, data)
+    else:
+        with pa.ipc.new_file(data, table.schema) as out:
+            out.write_table(table)
+    batch = next(iter(load(data, {"x": f"from(images.path) | pictures(root=\"{tmp_path}/files\") | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate="list")))
+    for i, row in enumerate(alone):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+    for root in ("", f"(root=\"{tmp_path}/files\")"):
+        with pytest.raises(stoker.StokerError, match="picture 1 of its list has no bytes.*images.path"):
+            next(iter(load(data, {"x": f"from(images) | pictures{root} | {QWEN} | to(f32)"}, batch_size=1, collate="list")))
 
 
 def test_one_size_is_rows_of_pictures(shard):
