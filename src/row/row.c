@@ -18,8 +18,10 @@ void stk_maker_fini(stk_maker *m)
         if (m->parser[i].codec && m->parser[i].codec->close)
             m->parser[i].codec->close(m->parser[i].work.ctx);
     stk_free(m->parser);
-    for (uint32_t i = 0; i < m->n_grids; i++)
+    for (uint32_t i = 0; i < m->n_grids; i++) {
         stk_free(m->grids[i].at);
+        stk_free(m->grids[i].place);
+    }
     stk_free(m->grids);
     stk_free(m->pictures.bytes);
     stk_free(m->pictures.room);

@@ -612,7 +612,7 @@ static int grids_for(stk_row *x, const stk_image_tokens *t, const stk_grid_list 
     uint64_t most = x->plan->chains.chain[t->output].sizes.most_patches;
     uint32_t(*at)[2];
 
-    *out = (stk_grids){ g->n, (const uint32_t(*)[2])g->at };
+    *out = (stk_grids){ g->n, (const uint32_t(*)[2])g->at, NULL };
     if (!counts_most(x->plan, t->output))
         return 0;
     at = stk_scratch_get(&x->m->scratch, (g->n + 1) * sizeof *at);
@@ -623,6 +623,33 @@ static int grids_for(stk_row *x, const stk_image_tokens *t, const stk_grid_list 
         at[i][1] = (uint32_t)((most + unit - 1) / unit * t->merge);
     }
     out->at = (const uint32_t(*)[2])at;
+    return 0;
+}
+
+/* Labels may be without placeholders: those of the tokens, a row of the same length. */
+static int note_places(stk_grid_list *g, const stk_image_tokens *t, const int64_t *ids, size_t n,
+                       stk_grids *out, stk_error *err)
+{
+    uint32_t seen;
+
+    if (t->give != STK_GIVE_IDS) {
+        if (g->n && g->place_row == g->row && g->place_len == n &&
+            !stk_image_tokens_places(t, ids, n, NULL, 0))
+            out->place = g->place;
+        return 0;
+    }
+    g->place_row = 0;
+    if (g->n > g->places) {
+        void *grown = stk_grow(g->place, 0, g->n * sizeof *g->place);
+
+        if (!grown)
+            return stk_fail_nomem(err, g->n * sizeof *g->place);
+        g->place = grown;
+        g->places = g->n;
+    }
+    seen = stk_image_tokens_places(t, ids, n, g->place, g->n);
+    g->place_row = seen == g->n && n <= UINT32_MAX ? g->row : 0;
+    g->place_len = n;
     return 0;
 }
 
@@ -644,6 +671,7 @@ int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_
     if (row->ndim != 1)
         return stk_fail(err, STK_ECORRUPT, "image_tokens: a row of %u dimensions", row->ndim);
     STK_TRY(as_ids(x, row, n, &ids, err));
+    STK_TRY(note_places(g, t, ids, n, &grids, err));
     STK_TRY(stk_image_tokens_count(t, ids, n, &grids, &count, err));
     made = count < SIZE_MAX / 64
                ? stk_scratch_get(&x->m->scratch, (count * width + 1) * sizeof *made)

@@ -283,6 +283,42 @@ def test_tokens_follow_their_pictures(shard, alone, rule):
             assert got == (want if collate == "list" else [v for row in want for v in row])
 
 
+@pytest.mark.parametrize("budget", [False, True])
+def test_labels_without_placeholders_follow_the_tokens(tmp_path, budget):
+    """As training sets have them: -100 where the prompt and its pictures are.  Their output may stand before that of the tokens."""
+    ids, labels = {}, {}
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i, n in enumerate(COUNTS):
+            for k in range(n):
+                add(tar, f"{i}.{k}.jpg", encoded(i, k, "JPEG"))
+            ids[i] = ids_of(i, n)
+            labels[i] = [-100 if v == TOKEN or k < len(ids[i]) // 2 else v for k, v in enumerate(ids[i])]
+            add(tar, f"{i}.ids.json", json.dumps(ids[i]).encode())
+            add(tar, f"{i}.labels.json", json.dumps(labels[i]).encode())
+    with tarfile.open(tmp_path / "b.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        add(tar, "9.0.jpg", encoded(0, 0, "JPEG"))
+        add(tar, "9.ids.json", json.dumps([1, TOKEN]).encode())
+        add(tar, "9.labels.json", b"[-100, -100, 1]")         # another length
+    fields = {"labels": "from(labels.json) | ints | image_tokens(x, give=labels)", "ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(image) | pictures | {QWEN} | to(f32)"}
+    options = {"max_tokens": 4000, "collate": {"x": "pack", "ids": "list", "labels": "list"}} if budget else {"batch_size": 3, "collate": "list"}
+    seen = 0
+    for batch in load(str(tmp_path / "a.tar"), fields, **options):
+        first = batch.pictures["x"].tolist()
+        for row, key in enumerate(batch.sample_keys):
+            at = [k for k, v in enumerate(ids[int(key)]) if v == TOKEN]
+            want = []
+            for k, v in enumerate(labels[int(key)]):
+                _, h, w = batch.grid["x"][first[row] + at.index(k)].tolist() if k in at else (0, 2, 2)
+                want += [v] * (h * w // 4)
+            assert batch["labels"][row].tolist() == want and len(batch["ids"][row]) == len(want)
+            seen += 1
+    assert seen == len(COUNTS)
+    with pytest.raises(stoker.StokerError, match="0 placeholders.*1 pictures.*same length.*9"):
+        list(load(str(tmp_path / "b.tar"), fields, batch_size=1, collate="list"))
+    with pytest.raises(stoker.StokerError, match="0 placeholders"):
+        next(iter(load(str(tmp_path / "a.tar"), {k: fields[k] for k in ("labels", "x")}, batch_size=1, collate="list")))
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_text_and_pictures_in_a_budget(shard, alone, shuffle):
     """A sample's pictures stay with its text, both count, and each sample comes once."""
