@@ -147,19 +147,19 @@ static const stk_bin_bound *passed(const stk_bin_bound *b, uint32_t n, uint64_t 
 
 typedef struct over { /* what is found of samples that fit into no batch */
     uint64_t n, first;
-    uint64_t kept;
+    uint64_t fitting;
     double sum; /* of the others' lengths */
     uint64_t shortest[2];
 } over;
 
 static void note_shortest(over *o, const uint32_t *length, uint64_t id)
 {
-    if (!o->kept)
+    if (!o->fitting)
         o->shortest[0] = o->shortest[1] = id;
     else if (length[id] < length[o->shortest[0]]) {
         o->shortest[1] = o->shortest[0];
         o->shortest[0] = id;
-    } else if (o->kept == 1 || length[id] < length[o->shortest[1]]) {
+    } else if (o->fitting == 1 || length[id] < length[o->shortest[1]]) {
         o->shortest[1] = id;
     }
 }
@@ -175,7 +175,7 @@ static over find_over(const stk_schedule *s, const stk_bin_bound *b, uint32_t n)
             o.first = o.n++ ? o.first : id;
         } else {
             note_shortest(&o, b->length, id);
-            o.kept++;
+            o.fitting++;
             o.sum += b->length[id];
         }
     }
@@ -190,7 +190,7 @@ static uint64_t find_usual(const stk_schedule *s, const stk_bin_bound *b, uint32
     for (uint64_t i = 0; i < taking_part(s); i++) {
         uint64_t id = stk_sample_set_id(&s->set, i);
 
-        if (passed(b, n, id) || (double)b->length[id] > o->sum / (double)o->kept)
+        if (passed(b, n, id) || (double)b->length[id] > o->sum / (double)o->fitting)
             continue;
         if (best == UINT64_MAX || b->length[id] > b->length[best])
             best = id;
@@ -208,14 +208,14 @@ static int plan_over(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     memcpy(s->binning.shortest, o.shortest, sizeof o.shortest);
     if (!o.n)
         return 0;
-    if (!o.kept || (!s->binning.drops && in->o->on_error != STK_ON_ERROR_SKIP))
+    if (!o.fitting || (!s->binning.drops && in->o->on_error != STK_ON_ERROR_SKIP))
         return too_long(s, &so_far->data, o.first, passed(b, n, o.first), err);
     s->binning.usual = find_usual(s, b, n, &o);
     assert(s->binning.usual != UINT64_MAX); /* some are not above their mean */
     stk_log_line(&so_far->policy.log, STK_LOG_WARN,
-                 "%" PRIu64 " of %" PRIu64 " samples are longer than %s, the first is number %" PRIu64
-                 ": %s",
-                 o.n, o.n + o.kept, budget_name(in->o), o.first,
+                 "%" PRIu64 " of %" PRIu64
+                 " samples are longer than %s, the first is number %" PRIu64 ": %s",
+                 o.n, o.n + o.fitting, budget_name(in->o), o.first,
                  s->binning.drops ? "they are in no batch" : "they are bad samples");
     return 0;
 }

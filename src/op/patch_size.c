@@ -334,3 +334,37 @@ uint32_t stk_bucket_of(const stk_bucket_sizes *b, uint32_t w, uint32_t h, uint64
     *res_h = (uint64_t)(h * scale + 0.5);
     return at;
 }
+
+static uint64_t to_steps(double x, uint32_t step)
+{
+    uint64_t n = (uint64_t)(x + 0.5);
+
+    return n - n % step;
+}
+
+/* BucketManager.select_bucket() without upscaling: rounded by its width or by its height, whichever
+ * is nearer to its ratio. */
+void stk_bucket_no_upscale(uint64_t area, uint32_t step, uint32_t w, uint32_t h,
+                           stk_bucket_size *out)
+{
+    double aspect = (double)w / h, wide = sqrt((double)area * aspect), high = (double)area / wide;
+    uint64_t by_w = to_steps(wide, step), h_of = to_steps((double)by_w / aspect, step);
+    uint64_t by_h = to_steps(high, step), w_of = to_steps((double)by_h * aspect, step);
+
+    out->w = w;
+    out->h = h;
+    if ((uint64_t)w * h > area && h_of && by_h) {
+        double off_w = fabs((double)by_w / (double)h_of - aspect);
+        double off_h = fabs((double)w_of / (double)by_h - aspect);
+
+        if (off_w < off_h) {
+            out->w = by_w;
+            out->h = (uint64_t)((double)by_w / aspect + 0.5);
+        } else {
+            out->w = (uint64_t)((double)by_h * aspect + 0.5);
+            out->h = by_h;
+        }
+    }
+    out->cut_w = (uint64_t)w * h > area && !(h_of && by_h) ? 0 : out->w - out->w % step;
+    out->cut_h = out->h - out->h % step;
+}

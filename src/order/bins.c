@@ -103,7 +103,7 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
 {
     const stk_binning *h = &b->how;
     uint64_t first = w * h->window, left = b->positions - first, position[RUN];
-    uint32_t n = left < h->window ? (uint32_t)left : h->window, kept = 0;
+    uint32_t n = left < h->window ? (uint32_t)left : h->window, placed = 0;
 
     assert(first < b->positions); /* no window is empty */
     for (uint32_t at = 0, k; at < n; at += k) {
@@ -120,11 +120,11 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
                 id = h->usual;
             }
             s->used += h->length[id];
-            m->place[kept] = at + i;
-            look_at(b, m, id, kept++);
+            m->place[placed] = at + i;
+            look_at(b, m, id, placed++);
         }
     }
-    return kept;
+    return placed;
 }
 
 /* Rows of similar first length, an eighth of an octave, are sorted by their second one. */
@@ -656,8 +656,8 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
     m->from = stk_zalloc(n, sizeof *m->from);
     m->whole = stk_zalloc(n + 1, sizeof *m->whole);
     m->out = stk_alloc(window_bytes(h));
-    if (!m->length || !m->also || !m->part || !m->place || !m->row || !m->next || !m->from || !m->whole || !m->key ||
-        !m->other || !m->where || !m->out)
+    if (!m->length || !m->also || !m->part || !m->place || !m->row || !m->next || !m->from ||
+        !m->whole || !m->key || !m->other || !m->where || !m->out)
         return stk_fail_nomem(err, n * sizeof *m->key);
     if (h->kind == STK_BIN_PACK)
         return stk_packer_open(&m->packer, h->fit, h->block, h->window, err);

@@ -18,7 +18,7 @@
 #include "row/row.h"
 
 #define MOST (1u << 16) /* pictures of a sample */
-#define KEPT ((size_t)256 << 10) /* of the room for files, from row to row */
+#define HELD ((size_t)256 << 10) /* of the room for files, from row to row */
 
 typedef struct sorted_field { /* of the sample: by name, or by number */
     const char *name;
@@ -220,7 +220,7 @@ static void drop_room(stk_row *x)
 
     stk_scratch_let_go(&x->m->scratch);
     l->used = 0;
-    if (l->room_cap <= KEPT)
+    if (l->room_cap <= HELD)
         return;
     stk_free(l->room);
     l->room = NULL;
@@ -311,6 +311,16 @@ static int is_numbered(const stk_row *x, const stk_field *f)
     return stk_chain_numbered(stk_row_chain(x), f->name, f->name_len, &number);
 }
 
+/* No picture begins so. */
+static int is_json_list(stk_bytes in)
+{
+    size_t at = 0;
+
+    while (at < in.len && strchr(" \t\r\n", in.data[at]) && in.data[at])
+        at++;
+    return at < in.len && in.data[at] == '[';
+}
+
 static int collect(stk_row *x, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
@@ -329,7 +339,7 @@ static int collect(stk_row *x, stk_error *err)
         return add_numbered(&l, err);
     if (is_list_of_names(&want->field) && want->file && !want->block)
         STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
-    if (in.len && in.data[0] == '[')
+    if (is_json_list(in))
         return stk_json_elements(in, add_name, &l, err);
     return add(l.to, in, err);
 }

@@ -168,7 +168,7 @@ static stk_schedule *scheduled(void)
     return s;
 }
 
-/* Outputs of one sample: the longest counts, and the patches of each output of pictures.  What stands in for a bad sample does not. */
+/* Outputs of one sample: the longest counts.  What stands in for a bad sample does not. */
 static void lengths_are_noted(void **state)
 {
     uint32_t measured[N] = { 0 };

@@ -222,6 +222,7 @@ def test_other_collations_and_rests_of_a_schedule(shard, collate, rest):
     (SHORT, {"batch_size": 2, "schedule": SCHEDULE, "collate": "pad"}, "divides max_tokens"),
     (SHORT, {"max_tokens": 100, "schedule": (16, 200), "collate": "pad"}, "200 patches is more than max_tokens=100"),
     (SHORT, {"max_tokens": 100, "schedule": (16, 0), "collate": "pad"}, "schedule"),
+    (SHORT.replace("max_patches=64", "max_patches=64, merge=4"), {"max_tokens": 100, "schedule": (16, 15), "collate": "pad"}, "15 patches are less than a block of 16"),
     (SHORT, {"max_tokens": 100, "schedule": "16", "collate": "pad"}, "schedule must be numbers"),
     (SHORT, {"max_tokens": 100, "schedule": (16,), "bucket": True, "collate": "pad"}, "leave bucket"),
     ("resize_to_patches(qwen2_vl) | patches(qwen2_vl) | to(u8)", {"max_tokens": 100, "schedule": (16,), "collate": "pad"}, "max_patches of resize_to_patches"),

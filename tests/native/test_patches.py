@@ -58,6 +58,19 @@ def test_a_models_name_stands_for_its_numbers_and_its_filter(shard, op, model, p
     assert all((a == b).all() for a, b in zip(ours, theirs)) and any((a != b).any() for a, b in zip(ours, other))
 
 
+def test_kimis_numbers(shard):
+    ours, theirs = (rows(shard, f"resize_to_patches({size}) | patches({cut}) | to(u8)") for size, cut in
+                    (("kimi", "kimi"), ("14, merge=2, max_patches=16384, max_side=512, pad=true, interpolation=bicubic", "14, channels=first")))
+    assert all((a == b).all() for a, b in zip(ours["x"], theirs["x"])) and (ours.grid["x"] == theirs.grid["x"]).all()
+    assert ours.grid["x"].tolist()[:2] == [[6, 8], [18, 24]]      # 97 x 61 and 320 x 240, up to whole blocks of 28
+
+
+def test_a_picture_that_is_too_long_for_qwen_says_how_long(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [(3000, 14)], "PNG")
+    with pytest.raises(stoker.StokerError, match="more than 200 times.*3000x14.*000000"):
+        next(iter(loaded(path, "resize_to_patches(qwen2_vl) | patches(qwen2_vl) | to(u8)", batch_size=1)))
+
+
 @pytest.mark.parametrize("after", ["color_jitter(0.4, 0.4, 0.4) | rotate(20)", "normalize(imagenet) | random_erasing(1.0)", "gaussian_blur(3) | normalize(half)"])
 def test_with_ops_on_pixels(shard, after):
     before = f"random_resized_crop_to_patches(16, max_patches=100) | {after}"
