@@ -112,6 +112,7 @@ enum {                     /* what an op does: stk_op.can.  OWN: only the librar
        STK_OP_CALL = 2048, /* OWN: a function of the program's: stk_caller */
        STK_OP_PART = 8192, /* OWN: a part of a recording, drawn before it is read */
        STK_OP_COUNTS = 16384, /* OWN: follows how many patches another output has */
+       STK_OP_SIZES = 32768,  /* VIEW: the size that comes out is random, however rarely */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,
 };
 

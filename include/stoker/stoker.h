@@ -176,6 +176,10 @@ typedef struct stk_loader_options {
      * epoch.  "wrap": a whole batch, filled with samples that came before.  NULL: "drop" with
      * drop_last, else "smaller". */
     const char *bucket_rest;
+    /* A sample that is longer than max_tokens or max_seconds.  "bad": opening fails, with its key
+     * and the numbers; with on_error skip it is a bad sample.  "drop": it is in no batch.  NULL:
+     * "bad". */
+    const char *over_budget;
 } stk_loader_options;
 
 /* The options above that are set in words (command line, documentation), from

@@ -279,6 +279,12 @@ def bucket_rest(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+def over_budget(value: Any) -> str | None:
+    if value not in (None, "bad", "drop"):
+        invalid(f'over_budget must be "bad" or "drop", not {shown(value)}')
+    return None if value in (None, "bad") else str(value)
+
+
 class Left(int):
     """A default that is told from the same number given."""
 
@@ -444,6 +450,7 @@ def of_files(given: Mapping[str, Any], place: _ranks.Place) -> dict[str, Any]:
                 next((name for name in ("max_seconds", "max_tokens") if given[name] is not None), None)),
         **by_length(given),
         "schedule": schedule(given["schedule"]), "bucket_rest": bucket_rest(given["bucket_rest"]),
+        "over_budget": over_budget(given["over_budget"]),
         "seed": number("seed", given["seed"]),
         "shuffle": shuffle,
         **blocks(shuffle, given["streams"], given["window"]),

@@ -26,7 +26,7 @@ from .errors import invalid
 
 WARN_AFTER, GIVE_UP_AFTER = 20.0, 600.0     # seconds
 _COMPARED = ("batch_size", "global_batch_size", "world_size", "drop_last", "ranks_per_node", "max_tokens", "max_seconds", "quadratic_duration", "schedule",
-             "bucket_rest")
+             "bucket_rest", "over_budget")
 
 
 def describe(cores: Any, identity: Mapping[str, Any], made_of: Any) -> dict[str, str]:

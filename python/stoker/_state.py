@@ -18,7 +18,7 @@ from .errors import invalid, shown
 
 VERSION = 2
 _DEEPEST = 8
-_BINS = ("bucket", "bucket_rest", "schedule", "max_tokens", "max_seconds", "quadratic_duration", "max_rows", "multiple", "lengths", "bins")
+_BINS = ("bucket", "bucket_rest", "over_budget", "schedule", "max_tokens", "max_seconds", "quadratic_duration", "max_rows", "multiple", "lengths", "bins")
 _PARTS = ("epoch", "position", "seed", "order", "data", "chains")
 
 

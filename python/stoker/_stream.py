@@ -21,7 +21,7 @@ from .loader import Loader
 from .store import Store
 
 _INDEX = ("select", "where", "exclude", "skip", "limit", "repeat", "weights", "replacement", "balance", "stratify",
-          "lengths", "max_tokens", "max_seconds", "bucket", "bucket_rest", "schedule", "cache", "learn_jpeg")
+          "lengths", "max_tokens", "max_seconds", "bucket", "bucket_rest", "over_budget", "schedule", "cache", "learn_jpeg")
 _NONE = ("classes", "dtype", "shape", "ranks_per_node")
 _MOST = 1 << 24
 

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
-from .batch import Batch
+from .batch import BESIDE, Batch
 
 Leaf = Callable[[Any], Any]
 
@@ -42,10 +42,11 @@ _PLAIN: dict[type, Callable[[Any, Leaf], Any]] = {
 
 
 def _batch(value: Batch, leaf: Leaf) -> Batch:
-    """Outputs and their lengths; which samples they are stays as it is, made or not."""
+    """Outputs and all that is beside them; which samples they are stays as it is, made or not."""
     made = value.copy()
     made.update({k: rebuild(v, leaf) for k, v in value.items()})
-    made.lengths = {k: rebuild(v, leaf) for k, v in value.lengths.items()}
+    for beside in BESIDE:
+        setattr(made, beside, {k: rebuild(v, leaf) for k, v in getattr(value, beside).items()})
     return made
 
 

@@ -33,6 +33,8 @@ class _Later:
         return batch.__dict__.setdefault(self._name, from_bytes(bytearray(raw), self._dtype))
 
 
+BESIDE = ("lengths", "offsets", "grid", "times", "frames", "pictures")      # what a batch has by output
+
 _UNPACK = {dis.opmap[name] for name in ("UNPACK_SEQUENCE", "UNPACK_EX") if name in dis.opmap}
 
 
@@ -76,9 +78,9 @@ class Batch(dict[str, Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.lengths = {}
-        self.offsets, self.grid, self.pictures, self._blocks = {}, {}, {}, {}
-        self.times, self.frames = {}, {}
+        for beside in BESIDE:
+            setattr(self, beside, {})
+        self._blocks = {}
         if args and isinstance(args[0], Batch):
             self.__dict__.update(args[0].__dict__)
 
@@ -141,9 +143,29 @@ class Batch(dict[str, Any]):
             shape: Any = getattr(value, "shape", ())
             return value[rows] if len(shape) and shape[0] == len(valid) else value
 
-        made = self._each(chosen)
+        made = self._each(lambda value: value)
+        made.sample_ids, made.valid = chosen(self.sample_ids), chosen(valid)
         made.sample_keys = [self.sample_keys[i] for i in rows] if self.sample_keys is not None else None
+        made.update({name: chosen(value) for name, value in self.items() if name not in self._joined})
+        for beside in ("lengths", "times", "frames"):
+            setattr(made, beside, {name: chosen(value) for name, value in getattr(self, beside).items()})
+        for name, bounds in self.offsets.items():
+            self._choose_parts(made, name, bounds, rows)
         return made
+
+    def _choose_parts(self, made: Batch, name: str, bounds: Any, rows: list[int]) -> None:
+        """Of these rows: what an output has for each of its pictures, or each row, and its rows that are joined."""
+        parts = rows
+        if name in self.pictures:
+            first = self.pictures[name].tolist()
+            made.pictures[name] = _bounds((self.pictures[name][1:] - self.pictures[name][:-1])[rows])
+            parts = [k for row in rows for k in range(first[row], first[row + 1])] if name in self.grid else rows
+        if name in self.grid:
+            made.grid[name] = self.grid[name][parts]
+        made.offsets[name] = _bounds((bounds[1:] - bounds[:-1])[parts])
+        if name in self._joined:
+            at = bounds.tolist()
+            made[name] = self[name][[i for k in parts for i in range(at[k], at[k + 1])]]
 
     def __iter__(self) -> Iterator[str]:
         """Names, as of any dict.  `for image, label in loader` would make names of a batch's outputs without an error,
@@ -169,12 +191,8 @@ class Batch(dict[str, Any]):
         made._keys = self._keys
         made.sample_ids = one(self.sample_ids)
         made.valid = one(self.valid)
-        made.lengths = {name: one(value) for name, value in self.lengths.items()}
-        made.offsets = {name: one(value) for name, value in self.offsets.items()}
-        made.grid = {name: one(value) for name, value in self.grid.items()}
-        made.times = {name: one(value) for name, value in self.times.items()}
-        made.frames = {name: one(value) for name, value in self.frames.items()}
-        made.pictures = {name: one(value) for name, value in self.pictures.items()}
+        for beside in BESIDE:
+            setattr(made, beside, {name: one(value) for name, value in getattr(self, beside).items()})
         made._blocks, made._joined = self._blocks, self._joined
         return made
 
@@ -195,8 +213,8 @@ class Batch(dict[str, Any]):
 
         made.sample_ids = moved(self.sample_ids, made.sample_ids)
         made.valid = moved(self.valid, made.valid)
-        for before, new in ((self.lengths, made.lengths), (self.offsets, made.offsets), (self.grid, made.grid), (self.times, made.times),
-                            (self.frames, made.frames), (self.pictures, made.pictures)):
+        for beside in BESIDE:
+            before, new = getattr(self, beside), getattr(made, beside)
             new.update({name: moved(before[name], value) for name, value in new.items()})
         return made
 

@@ -97,6 +97,9 @@ class Loader(LoaderBase):
     bucket_rest: with bucket of pictures or schedule, samples that are less than a batch of all ranks:
         "smaller": a smaller batch; "drop": left out of this epoch; "wrap": filled up with samples that came
         before; None: "drop" with drop_last, else "smaller"
+    over_budget: with max_tokens or max_seconds, a sample that is longer than that: "bad": an error with its
+        key and the numbers when the loader is opened, and with on_error="skip" a bad sample; "drop": in no
+        batch, and counted in the log; None: "bad"
     batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
         mixup=0.8, cutmix=1.0, switch=0.5)", mixup, cutmix, label_smoothing), then functions of your own,
         which take a batch and return it or another dict (docs/batches.md)
@@ -172,6 +175,7 @@ class Loader(LoaderBase):
                  drop_last: bool = False, collate: Collate = None, max_tokens: int | None = None,
                  max_seconds: float | Seconds | None = None, bucket: bool | int | None = None,
                  schedule: Iterable[int | tuple[int, int]] | None = None, bucket_rest: str | None = None,
+                 over_budget: str | None = None,
                  batch_ops: Iterable[str | Callable[[Batch], Mapping[str, Any]]] | str | None = None,
                  lengths: Any = None, seed: int = 0, shuffle: bool | str = False, streams: int | None = None,
                  window: int | str | None = None, rank: int | None = None, world_size: int | None = None,
@@ -318,7 +322,7 @@ class Loader(LoaderBase):
             order.update(multiple=multiple)
         if options["batch_ops"]:
             order.update(batch_ops=options["batch_ops"])
-        order.update({name: options[name] for name in ("schedule", "bucket_rest") if options[name]})
+        order.update({name: options[name] for name in ("schedule", "bucket_rest", "over_budget") if options[name]})
         if options["max_tokens"] or options["max_seconds"] or self._core.groups():
             order.update(max_rows=options["batch_size"])
         if "mix" in order:
@@ -515,7 +519,7 @@ class Loader(LoaderBase):
         outputs, options, exclude = self._made_of
         alone = {**options, "batch_size": 1, "global_batch_size": 0, "rank": 0, "world_size": 1, "drop_last": False,
                  "prefetch": 1, "num_workers": -1, "on_error": "raise", "skip_budget": 0,
-                 "learn_jpeg": False, "max_tokens": 0, "max_seconds": 0, "quadratic_duration": 0, "bucket": 0, "bucket_rest": None, "schedule": None, "batch_ops": ""}
+                 "learn_jpeg": False, "max_tokens": 0, "max_seconds": 0, "quadratic_duration": 0, "bucket": 0, "bucket_rest": None, "over_budget": None, "schedule": None, "batch_ops": ""}
         core = self._open(outputs, alone, exclude, watch=True)
         try:
             position = core.find(epoch, number)

@@ -115,6 +115,20 @@ int stk_scratch_beside(stk_scratch *s, size_t size)
     return 1;
 }
 
+int stk_scratch_hold(stk_scratch *s, size_t size)
+{
+    if (!stk_scratch_beside(s, size))
+        return 0;
+    s->held += size;
+    return 1;
+}
+
+void stk_scratch_let_go(stk_scratch *s)
+{
+    s->beside -= s->held < s->beside ? s->held : s->beside; /* asked stays: what it needs */
+    s->held = 0;
+}
+
 void stk_scratch_back(stk_scratch *s, size_t size)
 {
     size = size < s->beside ? size : s->beside;
@@ -143,7 +157,9 @@ void stk_scratch_begin(stk_scratch *s)
         s->high = s->asked;
     s->next = 0;
     s->shortage = STK_SHORT_OF_NOTHING;
-    s->beside = s->asked = s->expected = 0;
+    s->beside = s->asked = s->held;
+    s->used = s->held > 0;
+    s->expected = 0;
 }
 
 /* ---- of a ration ---- */

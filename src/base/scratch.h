@@ -38,6 +38,7 @@ struct stk_scratch {
     int over;           /* counted in ration->over */
     size_t total;       /* bytes of all blocks */
     size_t beside;      /* bytes that decoders hold beside them for this sample */
+    size_t held;        /* of them those that a reset does not end */
     size_t asked;       /* bytes this sample asked for so far */
     size_t expected;    /* bytes this sample needs in all, if a decoder said so */
     size_t charged;     /* bytes taken from the ration, at least total + beside */
@@ -61,6 +62,9 @@ void stk_scratch_fini(stk_scratch *s);
  * NULL.  Call back() for what is freed before the next reset(). */
 int stk_scratch_beside(stk_scratch *s, size_t size);
 void stk_scratch_back(stk_scratch *s, size_t size);
+/* The same for memory that outlives a reset(), until let_go(): call that before drop(). */
+int stk_scratch_hold(stk_scratch *s, size_t size);
+void stk_scratch_let_go(stk_scratch *s);
 /* Announces that `size` more bytes will be asked for.  0: they can't be had, so no work is done in
  * vain. */
 int stk_scratch_expect(stk_scratch *s, size_t size);

@@ -174,6 +174,35 @@ static int odd_row(const stk_batch *b, const char *name, uint32_t row, const stk
     return rc;
 }
 
+/* Nothing is filled where all pictures of a batch were to have one size. */
+static int check_one_size(const stk_batch *b, uint32_t output, stk_error *err)
+{
+    const stk_batch_out *o = &b->out[output];
+    size_t len;
+    const char *key;
+    int rc;
+
+    for (uint32_t i = 1; i < b->rows; i++) {
+        const stk_row_out *r = &o->row[i], *first = &o->row[0];
+
+        if (!memcmp(r->shape, first->shape, o->ndim * sizeof *r->shape))
+            continue;
+        key = stk_batch_key(b, i, &len);
+        rc = stk_fail(err, STK_ECORRUPT,
+                      "output %s: its picture comes out as %" PRId64 "x%" PRId64 "x%" PRId64
+                      ", those of its batch as %" PRId64 "x%" PRId64 "x%" PRId64
+                      ": its size is not what the index or an op says; end the geometry with "
+                      "resize_to_bucket, or index the data again",
+                      b->common->out[output].name, r->shape[0], r->shape[1], r->shape[2],
+                      first->shape[0], first->shape[1], first->shape[2]);
+        stk_error_at(err, NULL, STK_NO_OFFSET, (stk_bytes){ (const uint8_t *)key, len });
+        if (err)
+            err->sample = b->ids[i];
+        return rc;
+    }
+    return 0;
+}
+
 /* Up to a multiple: of arrays and patches the first dimension, of pictures height and width.  A
  * schedule says how long rows of patches are. */
 static int round_up(const stk_batch *b, const stk_out_plan *p, stk_batch_out *o)
@@ -346,6 +375,8 @@ int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err)
     pad_job j = { 0 };
 
     STK_TRY(measure(b, output, err));
+    if (p->one_size)
+        STK_TRY(check_one_size(b, output, err));
     if (p->joined)
         return join(b, output, err);
     STK_TRY(measure_padded(b, output, &j, err));

@@ -393,7 +393,7 @@ static int plan_step(stk_chain *c, const stk_call *call, uint8_t number, stk_err
         stk_chain_print_call(c, call->name, codec ? codec->version : op->version, args,
                              pictures ? "exact" : NULL);
     if (rc == 0 && pictures && stk_args_has(args, "exact"))
-        c->inexact = !stk_args_bool(args, "exact");
+        c->fingerprint.ignored = !stk_args_bool(args, "exact");
     if (rc == 0 && op)
         rc = note_value_op(c, op, &before, err);
     if (rc == 0 && op && op->can & STK_OP_COUNTS) {

@@ -84,10 +84,18 @@ typedef struct stk_chain_calls { /* functions of the program inside a chain: row
     stk_kind first; /* what the first function is given: a picture, bytes or numbers */
 } stk_chain_calls;
 
+typedef struct stk_chain_sizes { /* what is known of how large pictures come out */
+    int drawn;                   /* it is random: some op says so, or runs at random */
+    uint32_t depth;              /* while planning: in how many ops that run others */
+    /* where the last op that changes it cuts for patches: the most that it gives; 0: no limit */
+    uint64_t most_patches;
+} stk_chain_sizes;
+
 typedef struct stk_chain_prints { /* fingerprints of fields, steps, arguments and versions */
     uint64_t all;
     uint64_t inexact; /* what `all` was while exact=false meant something: old states hold it */
     uint64_t raw;     /* without the steps that truncate or pack a row of numbers */
+    int ignored;      /* exact=false is written; it is accepted and has no effect */
 } stk_chain_prints;
 
 typedef struct stk_chain {
@@ -115,11 +123,11 @@ typedef struct stk_chain {
     int extracts;             /* some step turns bytes into other bytes */
     int counted;              /* rows differ in length, and batches may be made by length */
     int timed;                /* lengths are seconds of sound: values are not counted */
-    int inexact;              /* exact=false is written; it is accepted and has no effect */
     stk_chain_calls calls;
     stk_chain_like like;
     stk_chain_boxes boxes;
     stk_chain_many many;
+    stk_chain_sizes sizes;
     stk_chain_prints fingerprint;
 } stk_chain;
 

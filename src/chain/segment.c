@@ -7,6 +7,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/registry.h"
+#include "base/rng.h"
+#include "op/patch_size.h"
 
 /* ---- plan ---- */
 
@@ -17,6 +19,44 @@ static int same_row(const stk_spec *a, const stk_spec *b)
            a->picture.width == b->picture.width && a->picture.height == b->picture.height &&
            a->picture.layout == b->picture.layout && a->dtype_fixed == b->dtype_fixed &&
            a->picture.normalized == b->picture.normalized;
+}
+
+/* ---- how large pictures come out ---- */
+
+/* A mirror image is as large; what crops, pads or resizes changes one of these. */
+static int keeps_size(const stk_step *s)
+{
+    static const uint32_t sizes[][2] = { { 640, 480 }, { 333, 517 }, { 1600, 300 }, { 31, 17 } };
+    const stk_address at = { 0 };
+
+    if (s->op->can & STK_OP_SIZES)
+        return 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        stk_view v;
+        stk_rng rng;
+
+        stk_view_init(&v, sizes[i][0], sizes[i][1]);
+        stk_rng_at(&rng, &at);
+        s->op->draw(s->state, &rng, &v);
+        if (v.refused || v.vis_w != sizes[i][0] || v.vis_h != sizes[i][1])
+            return 0;
+    }
+    return 1;
+}
+
+static void note_size(stk_chain *c, const stk_step *s)
+{
+    stk_chain_sizes *z = &c->sizes;
+    int inside = z->depth > 0; /* it does not always run */
+    int patches = s->op == &stk_op_resize_to_patches ||
+                  s->op == &stk_op_random_resized_crop_to_patches;
+
+    if (!(s->op->can & STK_OP_VIEW) || ((inside || z->most_patches) && keeps_size(s)))
+        return;
+    z->drawn |= inside || s->op->can & STK_OP_SIZES;
+    if (c->spec.picture.width && c->spec.picture.height)
+        z->drawn = 0;
+    z->most_patches = patches && !inside ? stk_patch_most(s->state) : 0;
 }
 
 static int plan_group(stk_chain *c, stk_step *s, stk_steps *g, const stk_expr *e, stk_error *err)
@@ -67,7 +107,9 @@ static int plan_groups(stk_chain *c, stk_step *s, const stk_args *args, stk_erro
     for (uint32_t i = 0; i < n; i++) {
         s->n_groups++;
         c->touched = before;
+        c->sizes.depth++;
         STK_TRY(plan_group(c, s, &s->group[i], stk_args_chain(args, "steps", i), err));
+        c->sizes.depth--;
         after |= c->touched;
     }
     c->touched = after;
@@ -76,6 +118,7 @@ static int plan_groups(stk_chain *c, stk_step *s, const stk_args *args, stk_erro
 
 static void note(stk_chain *c, stk_step *s)
 {
+    note_size(c, s);
     if (s->op->can & STK_OP_VIEW) {
         s->opens = (uint8_t)c->touched;
         c->touched = 0;

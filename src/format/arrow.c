@@ -53,7 +53,9 @@ static const char *list_refused(const stk_arrow_field *of)
     case STK_ARROW_FIXED_LIST: return "it is a list of lists; lists of one level are read";
     case STK_ARROW_NULL: return "it is a list of nulls, which has no type: cast it";
     case STK_ARROW_STRUCT: return "it is a list of structs without members";
-    default: return "it is a list of bytes; lists of numbers and texts are read";
+    default:
+        return "it is a list of bytes, which `pictures` reads; other lists are of numbers and "
+               "texts";
     }
 }
 
@@ -65,7 +67,9 @@ static void settle_list(stk_arrow_leaf *l, const stk_arrow_field *f)
     l->dtype = of->dtype;
     l->fixed = f->type == STK_ARROW_FIXED_LIST && !of->text ? (int64_t)f->width : -1;
     l->refused = list_refused(of);
-    l->texts = of->text && !l->refused;
+    l->blobs = l->refused && !of->refused && !of->encoded &&
+               (of->type == STK_ARROW_BYTES || of->type == STK_ARROW_VIEW);
+    l->texts = l->blobs || (of->text && !l->refused);
 }
 
 static int add_leaf(stk_arrow_schema *s, const stk_arrow_leaf *up, const char *name, stk_error *err)
@@ -463,7 +467,7 @@ int stk_arrow_has_made(const stk_arrow_batch *b, const stk_arrow_leaf *l)
     stk_arrow_column up[STK_ARROW_DEPTH];
     uint32_t n;
 
-    if (!l->list || l->refused)
+    if (!l->list || (l->refused && !l->blobs))
         return 0;
     if (l->path[l->item - 1]->type != STK_ARROW_NUMBER)
         return 1;
@@ -621,6 +625,17 @@ static int encoded_value(const valued *v, const stk_arrow_column *c, uint64_t i,
     return plain_value(v, &values, at + values.offset, out, err);
 }
 
+/* An element, NULL: a null; of bytes that is an empty one. */
+static void put_text(stk_text_list *t, const stk_arrow_leaf *l, const stk_bytes *text)
+{
+    if (l->blobs)
+        stk_text_list_blob(t, text ? *text : (stk_bytes){ 0 });
+    else if (text)
+        stk_text_list_put(t, *text);
+    else
+        stk_text_list_null(t);
+}
+
 /* Texts of the list at place i, with the nulls among them. */
 static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk_arrow_column *c,
                     uint64_t i, stk_text_list *t, stk_error *err)
@@ -633,7 +648,8 @@ static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk
     if (f->type == STK_ARROW_LIST && offsets(f, c, i, &from, &to) < 0)
         return outside("offsets are", i, err);
     STK_TRY(items_of(b, l, up, &n, err));
-    stk_text_list_begin(t);
+    if (!l->blobs)
+        stk_text_list_begin(t);
     for (uint64_t k = from; k < to; k++) {
         int ok = is_item(up, n, k), rc = ok == 1 ? 0 : STK_ENOTFOUND;
         uint64_t at = k + up[0].offset;
@@ -644,17 +660,15 @@ static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk
         if (ok)
             rc = (of->encoded ? encoded_value : plain_value)(&(valued){ b, l, of }, &up[0], at,
                                                              &text, err);
-        if (rc == 0)
-            stk_text_list_put(t, text);
-        else if (rc == STK_ENOTFOUND)
-            stk_text_list_null(t);
-        else
+        if (rc < 0 && rc != STK_ENOTFOUND)
             return rc;
+        put_text(t, l, rc == 0 ? &text : NULL);
         if (t->len - begin > STK_TEXT_LIST_MAX)
             return stk_fail(err, STK_ELIMIT, "column %.60s: a list of texts of over %" PRIu64
                             " bytes", l->name, STK_TEXT_LIST_MAX);
     }
-    stk_text_list_end(t);
+    if (!l->blobs)
+        stk_text_list_end(t);
     return 0;
 }
 
@@ -662,9 +676,9 @@ static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk
 static int find(const stk_arrow_batch *b, const stk_arrow_leaf *l, uint64_t row,
                 stk_arrow_column *c, uint64_t *at, stk_error *err)
 {
-    if (b->refused || l->refused)
+    if (b->refused || (l->refused && !l->blobs))
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
-                        l->refused ? l->refused : b->refused);
+                        l->refused && !l->blobs ? l->refused : b->refused);
     assert(!b->packed);                       /* stk_arrow_column_open() comes first */
     for (uint32_t d = 1; d < l->depth; d++) { /* structs have the rows of their batch */
         const stk_arrow_field *f = l->path[d];

@@ -63,6 +63,7 @@ typedef struct stk_arrow_leaf { /* a column as it is read: "label", "image.bytes
     stk_dtype dtype; /* 0: bytes */
     int list, nullable;
     int texts;     /* lists of texts: stk_arrow_texts() makes JSON of them */
+    int blobs;     /* ... of bytes: refused but for pictures, each its length and itself */
     int decimal;   /* not lists: whole numbers, of which stk_arrow_decimal() makes f64 */
     int64_t fixed; /* values of each list; -1: they differ */
     int fills;     /* lists of whole numbers: `fill` stands for a null in them */

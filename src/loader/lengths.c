@@ -2,7 +2,8 @@
 /* lengths.c - see lengths.h.
  *
  * Measuring reads the fields of all samples once, with a loader of its own.  What it finds is kept
- * beside the index, HASH-CHAINS.len: a head, then a u32 a sample.  The head has the data's
+ * beside the index, HASH-CHAINS.len: a head, then columns of a u32 a sample: its longest value, and
+ * for each output of several pictures the patches of all of them.  The head has the data's
  * fingerprint and a hash of the rest: a file that does not fit, or is damaged, is made again.
  * Processes of one host take turns, so that one measures and the others find it done. */
 #include "loader/lengths.h"
@@ -15,7 +16,7 @@
 #include "base/halt.h"
 #include "base/hash.h"
 
-#define MAGIC 0x31304e454c4b5453u /* STKLEN01 */
+#define MAGIC 0x32304e454c4b5453u /* STKLEN02 */
 #define BATCH 256
 
 typedef struct head { /* on disk */
@@ -100,6 +101,32 @@ static int read_all(int fd, void *to, size_t n)
     return 1;
 }
 
+static int is_pictures(const stk_plan_chains *c, uint32_t i)
+{
+    return c->chain[i].counted && c->chain[i].many.pictures;
+}
+
+static uint32_t columns(const stk_plan_chains *c)
+{
+    uint32_t n = 1;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        n += measured(c, i) && is_pictures(c, i);
+    return n;
+}
+
+/* Of an output of several pictures: that of the first one with the same rows. */
+static uint32_t column_of(const stk_plan_chains *c, uint32_t i)
+{
+    uint32_t same = 0, at = 1;
+
+    while (c->chain[same].fingerprint.raw != c->chain[i].fingerprint.raw || !is_pictures(c, same))
+        same++;
+    for (uint32_t k = 0; k < same; k++)
+        at += measured(c, k) && is_pictures(c, k);
+    return at;
+}
+
 /* 1: they are there. */
 static int load(const char *path, uint64_t n, uint64_t data, uint32_t *out)
 {
@@ -176,17 +203,16 @@ static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options 
     return rc == STK_END ? 0 : rc;
 }
 
+/* All columns of a data set, one after another: n_columns x n. */
 static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
                       uint32_t *out, stk_error *err)
 {
     const stk_dataset *ds = so_far->data.set[d];
-    head h = { .magic = MAGIC, .n = stk_dataset_len(ds) };
+    head h = { .magic = MAGIC, .n = stk_dataset_len(ds) * columns(&so_far->chains) };
     char path[1380];
     stk_lock_file lock = { .fd = -1 };
     int rc = 0;
 
-    if (!h.n)
-        return 0;
     path_of(&so_far->chains, ds, path, sizeof path);
     STK_TRY(data_print(ds, &h.data, err));
     if (load(path, h.n, h.data, out))
@@ -215,7 +241,7 @@ static int any_measured(const stk_plan_chains *c)
     return 0;
 }
 
-/* The most that a row keeps; UINT32_MAX: any. */
+/* The most that a row of values keeps; UINT32_MAX: any. */
 static uint32_t most_of(const stk_plan_chains *all)
 {
     uint32_t most = 0;
@@ -224,8 +250,6 @@ static uint32_t most_of(const stk_plan_chains *all)
         const stk_chain *c = &all->chain[i];
         int64_t cut = c->pack ? c->raw.max_len : c->spec.max_len;
 
-        if (c->counted && c->many.pictures)
-            return UINT32_MAX; /* its patches are in what was measured */
         if (!c->counted || c->spec.picture.patch.side)
             continue;
         if (!cut || cut > UINT32_MAX)
@@ -235,38 +259,173 @@ static uint32_t most_of(const stk_plan_chains *all)
     return most ? most : UINT32_MAX;
 }
 
-int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
-                     stk_error *err)
+/* ---- what counts ---- */
+
+#define VALUES UINT32_MAX
+
+typedef struct counting { /* outputs that differ in length: all values are one part */
+    uint32_t n, output[STK_BIN_PARTS], joined; /* VALUES, or an output of patches; bits by part */
+    uint64_t samples;
+    uint32_t *length; /* n x samples */
+} counting;
+
+static int list_parts(const stk_plan_chains *c, counting *p, stk_error *err)
 {
-    const stk_plan_chains *c = &so_far->chains;
-    const stk_loader_options *o = in->o;
-    uint64_t n = s->start[so_far->data.n];
-    uint32_t most = most_of(c), counted = 0;
-    int given = o->lengths && !(o->max_seconds > 0); /* else they are seconds */
+    uint32_t values = 0, padded = 0;
 
     for (uint32_t i = 0; i < c->n_out; i++)
-        counted += (uint32_t)c->chain[i].counted;
-    if (!counted)
-        return stk_fail(err, STK_EINVAL,
-                        "no output has rows that differ in length: max_tokens and bucket are for "
-                        "`sound`, `patches`, `ints`, `floats`, `npy` and `bytes` with "
-                        "collate=\"pad\" or collate=\"list\"");
-    if (given && o->n_lengths != n)
+        if (c->chain[i].counted && !c->chain[i].spec.picture.patch.side) {
+            values++;
+            padded += !c->out[i].joined;
+        }
+    if (values) {
+        p->output[p->n++] = VALUES;
+        p->joined = !padded;
+    }
+    for (uint32_t i = 0; i < c->n_out; i++) {
+        if (!c->chain[i].counted || !c->chain[i].spec.picture.patch.side)
+            continue;
+        if (p->n == STK_BIN_PARTS)
+            return stk_fail(err, STK_ELIMIT, "more than %d outputs of patches count in a batch",
+                            STK_BIN_PARTS - 1);
+        p->joined |= (uint32_t)c->out[i].joined << p->n;
+        p->output[p->n++] = i;
+    }
+    return p->n ? 0
+                : stk_fail(err, STK_EINVAL,
+                           "no output has rows that differ in length: max_tokens and bucket are "
+                           "for `sound`, `patches`, `ints`, `floats`, `npy` and `bytes` with "
+                           "collate=\"pad\" or collate=\"list\"");
+}
+
+/* Several pictures of random sizes count what their rule allows at most: there is such a rule. */
+static int check_bounds(const stk_plan_chains *c, stk_error *err)
+{
+    uint32_t bound;
+
+    for (uint32_t i = 0; i < c->n_out; i++)
+        if (is_pictures(c, i)) {
+            STK_TRY(stk_patch_bound(&c->chain[i], c->out[i].name, &bound, err));
+            if (bound && !c->chain[i].sizes.drawn)
+                return stk_fail(err, STK_ENOTSUP,
+                                "output %s: an op makes its sizes random and does not say so "
+                                "(STK_OP_SIZES): give lengths=",
+                                c->out[i].name);
+        }
+    return 0;
+}
+
+static int take_measured(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
+                         const counting *p, uint64_t first, stk_error *err)
+{
+    const stk_plan_chains *c = &so_far->chains;
+    uint64_t n = stk_dataset_len(so_far->data.set[d]);
+    uint32_t most = most_of(c), *column;
+    int rc;
+
+    if (!n || !any_measured(c))
+        return 0;
+    column = stk_zalloc(n * columns(c), sizeof *column);
+    if (!column)
+        return stk_fail_nomem(err, n * columns(c) * sizeof *column);
+    rc = of_dataset(so_far, d, o, column, err);
+    for (uint64_t i = 0; rc == 0 && i < n; i++)
+        column[i] = column[i] < most ? column[i] : most;
+    for (uint32_t k = 0; rc == 0 && k < p->n; k++) {
+        int values = p->output[k] == VALUES;
+
+        if (values || is_pictures(c, p->output[k]))
+            memcpy(p->length + k * p->samples + first,
+                   column + (values ? 0 : column_of(c, p->output[k])) * n, n * sizeof *column);
+    }
+    stk_free(column);
+    return rc;
+}
+
+static int find_parts(const stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o,
+                      const counting *p, stk_error *err)
+{
+    STK_TRY(check_bounds(&so_far->chains, err));
+    for (uint32_t d = 0; d < so_far->data.n; d++) {
+        STK_TRY(take_measured(so_far, d, o, p, s->start[d], err));
+        for (uint32_t k = 0; k < p->n; k++)
+            if (p->output[k] != VALUES && !is_pictures(&so_far->chains, p->output[k]))
+                STK_TRY(stk_patch_lengths(so_far, d, p->output[k], o,
+                                          p->length + k * p->samples + s->start[d], err));
+    }
+    return 0;
+}
+
+/* A sample counts the sum of its parts.  Those that are padded, each to its own longest, are kept
+ * apart for batches, as long as their tensors will be. */
+static void sum_parts(stk_schedule *s, counting *p, int apart, uint32_t multiple)
+{
+    for (uint64_t i = 0; i < p->samples; i++) {
+        uint64_t sum = 0;
+
+        for (uint32_t k = 0; k < p->n; k++) {
+            uint32_t *len = &p->length[k * p->samples + i];
+
+            if (apart && !(p->joined >> k & 1) && *len)
+                *len = (uint32_t)stk_bin_round(*len, multiple);
+            sum += *len;
+        }
+        s->lengths[i] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+    }
+    if (!apart)
+        return;
+    s->parts = p->length;
+    s->binning.parts = (stk_bin_parts){ p->n, p->joined, s->parts, p->samples };
+    p->length = NULL;
+}
+
+static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o, counting *p,
+                 stk_error *err)
+{
+    int apart = o->max_tokens && p->joined != (1u << p->n) - 1;
+    uint32_t multiple;
+    int rc;
+
+    if (p->n == 1) {
+        p->length = s->lengths;
+        return find_parts(s, so_far, o, p, err);
+    }
+    STK_TRY(stk_bins_multiple(&so_far->chains, &multiple, err));
+    p->length = stk_zalloc(p->n * p->samples + 1, sizeof *p->length);
+    if (!p->length)
+        return stk_fail_nomem(err, p->n * p->samples * sizeof *p->length);
+    rc = find_parts(s, so_far, o, p, err);
+    if (rc == 0)
+        sum_parts(s, p, apart, multiple);
+    stk_free(p->length);
+    return rc;
+}
+
+static int take_given(stk_schedule *s, const stk_loader_options *o, uint32_t most, stk_error *err)
+{
+    uint64_t n = s->start[s->n_data];
+
+    if (o->n_lengths != n)
         return stk_fail(err, STK_EINVAL,
                         "lengths has %" PRIu64 " entries and the data %" PRIu64
                         " samples: give one for each",
                         o->n_lengths, n);
-    s->lengths = stk_zalloc(n + 1, sizeof *s->lengths);
-    if (!s->lengths)
-        return stk_fail_nomem(err, n * sizeof *s->lengths);
-    if (given)
-        memcpy(s->lengths, o->lengths, n * sizeof *s->lengths);
-    for (uint32_t d = 0; !given && d < so_far->data.n; d++)
-        if (any_measured(c))
-            STK_TRY(of_dataset(so_far, d, o, s->lengths + s->start[d], err));
     for (uint64_t i = 0; i < n; i++)
-        s->lengths[i] = s->lengths[i] < most ? s->lengths[i] : most;
-    for (uint32_t d = 0; !given && d < so_far->data.n; d++)
-        STK_TRY(stk_patch_lengths_add(so_far, d, o, s->lengths + s->start[d], err));
+        s->lengths[i] = o->lengths[i] < most ? o->lengths[i] : most;
     return 0;
+}
+
+int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                     stk_error *err)
+{
+    const stk_loader_options *o = in->o;
+    counting p = { .samples = s->start[so_far->data.n] };
+
+    STK_TRY(list_parts(&so_far->chains, &p, err));
+    s->lengths = stk_zalloc(p.samples + 1, sizeof *s->lengths);
+    if (!s->lengths)
+        return stk_fail_nomem(err, p.samples * sizeof *s->lengths);
+    if (o->lengths && !(o->max_seconds > 0)) /* else they are seconds */
+        return take_given(s, o, most_of(&so_far->chains), err);
+    return count(s, so_far, o, &p, err);
 }

@@ -7,14 +7,21 @@
 #include "loader/parts.h"
 
 /* Fills s->lengths: for each sample of all data sets, whether it takes part or not, its longest row
- * in ragged outputs of numbers and bytes, after truncate(), plus all its patches. */
+ * in ragged outputs of numbers and bytes, after truncate(), plus all its patches.  Where several of
+ * these are padded, s->parts and s->binning.parts have each. */
 int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
                      stk_error *err);
 
-/* patch_lengths.c: adds the number of patches of each sample of data set d, from the sizes of its
- * pictures; nothing is decoded. */
-int stk_patch_lengths_add(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
-                          uint32_t *lengths, stk_error *err);
+/* patch_lengths.c: the number of patches of each sample of data set d in an output, from the sizes
+ * of its pictures; nothing is decoded. */
+int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
+                      const stk_loader_options *o, uint32_t *lengths, stk_error *err);
+/* *bound: 0: how many patches a picture has follows from its size; else it is random, and at most
+ * this.  STK_EINVAL: it is random without a limit. */
+int stk_patch_bound(const stk_chain *c, const char *name, uint32_t *bound, stk_error *err);
+
+/* plan_bins.c: what the rows of all outputs that are padded have in common. */
+int stk_bins_multiple(const stk_plan_chains *c, uint32_t *out, stk_error *err);
 
 /* sound_lengths.c: lengths of sound are seconds, not values. */
 static inline int stk_by_seconds(const stk_loader_options *o)

@@ -153,6 +153,9 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
                                             : 1;
     if (s->lengths)
         *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
+    if (s->parts)
+        *print = stk_hash64(*print, s->parts,
+                            s->binning.parts.n * s->start[s->n_data] * sizeof *s->parts);
     if (s->classes)
         *print = stk_hash64(*print, s->classes, s->start[s->n_data] * sizeof *s->classes);
     if (s->seconds)

@@ -53,11 +53,14 @@ static uint32_t count(counting *k, uint32_t w, uint32_t h)
     return k->known[at].n;
 }
 
-/* Does what is drawn change the number? */
+/* Does what is drawn change the number?  What an op declares counts, however rarely it happens;
+ * those of plug-ins are tried, too. */
 static int is_random(const stk_chain *c)
 {
     static const uint32_t sizes[][2] = { { 640, 480 }, { 333, 517 }, { 1600, 300 } };
 
+    if (c->sizes.drawn)
+        return 1;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t seed = 1; seed < TRIES; seed++)
             if (count_drawn(c, sizes[s][0], sizes[s][1], seed) !=
@@ -66,21 +69,19 @@ static int is_random(const stk_chain *c)
     return 0;
 }
 
-/* The most that a rule of the chain allows. */
-static int bound_of(counting *k, const char *name, stk_error *err)
+int stk_patch_bound(const stk_chain *c, const char *name, uint32_t *bound, stk_error *err)
 {
-    uint64_t most = 0;
+    uint64_t most = c->sizes.most_patches;
 
-    for (uint32_t i = 0; i < k->c->n_all; i++)
-        if (k->c->all[i]->op == &stk_op_resize_to_patches ||
-            k->c->all[i]->op == &stk_op_random_resized_crop_to_patches)
-            most = stk_patch_most(k->c->all[i]->state); /* which both begin with */
+    *bound = 0;
+    if (!is_random(c))
+        return 0;
     if (!most || most > UINT32_MAX)
         return stk_fail(err, STK_EINVAL,
                         "output %s: how many patches it has is random without a limit: end its "
                         "geometry with resize_to_patches, or give lengths=",
                         name);
-    k->bound = (uint32_t)most;
+    *bound = (uint32_t)most;
     return 0;
 }
 
@@ -101,14 +102,12 @@ static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const
     for (uint64_t i = 0; i < s->samples; i++) {
         stk_media_rec r = { 0 };
         stk_image_info size;
-        uint64_t sum;
 
         for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size = size_of(k->c, &r);
-        sum = (uint64_t)lengths[s->first + i] +
-              (size.width && size.height ? count(k, size.width, size.height) : 1);
-        lengths[s->first + i] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+        lengths[s->first + i] =
+            size.width && size.height ? count(k, size.width, size.height) : 1;
     }
 }
 
@@ -124,7 +123,7 @@ static int open_output(counting *k, const stk_plan *so_far, uint32_t output, stk
                         "output %s: how many patches it has is not known from the size of its "
                         "picture alone: give lengths=",
                         name);
-    return is_random(k->c) ? bound_of(k, name, err) : 0;
+    return stk_patch_bound(k->c, name, &k->bound, err);
 }
 
 static int add_output(counting *k, const stk_dataset *ds, const stk_mediafile *m, uint32_t *lengths,
@@ -139,27 +138,20 @@ static int add_output(counting *k, const stk_dataset *ds, const stk_mediafile *m
     return 0;
 }
 
-int stk_patch_lengths_add(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
-                          uint32_t *lengths, stk_error *err)
+int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
+                      const stk_loader_options *o, uint32_t *lengths, stk_error *err)
 {
     const stk_media_making how = { .workers = o->num_workers > 0 ? (uint32_t)o->num_workers : 0 };
     const stk_mediafile *m = NULL;
     counting *k = NULL;
-    int rc = 0;
+    int rc = stk_media_sizes(so_far->data.set[d], &how, &m, err);
 
-    for (uint32_t i = 0; rc == 0 && i < so_far->chains.n_out; i++) {
-        if (!so_far->chains.chain[i].counted || so_far->chains.chain[i].many.pictures ||
-            !so_far->chains.chain[i].spec.picture.patch.side)
-            continue;
-        if (!m)
-            rc = stk_media_sizes(so_far->data.set[d], &how, &m, err);
-        if (rc == 0 && !k)
-            k = STK_NEW(counting);
-        if (rc == 0)
-            rc = k ? open_output(k, so_far, i, err) : stk_fail_nomem(err, sizeof *k);
-        if (rc == 0)
-            rc = add_output(k, so_far->data.set[d], m, lengths, err);
-    }
+    if (rc == 0)
+        k = STK_NEW(counting);
+    if (rc == 0)
+        rc = k ? open_output(k, so_far, output, err) : stk_fail_nomem(err, sizeof *k);
+    if (rc == 0)
+        rc = add_output(k, so_far->data.set[d], m, lengths, err);
     stk_free(k);
     return rc;
 }

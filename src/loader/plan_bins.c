@@ -3,6 +3,7 @@
  * one. */
 #include "loader/plan_bins.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,8 @@ static const char *budget_name(const stk_loader_options *o)
 
 int stk_bins_check(const stk_loader_options *o, stk_error *err)
 {
+    if (o->over_budget && !stk_has_budget(o))
+        return stk_fail(err, STK_EINVAL, "over_budget goes with max_tokens or max_seconds");
     if (stk_has_budget(o) && o->global_batch_size)
         return stk_fail(err, STK_EINVAL,
                         "%s says how large a rank's batch is: leave global_batch_size (a "
@@ -38,14 +41,14 @@ static int say_too_long(const stk_schedule *s, uint64_t id, const stk_bin_bound 
     if (b->length == s->seconds)
         return stk_fail(err, STK_EINVAL,
                         "a recording that counts %.4g seconds is longer than max_seconds=%.4g: "
-                        "raise it, cut recordings with random_part() or part(), or leave the "
-                        "sample out (exclude)",
+                        "raise it, cut recordings with random_part() or part(), or leave it out: "
+                        "over_budget=\"drop\"",
                         (double)s->seconds[id] / STK_SECOND, (double)b->budget / STK_SECOND);
     return stk_fail(err, STK_EINVAL,
                     "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
-                    ": raise it, cut rows with truncate(%" PRIu64 "), or leave the sample out "
-                    "(exclude)",
-                    b->length[id], stk_bin_round(b->length[id], b->multiple), b->budget, b->budget);
+                    ": raise it, cut rows with truncate(), lower max_patches or max_pixels of "
+                    "pictures, or leave it out: over_budget=\"drop\"",
+                    b->length[id], stk_bin_round(b->length[id], b->multiple), b->budget);
 }
 
 static int too_long(const stk_schedule *s, const stk_plan_data *data, uint64_t id,
@@ -104,6 +107,7 @@ static int most_rows(const stk_schedule *s, const stk_bin_bound *b, uint64_t n, 
                      stk_error *err)
 {
     uint64_t width = b->budget / STEPS + 1, rows;
+    int joined = s->binning.joined || (b->length == s->lengths && s->binning.parts.joined);
     histogram *h = STK_NEW(histogram);
 
     if (!h)
@@ -112,51 +116,133 @@ static int most_rows(const stk_schedule *s, const stk_bin_bound *b, uint64_t n, 
         uint64_t len = stk_bin_round(b->length[stk_sample_set_id(&s->set, i)], b->multiple);
         uint64_t at = len / width < STEPS ? len / width : STEPS;
 
+        if (len > b->budget)
+            continue;
         if (!h->count[at]++ || len < h->least[at])
             h->least[at] = len;
     }
-    rows = shortest(h, b->budget, s->binning.joined);
+    rows = shortest(h, b->budget, joined);
     stk_free(h);
     rows = rows ? rows : 1;
     *most = rows < *most ? rows : *most;
     return 0;
 }
 
-/* Every row fits into a batch; most: how many rows fit into one. */
-static int plan_bound(const stk_schedule *s, const stk_bin_bound *b, const stk_plan_data *data,
-                      uint64_t *most, stk_error *err)
+/* How many samples take part, each once. */
+static uint64_t taking_part(const stk_schedule *s)
 {
     uint64_t n = stk_sample_set_len(&s->set);
 
-    n = s->set.repeat > 1 ? n / s->set.repeat : n;
-    for (uint64_t i = 0; i < n; i++) {
+    return s->set.repeat > 1 ? n / s->set.repeat : n;
+}
+
+/* The bound that a sample is over. */
+static const stk_bin_bound *passed(const stk_bin_bound *b, uint32_t n, uint64_t id)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (stk_bin_round(b[k].length[id], b[k].multiple) > b[k].budget)
+            return &b[k];
+    return NULL;
+}
+
+typedef struct over { /* what is found of samples that fit into no batch */
+    uint64_t n, first;
+    uint64_t fitting;
+    double sum; /* of the others' lengths */
+    uint64_t shortest[2];
+} over;
+
+static void note_shortest(over *o, const uint32_t *length, uint64_t id)
+{
+    if (!o->fitting)
+        o->shortest[0] = o->shortest[1] = id;
+    else if (length[id] < length[o->shortest[0]]) {
+        o->shortest[1] = o->shortest[0];
+        o->shortest[0] = id;
+    } else if (o->fitting == 1 || length[id] < length[o->shortest[1]]) {
+        o->shortest[1] = id;
+    }
+}
+
+static over find_over(const stk_schedule *s, const stk_bin_bound *b, uint32_t n)
+{
+    over o = { 0 };
+
+    for (uint64_t i = 0; i < taking_part(s); i++) {
         uint64_t id = stk_sample_set_id(&s->set, i);
 
-        if (stk_bin_round(b->length[id], b->multiple) > b->budget)
-            return too_long(s, data, id, b, err);
+        if (passed(b, n, id)) {
+            o.first = o.n++ ? o.first : id;
+        } else {
+            note_shortest(&o, b->length, id);
+            o.fitting++;
+            o.sum += b->length[id];
+        }
     }
-    return most_rows(s, b, n, most, err);
+    return o;
+}
+
+/* A sample that is as long as most: the longest up to their mean. */
+static uint64_t find_usual(const stk_schedule *s, const stk_bin_bound *b, uint32_t n, const over *o)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (uint64_t i = 0; i < taking_part(s); i++) {
+        uint64_t id = stk_sample_set_id(&s->set, i);
+
+        if (passed(b, n, id) || (double)b->length[id] > o->sum / (double)o->fitting)
+            continue;
+        if (best == UINT64_MAX || b->length[id] > b->length[best])
+            best = id;
+    }
+    return best;
+}
+
+/* Every sample fits into a batch, or the policy for those that don't is set. */
+static int plan_over(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
+                     const stk_bin_bound *b, uint32_t n, stk_error *err)
+{
+    over o = find_over(s, b, n);
+
+    s->binning.drops = in->o->over_budget && !strcmp(in->o->over_budget, "drop");
+    memcpy(s->binning.shortest, o.shortest, sizeof o.shortest);
+    if (!o.n)
+        return 0;
+    if (!o.fitting || (!s->binning.drops && in->o->on_error != STK_ON_ERROR_SKIP))
+        return too_long(s, &so_far->data, o.first, passed(b, n, o.first), err);
+    s->binning.usual = find_usual(s, b, n, &o);
+    assert(s->binning.usual != UINT64_MAX); /* some are not above their mean */
+    stk_log_line(&so_far->policy.log, STK_LOG_WARN,
+                 "%" PRIu64 " of %" PRIu64
+                 " samples are longer than %s, the first is number %" PRIu64 ": %s",
+                 o.n, o.n + o.fitting, budget_name(in->o), o.first,
+                 s->binning.drops ? "they are in no batch" : "they are bad samples");
+    return 0;
 }
 
 /* Seconds come first where both are bounded: rows are sorted by them. */
-static int plan_budget(stk_schedule *s, const stk_loader_options *o, const stk_plan_data *data,
+static int plan_budget(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
                        stk_error *err)
 {
+    const stk_loader_options *o = in->o;
     const stk_bin_bound seconds = { s->seconds, (uint64_t)(o->max_seconds * STK_SECOND), 0 };
-    const stk_bin_bound tokens = { s->lengths, o->max_tokens, s->binning.multiple };
-    const stk_bin_bound *first = s->seconds && o->max_seconds > 0 ? &seconds : &tokens;
+    const stk_bin_bound tokens = { s->lengths, o->max_tokens,
+                                   s->parts ? 0 : s->binning.multiple }; /* parts are rounded */
+    int by_seconds = s->seconds && o->max_seconds > 0;
+    const stk_bin_bound bound[2] = { by_seconds ? seconds : tokens, tokens };
+    uint32_t n = by_seconds && o->max_tokens ? 2 : 1;
     uint64_t most = o->batch_size ? o->batch_size : MAX_ROWS;
 
     s->binning.kind = STK_BIN_BUDGET;
-    s->binning.length = first->length;
-    s->binning.budget = first->budget;
-    s->binning.multiple = first->multiple;
+    s->binning.length = bound->length;
+    s->binning.budget = bound->budget;
+    s->binning.multiple = bound->multiple;
     s->binning.group = s->split.world;
-    STK_TRY(plan_bound(s, first, data, &most, err));
-    if (first == &seconds && o->max_tokens) {
+    if (n == 2)
         s->binning.also = tokens;
-        STK_TRY(plan_bound(s, &tokens, data, &most, err));
-    }
+    STK_TRY(plan_over(s, in, so_far, bound, n, err));
+    for (uint32_t i = 0; i < n; i++)
+        STK_TRY(most_rows(s, &bound[i], taking_part(s), &most, err));
     s->binning.rows = (uint32_t)most;
     return 0;
 }
@@ -177,7 +263,7 @@ static int plan_like(stk_schedule *s, stk_error *err)
 }
 
 /* No output's padded rows are longer than the next common multiple of all of them. */
-static int multiple_of(const stk_plan_chains *c, uint32_t *out, stk_error *err)
+int stk_bins_multiple(const stk_plan_chains *c, uint32_t *out, stk_error *err)
 {
     *out = 0;
     for (uint32_t i = 0; i < c->n_out; i++) {
@@ -286,7 +372,7 @@ static int plan_kind(stk_schedule *s, const stk_plan_input *in, const stk_plan *
         plan_packs(s, c->chain[0].pack);
         return 0;
     }
-    return stk_has_budget(in->o) ? plan_budget(s, in->o, &so_far->data, err) : plan_like(s, err);
+    return stk_has_budget(in->o) ? plan_budget(s, in, so_far, err) : plan_like(s, err);
 }
 
 /* Nothing is padded: what counts of a batch is the sum of its rows. */
@@ -327,6 +413,7 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
         STK_TRY(find_lengths(s, in, so_far, again, err));
     s->binning = (stk_binning){ .order = &s->order,
                                 .length = s->lengths ? s->lengths : s->seconds,
+                                .parts = s->binning.parts,
                                 .start = s->start,
                                 .seed = s->seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),
@@ -334,7 +421,7 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
     if (o->schedule || by_size)
         return o->schedule ? stk_groups_plan_steps(s, in, so_far, err)
                            : stk_groups_plan_sizes(s, in, so_far, err);
-    STK_TRY(multiple_of(c, &s->binning.multiple, err));
+    STK_TRY(stk_bins_multiple(c, &s->binning.multiple, err));
     s->binning.joined = all_joined(c);
     STK_TRY(plan_kind(s, in, so_far, again, err));
     return stk_schedule_bin(s,

@@ -173,7 +173,7 @@ static int plan_output(stk_plan_chains *out, uint32_t i, const stk_plan_input *i
     STK_TRY(stk_chain_plan_field(c, &head, p->name, asked->chain, err));
     STK_TRY(stk_ragged_plan(out, i, in, so_far->ranks.rows, err));
     STK_TRY(find_functions(c, p->name, &so_far->policy.caller, err));
-    if (c->inexact)
+    if (c->fingerprint.ignored)
         stk_log_line(&so_far->policy.log, STK_LOG_WARN,
                      "output %s: image(exact=false) has no effect: pixels are always exact; leave "
                      "it out",

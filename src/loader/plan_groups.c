@@ -139,20 +139,23 @@ static const stk_patch_sizing *sizing_of(const stk_chain *c)
     return NULL;
 }
 
-static int check_chain(const stk_plan_chains *c, uint32_t i, int *found, stk_error *err)
+/* *least: the fewest patches of an entry; 0: no output is sized for patches. */
+static int check_chain(const stk_plan_chains *c, uint32_t i, uint32_t *least, stk_error *err)
 {
     const stk_chain *x = &c->chain[i], *drawn = x->like.leader ? x->like.leader : x;
     const stk_patch_sizing *sizing = sizing_of(drawn);
 
     if (!x->spec.picture.patch.side && !sizing)
         return 0;
-    if (x->many.pictures || x->row_bytes || !sizing || sizing->rule != STK_PATCH_COUNT)
+    if (x->many.pictures || x->row_bytes || !sizing || sizing->rule != STK_PATCH_COUNT ||
+        !drawn->sizes.most_patches)
         return stk_fail(err, STK_EINVAL,
                         "output %s: schedule changes max_patches of resize_to_patches and "
                         "random_resized_crop_to_patches, of one picture per sample: end its "
                         "geometry with one of them",
                         c->out[i].name);
-    *found = 1;
+    if (*least < sizing->merge * sizing->merge)
+        *least = sizing->merge * sizing->merge;
     return 0;
 }
 
@@ -161,11 +164,11 @@ int stk_groups_plan_steps(stk_schedule *s, const stk_plan_input *in, const stk_p
 {
     const char *at = in->o->schedule;
     stk_binning *h = &s->binning;
-    int found = 0;
+    uint32_t least = 0;
 
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
-        STK_TRY(check_chain(&so_far->chains, i, &found, err));
-    if (!found)
+        STK_TRY(check_chain(&so_far->chains, i, &least, err));
+    if (!least)
         return stk_fail(err, STK_EINVAL,
                         "schedule is for pictures that are cut into patches: no output has "
                         "resize_to_patches or random_resized_crop_to_patches");
@@ -183,6 +186,10 @@ int stk_groups_plan_steps(stk_schedule *s, const stk_plan_input *in, const stk_p
             return stk_fail(err, STK_EINVAL,
                             "schedule: a picture of %u patches is more than max_tokens=%" PRIu64,
                             e->limit.patches, in->o->max_tokens);
+        if (e->limit.patches < least)
+            return stk_fail(err, STK_EINVAL,
+                            "schedule: %u patches are less than a block of %u, which the chain "
+                            "merges", e->limit.patches, least);
         e->rows = rows_of(in->o, e->limit.patches);
         h->rows = e->rows > h->rows ? e->rows : h->rows;
         h->n_steps++;

@@ -9,6 +9,7 @@
 #include "gpu/pic_program.h"
 #include "loader/parts.h"
 #include "loader/sampling.h"
+#include "op/image_tokens.h"
 #include "row/row.h"
 #include "video/clip_codec.h"
 #include "video/sessions.h"
@@ -107,7 +108,9 @@ static uint32_t depth_of(const stk_chain *c)
 
     for (; c->like.leader; c = c->like.leader)
         n++;
-    return n + (c->many.tokens != NULL); /* after the pictures that it counts */
+    if (c->many.tokens) /* after the pictures that it counts; labels after the tokens */
+        n += ((const stk_image_tokens *)c->many.tokens->state)->give == STK_GIVE_IDS ? 1 : 2;
+    return n;
 }
 
 /* Both decode the same pixels of the same field, here or on a GPU. */

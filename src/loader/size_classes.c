@@ -87,11 +87,14 @@ static uint32_t class_of(sizing *k, uint32_t before, const uint32_t size[2])
     }
 }
 
+/* What an op declares counts, however rarely it happens; those of plug-ins are tried, too. */
 static int is_random(const stk_chain *c)
 {
     static const uint32_t sizes[][2] = { { 640, 480 }, { 333, 517 }, { 1600, 300 } };
     uint32_t first[2], other[2];
 
+    if (c->sizes.drawn)
+        return 1;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t seed = 1; seed < TRIES; seed++) {
             drawn_size(c, sizes[s][0], sizes[s][1], 0, first);

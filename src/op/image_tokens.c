@@ -1,24 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* image_tokens - a row of tokens has one placeholder for each picture of its sample; it becomes as
  * many as the picture has merged patches.  What is given is the tokens, the labels (pictures are
- * ignored in them), or positions of three axes (M-RoPE). */
+ * ignored in them), or positions of three axes (M-RoPE).  Labels that have no placeholders, as -100
+ * stands where their pictures are, take the places from the row of tokens. */
 #include "op/image_tokens.h"
 
 #include <string.h>
 
+uint32_t stk_image_tokens_places(const stk_image_tokens *t, const int64_t *ids, size_t n,
+                                 uint32_t *out, uint32_t most)
+{
+    uint32_t seen = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] != t->token)
+            continue;
+        if (seen < most)
+            out[seen] = (uint32_t)i;
+        seen++;
+    }
+    return seen;
+}
+
 int stk_image_tokens_count(const stk_image_tokens *t, const int64_t *ids, size_t n,
                            const stk_grids *g, uint64_t *out, stk_error *err)
 {
-    uint32_t seen = 0, merge = t->merge;
+    uint32_t seen = g->place ? g->n : stk_image_tokens_places(t, ids, n, NULL, 0);
+    uint32_t merge = t->merge;
 
     *out = n;
-    for (size_t i = 0; i < n; i++)
-        seen += ids[i] == t->token;
     if (seen != g->n)
         return stk_fail(err, STK_ECORRUPT,
                         "image_tokens: the row has %u placeholders (%" PRId64
-                        ") and its sample %u pictures in output %s",
-                        seen, t->token, g->n, t->pictures);
+                        ") and its sample %u pictures in output %s%s",
+                        seen, t->token, g->n, t->pictures,
+                        seen || t->give == STK_GIVE_IDS
+                            ? ""
+                            : "; labels without them follow the tokens of the same length, in an "
+                              "output of their own");
     for (uint32_t k = 0; k < g->n; k++) {
         if (g->at[k][0] % merge || g->at[k][1] % merge)
             return stk_fail(err, STK_ECORRUPT,
@@ -67,7 +86,7 @@ void stk_image_tokens_put(const stk_image_tokens *t, const int64_t *ids, size_t 
     int64_t p = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (ids[i] == t->token) {
+        if (g->place ? k < g->n && g->place[k] == i : ids[i] == t->token) {
             out = put_picture(t, g->at[k++], &p, out);
         } else if (t->give == STK_GIVE_MROPE) {
             for (int axis = 0; axis < 3; axis++)

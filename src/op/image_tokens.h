@@ -28,7 +28,13 @@ typedef struct stk_image_tokens { /* the arguments of the step */
 typedef struct stk_grids { /* of the pictures of a sample */
     uint32_t n;
     const uint32_t (*at)[2]; /* patches down and across */
+    /* which of the ids are placeholders, ascending; NULL: those that are `token` */
+    const uint32_t *place;
 } stk_grids;
+
+/* How many placeholders a row has; the numbers of the first `most` of them. */
+uint32_t stk_image_tokens_places(const stk_image_tokens *t, const int64_t *ids, size_t n,
+                                 uint32_t *out, uint32_t most);
 
 /* n ids -> *out tokens.  STK_ECORRUPT: there are not as many placeholders as pictures, or a picture
  * is not whole merged patches. */

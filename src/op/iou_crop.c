@@ -143,5 +143,5 @@ const stk_op stk_op_iou_crop = { .abi = STK_PLUGIN_ABI,
                                  .args = iou_crop_args,
                                  .state_size = sizeof(struct iou_crop),
                                  .plan = iou_crop_plan,
-                                 .can = STK_OP_VIEW | STK_OP_BOXES,
+                                 .can = STK_OP_VIEW | STK_OP_BOXES | STK_OP_SIZES,
                                  .draw_boxes = iou_crop_draw };

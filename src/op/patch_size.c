@@ -139,6 +139,20 @@ const char *stk_patch_size_of(const stk_patch_sizing *s, uint32_t w, uint32_t h,
     return why;
 }
 
+/* max_pixels, but where a side is at least one block, or a small picture is rounded up. */
+static uint64_t most_by_pixels(const stk_patch_sizing *s)
+{
+    double f = (double)s->patch * s->merge, least_side = sqrt((double)s->min_pixels / 200);
+    double thin = f * sqrt((double)s->max_pixels * 200), most = (double)s->max_pixels;
+    double small = (200 * least_side + f) * (least_side + f); /* the sum of sides is largest here */
+
+    if (s->max_pixels < 200 * f * f && thin > most)
+        most = thin;
+    if (s->min_pixels && small > most)
+        most = small;
+    return (uint64_t)(most / ((double)s->patch * s->patch));
+}
+
 uint64_t stk_patch_most(const stk_patch_sizing *s)
 {
     uint64_t unit = s->merge;
@@ -146,7 +160,7 @@ uint64_t stk_patch_most(const stk_patch_sizing *s)
     if (s->rule == STK_PATCH_COUNT)
         return s->max_patches;
     if (s->rule == STK_PATCH_PIXELS)
-        return s->max_pixels / ((uint64_t)s->patch * s->patch);
+        return most_by_pixels(s);
     return s->max_patches + 2 * unit * s->max_side + unit * unit; /* what padding adds */
 }
 
@@ -238,6 +252,15 @@ int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing
     return rule_of(args, op, out, err);
 }
 
+int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
+                     uint8_t *filter, stk_error *err)
+{
+    if (stk_args_has(args, "interpolation"))
+        return stk_spec_filter(args, op, filter, err);
+    *filter = (uint8_t)(model ? model->filter : STK_BICUBIC);
+    return 0;
+}
+
 const void *stk_patch_limited(const stk_op *op, const void *state, const stk_address *at,
                               uint64_t room[STK_PATCH_STATE])
 {
@@ -310,4 +333,38 @@ uint32_t stk_bucket_of(const stk_bucket_sizes *b, uint32_t w, uint32_t h, uint64
     *res_w = (uint64_t)(w * scale + 0.5);
     *res_h = (uint64_t)(h * scale + 0.5);
     return at;
+}
+
+static uint64_t to_steps(double x, uint32_t step)
+{
+    uint64_t n = (uint64_t)(x + 0.5);
+
+    return n - n % step;
+}
+
+/* BucketManager.select_bucket() without upscaling: rounded by its width or by its height, whichever
+ * is nearer to its ratio. */
+void stk_bucket_no_upscale(uint64_t area, uint32_t step, uint32_t w, uint32_t h,
+                           stk_bucket_size *out)
+{
+    double aspect = (double)w / h, wide = sqrt((double)area * aspect), high = (double)area / wide;
+    uint64_t by_w = to_steps(wide, step), h_of = to_steps((double)by_w / aspect, step);
+    uint64_t by_h = to_steps(high, step), w_of = to_steps((double)by_h * aspect, step);
+
+    out->w = w;
+    out->h = h;
+    if ((uint64_t)w * h > area && h_of && by_h) {
+        double off_w = fabs((double)by_w / (double)h_of - aspect);
+        double off_h = fabs((double)w_of / (double)by_h - aspect);
+
+        if (off_w < off_h) {
+            out->w = by_w;
+            out->h = (uint64_t)((double)by_w / aspect + 0.5);
+        } else {
+            out->w = (uint64_t)((double)by_h * aspect + 0.5);
+            out->h = by_h;
+        }
+    }
+    out->cut_w = (uint64_t)w * h > area && !(h_of && by_h) ? 0 : out->w - out->w % step;
+    out->cut_h = out->h - out->h % step;
 }

@@ -55,6 +55,9 @@ const stk_patch_model *stk_patch_model_named(const char *name);
  * one that was named. */
 int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing *out,
                           const stk_patch_model **model, stk_error *err);
+/* Argument `interpolation`: what is given, else the model's, else bicubic. */
+int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
+                     uint8_t *filter, stk_error *err);
 /* Argument `patch`: a number, or the name of a model. */
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,
                   const stk_patch_model **model, stk_error *err);
@@ -74,6 +77,14 @@ typedef struct stk_bucket_sizes {
 /* Of `area` pixels about, sides from `least` to `most`, multiples of `step`. */
 void stk_bucket_sizes_make(stk_bucket_sizes *b, uint64_t area, uint32_t step, uint32_t least,
                            uint32_t most);
+/* kohya's no_upscale: a picture of at most `area` pixels stays as it is, a larger one gets about
+ * that area; either is then cut to whole steps. */
+typedef struct stk_bucket_size {
+    uint64_t w, h;         /* resized to this ... */
+    uint64_t cut_w, cut_h; /* ... and cut to this; 0: it is smaller than a step */
+} stk_bucket_size;
+void stk_bucket_no_upscale(uint64_t area, uint32_t step, uint32_t w, uint32_t h,
+                           stk_bucket_size *out);
 /* The bucket of a picture, and the size that covers it. */
 uint32_t stk_bucket_of(const stk_bucket_sizes *b, uint32_t w, uint32_t h, uint64_t *res_w,
                        uint64_t *res_h);

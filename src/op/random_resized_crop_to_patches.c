@@ -46,7 +46,7 @@ static int crop_to_patches_plan(void *state, const stk_args *args, stk_spec *spe
         t->log_ratio[i] = stk_ln(ratio[i]);
     t->any_filter = filter && !strcmp(filter, "random");
     if (!t->any_filter)
-        STK_TRY(stk_spec_filter(args, "random_resized_crop_to_patches", &t->filter, err));
+        STK_TRY(stk_patch_filter(args, "random_resized_crop_to_patches", model, &t->filter, err));
     STK_TRY(stk_spec_resize(spec, "random_resized_crop_to_patches", err));
     stk_spec_size(spec, 0, 0);
     return 0;
@@ -110,8 +110,9 @@ static const stk_arg crop_to_patches_args[] = {
     { "min_pixels", STK_ARG_INT, "", "Qwen's rule: at least so many pixels ..." },
     { "max_pixels", STK_ARG_INT, "", "... and at most so many" },
     { "max_ratio", STK_ARG_FLOAT, "", "the part gets at most so many times as large" },
-    { "interpolation", STK_ARG_NAME, "bicubic",
-      "nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture" },
+    { "interpolation", STK_ARG_NAME, "",
+      "nearest, bilinear, bicubic or lanczos; the model's, else bicubic; random: bilinear or "
+      "bicubic for each picture" },
     { 0 },
 };
 
@@ -124,5 +125,5 @@ const stk_op stk_op_random_resized_crop_to_patches = {
     .state_size = sizeof(struct crop_to_patches),
     .plan = crop_to_patches_plan,
     .draw = crop_to_patches_draw,
-    .can = STK_OP_VIEW
+    .can = STK_OP_VIEW | STK_OP_SIZES
 };

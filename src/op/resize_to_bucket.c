@@ -10,6 +10,8 @@ struct to_bucket {
     stk_bucket_sizes sizes;
     uint8_t filter;
     int random; /* the place of the crop */
+    uint64_t area; /* no_upscale; 0: it is not */
+    uint32_t step;
 };
 
 static int side_of(const stk_args *args, const char *name, uint32_t *out, stk_error *err)
@@ -68,6 +70,20 @@ static int make_sizes(const stk_args *args, stk_bucket_sizes *b, stk_error *err)
                            least, most, area);
 }
 
+static int take_no_upscale(struct to_bucket *t, const stk_args *args, stk_error *err)
+{
+    int64_t area = stk_args_i64(args, "area");
+
+    if (!stk_args_bool(args, "no_upscale"))
+        return 0;
+    if (!stk_args_has(args, "area"))
+        return stk_fail(err, STK_EINVAL,
+                        "resize_to_bucket: no_upscale goes with area, not with sizes");
+    STK_TRY(side_of(args, "step", &t->step, err));
+    t->area = (uint64_t)area;
+    return 0;
+}
+
 static int to_bucket_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     const char *crop = stk_args_str(args, "crop");
@@ -78,29 +94,51 @@ static int to_bucket_plan(void *state, const stk_args *args, stk_spec *spec, stk
         return stk_fail(err, STK_EINVAL,
                         "resize_to_bucket: give sizes, as \"512x768\", or area: one of the two");
     STK_TRY(named ? take_sizes(args, &t->sizes, err) : make_sizes(args, &t->sizes, err));
+    STK_TRY(take_no_upscale(t, args, err));
     t->random = crop && !strcmp(crop, "random");
     if (!t->random && (!crop || strcmp(crop, "center") != 0))
         return stk_fail(err, STK_EINVAL, "resize_to_bucket: crop is center or random, not %s",
                         crop ? crop : "a number");
     STK_TRY(stk_spec_filter(args, "resize_to_bucket", &t->filter, err));
     STK_TRY(stk_spec_resize(spec, "resize_to_bucket", err));
-    stk_spec_size(spec, t->sizes.n == 1 ? t->sizes.w[0] : 0, t->sizes.n == 1 ? t->sizes.h[0] : 0);
+    if (t->area || t->sizes.n > 1)
+        stk_spec_size(spec, 0, 0);
+    else
+        stk_spec_size(spec, t->sizes.w[0], t->sizes.h[0]);
     return 0;
+}
+
+static void find_size(const struct to_bucket *t, const stk_view *view, stk_bucket_size *out)
+{
+    uint32_t at;
+
+    if (t->area) {
+        stk_bucket_no_upscale(t->area, t->step, view->vis_w, view->vis_h, out);
+        return;
+    }
+    at = stk_bucket_of(&t->sizes, view->vis_w, view->vis_h, &out->w, &out->h);
+    out->cut_w = t->sizes.w[at];
+    out->cut_h = t->sizes.h[at];
 }
 
 static void to_bucket_draw(const void *state, stk_rng *rng, stk_view *view)
 {
     const struct to_bucket *t = state;
+    stk_bucket_size size;
     uint64_t w, h;
-    uint32_t at, x, y, to_w, to_h;
+    uint32_t x, y, to_w, to_h;
 
     if (view->refused)
         return;
-    at = stk_bucket_of(&t->sizes, view->vis_w, view->vis_h, &w, &h);
-    to_w = t->sizes.w[at];
-    to_h = t->sizes.h[at];
-    w = w > to_w ? w : to_w;
-    h = h > to_h ? h : to_h;
+    find_size(t, view, &size);
+    to_w = (uint32_t)size.cut_w;
+    to_h = (uint32_t)size.cut_h;
+    if (!to_w || !to_h) {
+        view->refused = "the picture is smaller than a step of its buckets: leave no_upscale";
+        return;
+    }
+    w = size.w > to_w ? size.w : to_w;
+    h = size.h > to_h ? size.h : to_h;
     if (w > STK_MAX_SIDE || h > STK_MAX_SIDE) {
         view->refused = "the picture is too long and narrow for its bucket: crop it first";
         return;
@@ -120,6 +158,8 @@ static const stk_arg to_bucket_args[] = {
     { "step", STK_ARG_INT, "64", "with area: sides are multiples of this, ..." },
     { "least", STK_ARG_INT, "256", "... not shorter than this ..." },
     { "most", STK_ARG_INT, "1024", "... and not longer" },
+    { "no_upscale", STK_ARG_BOOL, "false",
+      "with area: a smaller picture is only cut to whole steps, not enlarged" },
     { "crop", STK_ARG_NAME, "center", "which part is kept: center or random" },
     { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos" },
     { 0 },

@@ -9,16 +9,6 @@ struct to_patches {
     uint8_t filter;
 };
 
-/* `interpolation`: what is given, else the model's, else bicubic. */
-static int filter_of(const stk_args *args, const stk_patch_model *model, uint8_t *out,
-                     stk_error *err)
-{
-    if (stk_args_has(args, "interpolation"))
-        return stk_spec_filter(args, "resize_to_patches", out, err);
-    *out = (uint8_t)(model ? model->filter : STK_BICUBIC);
-    return 0;
-}
-
 static int to_patches_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
     struct to_patches *t = state;
@@ -27,7 +17,7 @@ static int to_patches_plan(void *state, const stk_args *args, stk_spec *spec, st
     const char *why = NULL;
 
     STK_TRY(stk_patch_sizing_plan(args, "resize_to_patches", &t->sizing, &model, err));
-    STK_TRY(filter_of(args, model, &t->filter, err));
+    STK_TRY(stk_patch_filter(args, "resize_to_patches", model, &t->filter, err));
     STK_TRY(stk_spec_resize(spec, "resize_to_patches", err));
     if (spec->picture.width && spec->picture.height)
         why = stk_patch_size_of(&t->sizing, spec->picture.width, spec->picture.height, &size);

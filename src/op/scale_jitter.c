@@ -117,7 +117,7 @@ const stk_op stk_op_scale_jitter = { .abi = STK_PLUGIN_ABI,
                                      .state_size = sizeof(struct scale_jitter),
                                      .plan = scale_jitter_plan,
                                      .draw = scale_jitter_draw,
-                                     .can = STK_OP_VIEW };
+                                     .can = STK_OP_VIEW | STK_OP_SIZES };
 
 const stk_op stk_op_random_shortest_size = {
     .abi = STK_PLUGIN_ABI,
@@ -128,5 +128,5 @@ const stk_op stk_op_random_shortest_size = {
     .state_size = sizeof(struct random_shortest_size),
     .plan = random_shortest_size_plan,
     .draw = random_shortest_size_draw,
-    .can = STK_OP_VIEW
+    .can = STK_OP_VIEW | STK_OP_SIZES
 };

@@ -64,4 +64,4 @@ const stk_op stk_op_zoom_out = { .abi = STK_PLUGIN_ABI,
                                  .state_size = sizeof(struct zoom_out),
                                  .plan = zoom_out_plan,
                                  .draw = zoom_out_draw,
-                                 .can = STK_OP_VIEW };
+                                 .can = STK_OP_VIEW | STK_OP_SIZES };

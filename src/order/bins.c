@@ -35,6 +35,8 @@ typedef struct maker { /* of windows: one thread at a time */
     stk_packer *packer;
     uint32_t *length, *row, *next; /* window */
     uint32_t *also;                /* window: second lengths, where there are some */
+    uint32_t *part;                /* window x parts */
+    uint32_t *place;               /* window: positions whose lengths these are */
     uint32_t *from;                /* window, PACK: positions that have a rest */
     uint64_t *whole;               /* window + 1, PACK: blocks of those before */
     uint64_t *key, *other;         /* window: to be sorted */
@@ -61,12 +63,47 @@ static uint32_t rounded(const stk_binning *h, uint32_t len)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* Lengths of the window's positions; answers how many it has. */
+int stk_bin_is_over(const stk_binning *h, uint64_t id)
+{
+    return h->kind == STK_BIN_BUDGET &&
+           (stk_bin_round(h->length[id], h->multiple) > h->budget ||
+            (h->also.length &&
+             stk_bin_round(h->also.length[id], h->also.multiple) > h->also.budget));
+}
+
+int stk_bin_replaces(const stk_binning *h, uint64_t id, uint64_t other)
+{
+    const stk_bin_parts *p = &h->parts;
+
+    if (stk_bin_is_over(h, other))
+        other = h->usual;
+    if (h->length[id] > h->length[other] ||
+        (h->also.length && h->also.length[id] > h->also.length[other]))
+        return 0;
+    for (uint32_t k = 0; k < p->n; k++)
+        if (p->length[k * p->stride + id] > p->length[k * p->stride + other])
+            return 0;
+    return 1;
+}
+
+static void look_at(const stk_bins *b, maker *m, uint64_t id, uint32_t at)
+{
+    const stk_binning *h = &b->how;
+
+    m->length[at] = rounded(h, h->length[id]);
+    if (h->also.length)
+        m->also[at] = (uint32_t)stk_bin_round(h->also.length[id], h->also.multiple);
+    for (uint32_t k = 0; k < h->parts.n; k++)
+        m->part[at * h->parts.n + k] = h->parts.length[k * h->parts.stride + id];
+}
+
+/* Lengths of the window's positions, without those that are dropped, and m->place: where each of
+ * them stands; answers how many there are. */
 static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w, sums *s)
 {
     const stk_binning *h = &b->how;
     uint64_t first = w * h->window, left = b->positions - first, position[RUN];
-    uint32_t n = left < h->window ? (uint32_t)left : h->window;
+    uint32_t n = left < h->window ? (uint32_t)left : h->window, placed = 0;
 
     assert(first < b->positions); /* no window is empty */
     for (uint32_t at = 0, k; at < n; at += k) {
@@ -77,13 +114,17 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
         for (uint32_t i = 0; i < k; i++) {
             uint64_t id = h->start[m->where[i].dataset] + m->where[i].sample;
 
+            if (stk_bin_is_over(h, id)) {
+                if (h->drops)
+                    continue;
+                id = h->usual;
+            }
             s->used += h->length[id];
-            m->length[at + i] = rounded(h, h->length[id]);
-            if (h->also.length)
-                m->also[at + i] = (uint32_t)stk_bin_round(h->also.length[id], h->also.multiple);
+            m->place[placed] = at + i;
+            look_at(b, m, id, placed++);
         }
     }
-    return n;
+    return placed;
 }
 
 /* Rows of similar first length, an eighth of an octave, are sorted by their second one. */
@@ -101,7 +142,9 @@ static uint32_t similar(uint32_t len, uint32_t also)
 static void sort(const stk_binning *h, maker *m, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t by = h->also.length ? similar(m->length[i], m->also[i]) : m->length[i];
+        uint32_t by = h->also.length ? similar(m->length[i], m->also[i])
+                      : h->parts.n   ? similar(m->length[i], m->part[i * h->parts.n])
+                                     : m->length[i];
 
         m->key[i] = (uint64_t)~by << 32 | i;
     }
@@ -189,37 +232,63 @@ static void make_packed(const stk_bins *b, maker *m, uint32_t n, window *out)
 /* ---- batches within a budget ---- */
 
 typedef struct filling { /* of a batch with rows that are padded, or joined */
-    uint64_t length, also;
+    uint64_t rows, length, also, part[STK_BIN_PARTS];
 } filling;
 
-/* What a batch of so many rows takes up when one more comes. */
-static filling with(const stk_binning *h, const maker *m, filling so_far, uint32_t i)
+static void put_length(uint64_t *so_far, uint32_t length, int joined)
 {
-    uint32_t at = (uint32_t)m->key[i], length = m->length[at];
-    uint32_t also = h->also.length ? m->also[at] : 0;
-
-    if (h->joined)
-        return (filling){ so_far.length + length, so_far.also + also };
-    return (filling){ length > so_far.length ? length : so_far.length,
-                      also > so_far.also ? also : so_far.also };
+    if (joined)
+        *so_far += length;
+    else
+        *so_far = length > *so_far ? length : *so_far;
 }
 
-static int in_budget(const stk_binning *h, filling f, uint64_t rows)
+/* One more row. */
+static void put_row(const stk_binning *h, const maker *m, filling *f, uint32_t i)
 {
-    uint64_t times = h->joined ? 1 : rows;
+    uint32_t at = (uint32_t)m->key[i];
 
-    return f.length * times <= h->budget && (!h->also.length || f.also * times <= h->also.budget);
+    f->rows++;
+    put_length(&f->length, m->length[at], h->joined);
+    if (h->also.length)
+        put_length(&f->also, m->also[at], h->joined);
+    for (uint32_t k = 0; k < h->parts.n; k++)
+        put_length(&f->part[k], m->part[at * h->parts.n + k], h->parts.joined >> k & 1);
+}
+
+/* What the tensors of all parts have. */
+static uint64_t of_parts(const stk_binning *h, const filling *f)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < h->parts.n; k++)
+        sum += f->part[k] * (h->parts.joined >> k & 1 ? 1 : f->rows);
+    return sum;
+}
+
+/* What a batch takes up of its first budget. */
+static uint64_t taken(const stk_binning *h, const filling *f)
+{
+    return h->parts.n && !h->also.length ? of_parts(h, f) : f->length * (h->joined ? 1 : f->rows);
+}
+
+static int in_budget(const stk_binning *h, const filling *f)
+{
+    uint64_t also = h->parts.n ? of_parts(h, f) : f->also * (h->joined ? 1 : f->rows);
+
+    return taken(h, f) <= h->budget && (!h->also.length || also <= h->also.budget);
 }
 
 /* Rows from number `at` on that fit into one batch; at least one. */
 static uint32_t fits(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
 {
-    filling f = with(h, m, (filling){ 0 }, at);
+    filling f = { 0 };
     uint32_t rows = 1;
 
+    put_row(h, m, &f, at);
     for (; at + rows < n && rows < h->rows; rows++) {
-        f = with(h, m, f, at + rows);
-        if (!in_budget(h, f, (uint64_t)rows + 1))
+        put_row(h, m, &f, at + rows);
+        if (!in_budget(h, &f))
             break;
     }
     return rows;
@@ -287,20 +356,17 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
     return bins;
 }
 
-static uint64_t padded(const maker *m, uint32_t bins)
+static uint64_t padded(const stk_binning *h, const maker *m, uint32_t bins)
 {
     uint64_t sum = 0;
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < bins; i++) {
-        uint32_t longest = 0;
+        filling f = { 0 };
 
-        for (uint32_t end = at + m->row[i]; at < end; at++) {
-            uint32_t length = m->length[(uint32_t)m->key[at]];
-
-            longest = length > longest ? length : longest;
-        }
-        sum += (uint64_t)m->row[i] * longest;
+        for (uint32_t end = at + m->row[i]; at < end; at++)
+            put_row(h, m, &f, at);
+        sum += taken(h, &f);
     }
     return sum;
 }
@@ -322,9 +388,9 @@ static void make_batches(const stk_bins *b, maker *m, uint32_t n, uint64_t epoch
 
             out->at[bin++] = at;
             for (uint32_t i = 0; i < m->row[from]; i++)
-                where[at++] = (uint32_t)m->key[m->next[from] + i];
+                where[at++] = m->place[(uint32_t)m->key[m->next[from] + i]];
         }
-    assert(at == n); /* every position stands in one batch */
+    assert(at == n); /* every one stands in one batch */
     out->at[bins] = n;
 }
 
@@ -359,7 +425,7 @@ static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sum
     sort(h, m, n);
     if (h->kind == STK_BIN_BUDGET) {
         out->bins = cut(h, m, n);
-        s->room += h->joined ? out->bins * h->budget : padded(m, (uint32_t)out->bins);
+        s->room += h->joined ? out->bins * h->budget : padded(h, m, (uint32_t)out->bins);
         make_batches(b, m, n, e, w, out);
         return;
     }
@@ -580,6 +646,8 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
 
     m->length = stk_zalloc(n, sizeof *m->length);
     m->also = stk_zalloc(n, sizeof *m->also);
+    m->part = stk_zalloc(n * h->parts.n + 1, sizeof *m->part);
+    m->place = stk_zalloc(n, sizeof *m->place);
     m->row = stk_zalloc(n, sizeof *m->row);
     m->next = stk_zalloc(n, sizeof *m->next);
     m->key = stk_zalloc(n, sizeof *m->key);
@@ -588,8 +656,8 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
     m->from = stk_zalloc(n, sizeof *m->from);
     m->whole = stk_zalloc(n + 1, sizeof *m->whole);
     m->out = stk_alloc(window_bytes(h));
-    if (!m->length || !m->also || !m->row || !m->next || !m->from || !m->whole || !m->key ||
-        !m->other || !m->where || !m->out)
+    if (!m->length || !m->also || !m->part || !m->place || !m->row || !m->next || !m->from ||
+        !m->whole || !m->key || !m->other || !m->where || !m->out)
         return stk_fail_nomem(err, n * sizeof *m->key);
     if (h->kind == STK_BIN_PACK)
         return stk_packer_open(&m->packer, h->fit, h->block, h->window, err);
@@ -603,6 +671,8 @@ static void maker_fini(maker *m)
     stk_packer_close(&m->packer);
     stk_free(m->length);
     stk_free(m->also);
+    stk_free(m->part);
+    stk_free(m->place);
     stk_free(m->row);
     stk_free(m->next);
     stk_free(m->from);

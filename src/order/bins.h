@@ -49,6 +49,17 @@ typedef struct stk_bin_bound { /* a second length that limits batches */
     uint32_t multiple;
 } stk_bin_bound;
 
+/* Lengths of outputs that are padded by themselves: each tensor has its own longest row, and they
+ * count together.  One that is joined counts the sum of its rows.  `length`, or `also.length`, is
+ * then the sum of a sample's. */
+#define STK_BIN_PARTS 16
+typedef struct stk_bin_parts {
+    uint32_t n;             /* 0: there is one length only */
+    uint32_t joined;        /* bits by part */
+    const uint32_t *length; /* part k of sample i: k * stride + i; borrowed */
+    uint64_t stride;
+} stk_bin_parts;
+
 typedef struct stk_binning {
     stk_bin_kind kind;
     const stk_order *order; /* the order of positions; borrowed */
@@ -59,14 +70,21 @@ typedef struct stk_binning {
     uint32_t window;   /* positions */
     uint32_t block;    /* PACK */
     stk_fit fit;       /* PACK */
-    uint64_t budget;   /* BUDGET: most tokens of a batch, at least the longest length */
+    uint64_t budget;   /* BUDGET: most tokens of a batch; longer samples: `drops`, or none */
     /* BUDGET, LIKE: lengths are rounded up to a multiple of this; 0: they are not */
     uint32_t multiple;
     uint32_t rows;  /* most rows: BUDGET: of a bin; LIKE: of a run */
     int joined;     /* BUDGET: rows are joined, with a sum <= budget */
+    /* BUDGET: what is longer than a budget is in no bin; else it counts as the sample `usual`, a
+     * global id, does: it is a bad one */
+    int drops;
+    uint64_t usual;
+    uint64_t shortest[2]; /* BUDGET: global ids of two samples, to stand in for bad ones */
     uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
+    /* BUDGET: what `also` is made of, or `length` where there is no second length; rounded */
+    stk_bin_parts parts;
     /* CLASS, STEPS: `group` is the number of ranks */
     stk_bin_rest rest;
     uint32_t classes; /* CLASS */
@@ -90,6 +108,11 @@ static inline uint64_t stk_bin_round(uint32_t length, uint32_t multiple)
 
     return multiple > 1 ? (n + multiple - 1) / multiple * multiple : n;
 }
+
+/* Whether a sample is longer than a batch may be (BUDGET). */
+int stk_bin_is_over(const stk_binning *h, uint64_t id);
+/* Whether one sample is no longer than another, in each of its lengths. */
+int stk_bin_replaces(const stk_binning *h, uint64_t id, uint64_t other);
 
 typedef struct stk_bins stk_bins; /* Thread: any. */
 

@@ -238,6 +238,64 @@ static void two_lengths(void **state)
     }
 }
 
+/* What the tensors of a batch have: padded parts their own longest, joined ones their sum. */
+static uint64_t of_parts(const stk_binning *h, const uint64_t *position, uint32_t n)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t k = 0; k < h->parts.n; k++) {
+        uint64_t longest = 0, all = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+            uint64_t len =
+                at_position(h->order, 0, position[i], h->parts.length + k * h->parts.stride);
+
+            longest = len > longest ? len : longest;
+            all += len;
+        }
+        sum += h->parts.joined >> k & 1 ? all : longest * n;
+    }
+    return sum;
+}
+
+/* Batches of several tensors keep within the budget of all; what is over it alone is in none. */
+static void parts_of_lengths(void **state)
+{
+    static uint32_t part[3 * MOST];
+
+    (void)state;
+    for (uint64_t round = 0; round < 40; round++) {
+        uint64_t n = fill_lengths(round, 2), position[MOST], seen = 0, most = 0;
+        stk_order o = order_of(n, 1);
+        stk_binning h = plan(STK_BIN_BUDGET, &o, round);
+        stk_bins *b = NULL;
+        stk_error err;
+
+        h.parts = (stk_bin_parts){ 3, (uint32_t)round % 8, part, n };
+        h.budget = 120;
+        h.multiple = 0;
+        h.rows = MOST;
+        h.drops = 1;
+        for (uint64_t i = 0; i < n; i++) {
+            length[i] = 0;
+            for (uint32_t k = 0; k < 3; k++)
+                length[i] += part[k * n + i] = (uint32_t)(random_of(round + k, i) % 45);
+            most += length[i] <= h.budget;
+        }
+        assert_int_equal(stk_bins_open(&b, &h, &err), 0);
+        for (uint64_t bin = 0; bin < stk_bins_count(b, 0); bin++) {
+            uint32_t size = stk_bins_size(b, 0, bin);
+
+            stk_bins_at(b, 0, bin, 0, size, position);
+            assert_in_range(of_parts(&h, position, size), 0, h.budget);
+            seen += size;
+        }
+        assert_int_equal(seen, most); /* each once, and none that is longer */
+        stk_bins_close(&b);
+        o.close(o.state);
+    }
+}
+
 /* A window's batches are a multiple of a group where it has enough rows, and those of a group
  * follow each other: no row of a later one is longer than all of an earlier one when nothing is
  * shuffled. */
@@ -311,8 +369,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_position_once), cmocka_unit_test(two_lengths),
-        cmocka_unit_test(groups_are_full),     cmocka_unit_test(runs_are_alike),
-        cmocka_unit_test(memory_that_fails),
+        cmocka_unit_test(parts_of_lengths),    cmocka_unit_test(groups_are_full),
+        cmocka_unit_test(runs_are_alike),      cmocka_unit_test(memory_that_fails),
     };
 
     print_message("seed %u\n", SEED);

@@ -49,6 +49,7 @@ void stk_schedule_close(stk_schedule **sp)
     *sp = NULL;
     stk_bins_close(&s->bins);
     stk_free(s->lengths);
+    stk_free(s->parts);
     stk_free(s->seconds);
     stk_free(s->classes);
     if (s->order.close)
@@ -276,18 +277,37 @@ uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_tic
 static int in_budget(const stk_schedule *s, const stk_bad_sample *bad, const stk_where *where)
 {
     const stk_binning *h = &s->binning;
-    uint64_t id = stk_schedule_id(s, where), rows = bad->n;
+    uint64_t id = stk_schedule_id(s, where), rows = bad->n, other;
     stk_where replaced;
 
-    if (s->bins && h->kind == STK_BIN_CLASS) { /* one of its class */
-        stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
-        return h->length[id] == h->length[stk_schedule_id(s, &replaced)];
-    }
-    if (!s->bins || h->kind != STK_BIN_BUDGET)
+    if (!s->bins || (h->kind != STK_BIN_CLASS && h->kind != STK_BIN_BUDGET))
         return 1;
+    stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
+    other = stk_schedule_id(s, &replaced);
+    if (h->kind == STK_BIN_CLASS) /* one of its class */
+        return h->length[id] == h->length[other];
+    if (stk_bin_is_over(h, id))
+        return 0;
+    if (h->joined || h->parts.n) /* what other rows take up is not known here */
+        return stk_bin_replaces(h, id, other);
     return rows * stk_bin_round(h->length[id], h->multiple) <= h->budget &&
            (!h->also.length ||
             rows * stk_bin_round(h->also.length[id], h->also.multiple) <= h->also.budget);
+}
+
+/* The shortest of all, or the second where that is the bad one. */
+static void take_shortest(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)
+{
+    stk_where replaced;
+    uint64_t id;
+
+    stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
+    id = s->binning.shortest[stk_schedule_id(s, &replaced) == s->binning.shortest[0] ||
+                             bad->attempt > 1];
+    out->dataset = 0;
+    while (out->dataset + 1 < s->n_data && s->start[out->dataset + 1] <= id)
+        out->dataset++;
+    out->sample = id - s->start[out->dataset];
 }
 
 void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)
@@ -309,6 +329,8 @@ void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, s
         if (in_budget(s, bad, out))
             return;
     }
+    if (s->bins && s->binning.kind == STK_BIN_BUDGET && (s->binning.joined || s->binning.parts.n))
+        take_shortest(s, bad, out);
 }
 
 /* ---- on its own ---- */

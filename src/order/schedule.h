@@ -43,6 +43,8 @@ typedef struct stk_schedule {
     stk_binning binning;
     stk_bins *bins;    /* NULL: positions are not grouped */
     uint32_t *lengths; /* by global id: length in values; NULL: not needed */
+    /* the outputs that lengths are the sum of, by global id: binning.parts; NULL: they are one */
+    uint32_t *parts;
     /* by global id: length of sound, as of stk_schedule_seconds(); NULL: no sound */
     uint32_t *seconds;
     uint32_t *classes;        /* by global id: which size its pictures get; NULL: not needed */

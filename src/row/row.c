@@ -18,8 +18,10 @@ void stk_maker_fini(stk_maker *m)
         if (m->parser[i].codec && m->parser[i].codec->close)
             m->parser[i].codec->close(m->parser[i].work.ctx);
     stk_free(m->parser);
-    for (uint32_t i = 0; i < m->n_grids; i++)
+    for (uint32_t i = 0; i < m->n_grids; i++) {
         stk_free(m->grids[i].at);
+        stk_free(m->grids[i].place);
+    }
     stk_free(m->grids);
     stk_free(m->pictures.bytes);
     stk_free(m->pictures.room);
@@ -149,6 +151,26 @@ static int find_entry(stk_row *x, stk_error *err)
     return r->index_failed;
 }
 
+/* Longer than a batch may be: bad before a byte of it is read. */
+static int check_budget(const stk_row *x, stk_error *err)
+{
+    const stk_schedule *s = x->schedule;
+    const stk_binning *h = &s->binning;
+    uint64_t id = stk_schedule_id(s, &x->where);
+    int seconds = h->length == s->seconds &&
+                  stk_bin_round(h->length[id], h->multiple) > h->budget;
+    uint64_t tokens = h->also.length ? h->also.budget : h->budget;
+
+    if (!stk_bin_is_over(h, id))
+        return 0;
+    if (seconds)
+        return stk_fail(err, STK_ECORRUPT, "it counts %.4g seconds, more than max_seconds=%.4g",
+                        (double)s->seconds[id] / STK_SECOND, (double)h->budget / STK_SECOND);
+    return stk_fail(err, STK_ECORRUPT,
+                    "it counts %u values and patches, more than max_tokens=%" PRIu64,
+                    s->lengths[id], tokens);
+}
+
 void stk_row_find_short(stk_row *x)
 {
     stk_request *r = x->req;
@@ -196,6 +218,8 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
 
     assert(r->cap_want >= c->n_out); /* it was opened for this plan */
     STK_TRY(find_entry(x, err));
+    if (x->schedule->bins && x->schedule->binning.kind == STK_BIN_BUDGET)
+        STK_TRY(check_budget(x, err));
     binding = (const stk_binding *const *)c->binding[r->where.dataset];
     for (uint32_t i = 0; i < c->n_out; i++) {
         r->want[i].number = binding[i][r->entry.schema].field;

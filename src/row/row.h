@@ -68,6 +68,10 @@ typedef struct stk_grid_list { /* patches down and across of an output's picture
     uint32_t n, cap;
     uint32_t (*at)[2];
     uint64_t row, patches; /* number of their sample + 1; patches of all of them */
+    /* where their placeholders are in the sample's row of tokens, n of them, and its length */
+    uint32_t *place, places; /* ... memory for so many */
+    uint64_t place_row;      /* as `row`; another: they are not known */
+    size_t place_len;
 } stk_grid_list;
 
 typedef struct stk_measured { /* a row that is only measured */

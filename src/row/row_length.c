@@ -4,11 +4,18 @@
 
 #include "row/row.h"
 
-/* The longest of its values, and all its patches: of a sample, not of what stands in for it.  It is
- * less while outputs of the row are still to be measured. */
+static uint32_t as_length(uint64_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+/* The longest of its values, and the patches of each output of pictures, a column each: of a
+ * sample, not of what stands in for it.  The longest is less while outputs of the row are still to
+ * be measured. */
 int stk_length_note(const stk_row *x, int64_t len)
 {
-    uint64_t id = stk_schedule_id(x->schedule, &x->where), sum = 0;
+    uint64_t id = stk_schedule_id(x->schedule, &x->where), at = id;
+    uint64_t n = x->schedule->start[x->schedule->n_data];
     stk_measured *m = &x->m->measured;
     stk_row_out *out = stk_row_out_of(x);
 
@@ -16,11 +23,15 @@ int stk_length_note(const stk_row *x, int64_t len)
     if (m->row != id + 1)
         *m = (stk_measured){ .row = id + 1 };
     m->longest = (uint64_t)len > m->longest ? (uint64_t)len : m->longest;
-    for (uint32_t i = 0; i < x->m->n_grids; i++)
-        sum += x->m->grids[i].row == id + 1 ? x->m->grids[i].patches : 0;
-    sum += m->longest;
     if (!x->req->row.attempt)
-        x->plan->rows.measured[id] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+        x->plan->rows.measured[id] = as_length(m->longest);
+    for (uint32_t i = 0; i < x->m->n_grids; i++) {
+        if (!x->plan->chains.chain[i].many.pictures)
+            continue;
+        at += n;
+        if (x->m->grids[i].row == id + 1 && !x->req->row.attempt)
+            x->plan->rows.measured[at] = as_length(x->m->grids[i].patches);
+    }
     out->ndim = 1;
     out->shape[0] = 0;
     out->len = 0;

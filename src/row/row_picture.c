@@ -122,7 +122,8 @@ int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t vi
     else
         stk_chain_draw(drawn, &at, size, d, watch);
     if (stk_draws_last(d)->refused)
-        return stk_fail(err, STK_ECORRUPT, "%s", stk_draws_last(d)->refused);
+        return stk_fail(err, STK_ECORRUPT, "%s (it is %ux%u there)", stk_draws_last(d)->refused,
+                        stk_draws_last(d)->vis_w, stk_draws_last(d)->vis_h);
     if (c->like.leader)
         follow(c, d);
     return 0;

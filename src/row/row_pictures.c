@@ -7,6 +7,7 @@
  * a row of one picture is. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
@@ -16,11 +17,21 @@
 #include "op/several.h"
 #include "row/row.h"
 
-#define MOST (1u << 20) /* pictures of a sample */
+#define MOST (1u << 16) /* pictures of a sample */
+#define HELD ((size_t)256 << 10) /* of the room for files, from row to row */
+
+typedef struct sorted_field { /* of the sample: by name, or by number */
+    const char *name;
+    size_t len;
+    uint64_t number;
+    uint32_t field;
+} sorted_field;
 
 typedef struct list { /* while it is put together */
     stk_row *x;
     stk_picture_list *to;
+    sorted_field *named; /* scratch memory; NULL: they were not needed so far */
+    uint32_t n_named;
 } list;
 
 static const stk_pictures_state *state_of(const stk_row *x)
@@ -75,85 +86,145 @@ static int bytes_of(const stk_row *x, const stk_field *f, stk_bytes *out, stk_er
     return 0;
 }
 
-/* The field with the lowest number from `from` on.  0: none. */
-static int next_numbered(const stk_row *x, uint64_t from, stk_field *out, uint64_t *number)
+/* Room for all fields of the sample. */
+static sorted_field *fields_room(const stk_row *x, stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
-    uint64_t best = UINT64_MAX, n;
-    stk_field f;
+    size_t size = (x->req->entry.n_fields + 1) * sizeof(sorted_field);
+    sorted_field *room = stk_scratch_get(&x->m->scratch, size);
 
-    for (uint32_t k = 0; k < x->req->entry.n_fields; k++)
-        if (field_at(x, k, &f, NULL) == 0 && stk_chain_numbered(c, f.name, f.name_len, &n) &&
-            n >= from && n < best) {
-            best = n;
-            *out = f;
-        }
-    *number = best;
-    return best != UINT64_MAX;
+    if (!room)
+        stk_row_no_room(x, size, err);
+    return room;
 }
 
+static int by_number(const void *one, const void *two)
+{
+    const sorted_field *a = one, *b = two;
+
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return a->field < b->field ? -1 : a->field > b->field;
+}
+
+/* Of fields with one number the first counts. */
 static int add_numbered(list *l, stk_error *err)
 {
-    uint64_t number = 0;
+    const stk_chain *c = stk_row_chain(l->x);
+    sorted_field *at = fields_room(l->x, err);
+    uint32_t n = 0;
+    stk_bytes bytes;
     stk_field f;
 
-    while (next_numbered(l->x, number, &f, &number)) {
-        stk_bytes bytes;
-
+    if (!at)
+        return STK_ENOMEM;
+    for (uint32_t k = 0; k < l->x->req->entry.n_fields; k++) {
+        at[n].field = k;
+        n += field_at(l->x, k, &f, NULL) == 0 &&
+             stk_chain_numbered(c, f.name, f.name_len, &at[n].number);
+    }
+    qsort(at, n, sizeof *at, by_number);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i && at[i].number == at[i - 1].number)
+            continue;
+        STK_TRY(field_at(l->x, at[i].field, &f, err));
         STK_TRY(bytes_of(l->x, &f, &bytes, err));
         STK_TRY(add(l->to, bytes, err));
-        number++;
     }
     return 0;
 }
 
 /* ---- names ---- */
 
-static int is_field(const stk_row *x, const stk_field *f, stk_bytes name)
+static int by_name(const void *one, const void *two)
 {
-    const stk_bytes key = x->req->entry.key;
+    const sorted_field *a = one, *b = two;
+    int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
 
-    if (name.len == f->name_len && !memcmp(name.data, f->name, name.len))
-        return 1;
-    return name.len == key.len + 1 + f->name_len && !memcmp(name.data, key.data, key.len) &&
-           name.data[key.len] == '.' && !memcmp(name.data + key.len + 1, f->name, f->name_len);
+    return order ? order : a->len < b->len ? -1 : a->len > b->len;
 }
 
-static int add_field_named(list *l, stk_bytes name, stk_error *err)
+static int sort_names(list *l, stk_error *err)
 {
     stk_field f;
-    stk_bytes bytes;
 
+    l->named = fields_room(l->x, err);
+    if (!l->named)
+        return STK_ENOMEM;
     for (uint32_t k = 0; k < l->x->req->entry.n_fields; k++) {
         STK_TRY(field_at(l->x, k, &f, err));
-        if (!is_field(l->x, &f, name))
-            continue;
-        STK_TRY(bytes_of(l->x, &f, &bytes, err));
-        return add(l->to, bytes, err);
+        l->named[l->n_named++] = (sorted_field){ f.name, f.name_len, 0, k };
     }
-    return stk_fail(err, STK_ECORRUPT,
-                    "its list names \"%.*s\", which is no field of the sample; of files say where "
-                    "they are: pictures(root=\"/data\")",
-                    name.len > 80 ? 80 : (int)name.len, (const char *)name.data);
+    qsort(l->named, l->n_named, sizeof *l->named, by_name);
+    return 0;
 }
 
-/* Room that stays until the row is made; what is in it may move. */
-static int grow_room(stk_picture_list *l, size_t more, stk_error *err)
+static const sorted_field *field_named(const list *l, const uint8_t *name, size_t len)
 {
-    const uint8_t *was = l->room;
-    size_t cap = l->used + more + l->used / 2;
+    const sorted_field want = { (const char *)name, len, 0, 0 };
+
+    return bsearch(&want, l->named, l->n_named, sizeof want, by_name);
+}
+
+/* A field's own name, or the sample's key before it. */
+static int add_field_named(list *l, stk_bytes name, stk_error *err)
+{
+    const stk_bytes key = l->x->req->entry.key;
+    const sorted_field *found;
+    stk_bytes bytes;
+    stk_field f;
+
+    if (!l->named)
+        STK_TRY(sort_names(l, err));
+    found = field_named(l, name.data, name.len);
+    if (!found && name.len > key.len && !memcmp(name.data, key.data, key.len) &&
+        name.data[key.len] == '.')
+        found = field_named(l, name.data + key.len + 1, name.len - key.len - 1);
+    if (!found)
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "its list names \"%.*s\", which is no field of the sample; of files say where "
+            "they are: pictures(root=\"/data\")",
+            name.len > 80 ? 80 : (int)name.len, (const char *)name.data);
+    STK_TRY(field_at(l->x, found->field, &f, err));
+    STK_TRY(bytes_of(l->x, &f, &bytes, err));
+    return add(l->to, bytes, err);
+}
+
+/* Room that stays until the row is made; what is in it may move.  It is charged with the scratch
+ * memory, across resets. */
+static int grow_room(list *l, size_t more, stk_error *err)
+{
+    stk_picture_list *to = l->to;
+    const uint8_t *was = to->room;
+    size_t cap = to->used + more + to->used / 2;
     uint8_t *grown;
 
-    if (more <= l->room_cap - l->used)
+    if (!stk_scratch_hold(&l->x->m->scratch, more))
+        return stk_row_no_room(l->x, to->used + more, err);
+    if (more <= to->room_cap - to->used)
         return 0;
-    grown = stk_grow(l->room, l->used, cap);
+    grown = stk_grow(to->room, to->used, cap);
     if (!grown)
         return stk_fail_nomem(err, cap);
-    for (uint32_t i = 0; i < l->n; i++)
-        l->bytes[i].data = grown + (l->bytes[i].data - was);
-    l->room = grown;
-    l->room_cap = cap;
+    for (uint32_t i = 0; i < to->n; i++)
+        to->bytes[i].data = grown + (to->bytes[i].data - was);
+    to->room = grown;
+    to->room_cap = cap;
     return 0;
+}
+
+/* The row is made, or will be made again. */
+static void drop_room(stk_row *x)
+{
+    stk_picture_list *l = &x->m->pictures;
+
+    stk_scratch_let_go(&x->m->scratch);
+    l->used = 0;
+    if (l->room_cap <= HELD)
+        return;
+    stk_free(l->room);
+    l->room = NULL;
+    l->room_cap = 0;
 }
 
 static int add_file(list *l, stk_bytes name, stk_error *err)
@@ -167,7 +238,7 @@ static int add_file(list *l, stk_bytes name, stk_error *err)
     if (rc == 0 && place.len > SIZE_MAX / 8)
         rc = stk_fail(err, STK_ELIMIT, "a picture of %" PRIu64 " bytes", place.len);
     if (rc == 0)
-        rc = grow_room(l->to, (size_t)place.len, err);
+        rc = grow_room(l, (size_t)place.len, err);
     if (rc == 0)
         rc = stk_file_read(f, place.offset, l->to->room + l->to->used, (size_t)place.len, err);
     if (rc == 0)
@@ -207,6 +278,11 @@ static int add_elements(list *l, stk_bytes in, stk_error *err)
         in.len -= sizeof len;
         if (len > in.len)
             return stk_fail(err, STK_ECORRUPT, "its list of pictures ends too early");
+        if (!len)
+            return stk_fail(err, STK_ECORRUPT,
+                            "picture %u of its list has no bytes: where a column has their paths, "
+                            "take that one: from(images.path) | pictures(root=\"/data\")",
+                            l->to->n + 1);
         STK_TRY(add(l->to, (stk_bytes){ in.data, len }, err));
         in.data += len;
         in.len -= len;
@@ -235,6 +311,16 @@ static int is_numbered(const stk_row *x, const stk_field *f)
     return stk_chain_numbered(stk_row_chain(x), f->name, f->name_len, &number);
 }
 
+/* No picture begins so. */
+static int is_json_list(stk_bytes in)
+{
+    size_t at = 0;
+
+    while (at < in.len && strchr(" \t\r\n", in.data[at]) && in.data[at])
+        at++;
+    return at < in.len && in.data[at] == '[';
+}
+
 static int collect(stk_row *x, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
@@ -253,7 +339,7 @@ static int collect(stk_row *x, stk_error *err)
         return add_numbered(&l, err);
     if (is_list_of_names(&want->field) && want->file && !want->block)
         STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
-    if (in.len && in.data[0] == '[')
+    if (is_json_list(in))
         return stk_json_elements(in, add_name, &l, err);
     return add(l.to, in, err);
 }
@@ -339,6 +425,13 @@ static int check_size(const stk_row *x, const uint32_t size[2], stk_error *err)
     return 0;
 }
 
+/* While lengths are measured a picture whose size is random counts the most that its rule gives:
+ * another epoch draws another one. */
+static int counts_most(const stk_plan *p, uint32_t output)
+{
+    return p->rows.measured && p->chains.chain[output].sizes.drawn;
+}
+
 /* How large each comes out: grids of patches, or of pixels. */
 static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
 {
@@ -367,7 +460,8 @@ static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
         STK_TRY(of_picture(x, i, rc, err));
         g->at[i][0] = size[1] / side;
         g->at[i][1] = size[0] / side;
-        g->patches += (uint64_t)g->at[i][0] * g->at[i][1];
+        g->patches += counts_most(x->plan, x->output) ? stk_row_chain(x)->sizes.most_patches
+                                                      : (uint64_t)g->at[i][0] * g->at[i][1];
         g->n++;
     }
     return 0;
@@ -449,7 +543,7 @@ static int make_each(stk_row *x, stk_error *err)
     return rc;
 }
 
-static int make(stk_row *x, stk_error *err)
+static int make_all(stk_row *x, stk_error *err)
 {
     stk_grid_list *g;
     size_t len, tail;
@@ -476,6 +570,14 @@ static int make(stk_row *x, stk_error *err)
     if (x->m->pictures.at != len)
         return stk_fail(err, STK_ECORRUPT, "a picture's size changed while it was read");
     return 0;
+}
+
+static int make(stk_row *x, stk_error *err)
+{
+    int rc = make_all(x, err);
+
+    drop_room(x);
+    return rc;
 }
 
 static int finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
@@ -514,6 +616,55 @@ static int as_ids(const stk_row *x, const stk_value_row *row, size_t n, const in
     return 0;
 }
 
+/* The pictures that tokens are counted for. */
+static int grids_for(stk_row *x, const stk_image_tokens *t, const stk_grid_list *g, stk_grids *out,
+                     stk_error *err)
+{
+    uint64_t unit = (uint64_t)t->merge * t->merge;
+    uint64_t most = x->plan->chains.chain[t->output].sizes.most_patches;
+    uint32_t(*at)[2];
+
+    *out = (stk_grids){ g->n, (const uint32_t(*)[2])g->at, NULL };
+    if (!counts_most(x->plan, t->output))
+        return 0;
+    at = stk_scratch_get(&x->m->scratch, (g->n + 1) * sizeof *at);
+    if (!at)
+        return stk_fail_nomem(err, g->n * sizeof *at);
+    for (uint32_t i = 0; i < g->n; i++) {
+        at[i][0] = t->merge;
+        at[i][1] = (uint32_t)((most + unit - 1) / unit * t->merge);
+    }
+    out->at = (const uint32_t(*)[2])at;
+    return 0;
+}
+
+/* Labels may be without placeholders: those of the tokens, a row of the same length. */
+static int note_places(stk_grid_list *g, const stk_image_tokens *t, const int64_t *ids, size_t n,
+                       stk_grids *out, stk_error *err)
+{
+    uint32_t seen;
+
+    if (t->give != STK_GIVE_IDS) {
+        if (g->n && g->place_row == g->row && g->place_len == n &&
+            !stk_image_tokens_places(t, ids, n, NULL, 0))
+            out->place = g->place;
+        return 0;
+    }
+    g->place_row = 0;
+    if (g->n > g->places) {
+        void *grown = stk_grow(g->place, 0, g->n * sizeof *g->place);
+
+        if (!grown)
+            return stk_fail_nomem(err, g->n * sizeof *g->place);
+        g->place = grown;
+        g->places = g->n;
+    }
+    seen = stk_image_tokens_places(t, ids, n, g->place, g->n);
+    g->place_row = seen == g->n && n <= UINT32_MAX ? g->row : 0;
+    g->place_len = n;
+    return 0;
+}
+
 int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err)
 {
     const stk_image_tokens *t = s->state;
@@ -528,10 +679,11 @@ int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_
     if (!g)
         return STK_ENOMEM;
     assert(g->row == stk_schedule_id(x->schedule, &x->where) + 1); /* it was made before */
-    grids = (stk_grids){ g->n, (const uint32_t(*)[2])g->at };
+    STK_TRY(grids_for(x, t, g, &grids, err));
     if (row->ndim != 1)
         return stk_fail(err, STK_ECORRUPT, "image_tokens: a row of %u dimensions", row->ndim);
     STK_TRY(as_ids(x, row, n, &ids, err));
+    STK_TRY(note_places(g, t, ids, n, &grids, err));
     STK_TRY(stk_image_tokens_count(t, ids, n, &grids, &count, err));
     made = count < SIZE_MAX / 64
                ? stk_scratch_get(&x->m->scratch, (count * width + 1) * sizeof *made)

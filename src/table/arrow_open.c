@@ -157,6 +157,10 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
         for (uint64_t k = 1; k < a->base.names.n && stk_arrow_is_nothing(l); k++)
             l = &a->shard[k].schema->leaf[i];
         *t = (stk_field_type){ .name = l->name, .nullable = l->nullable, .refused = l->refused };
+        if (l->blobs) {
+            t->ndim = 1;
+            t->shape[0] = -1;
+        }
         if (l->refused)
             continue;
         t->dtype = l->dtype;

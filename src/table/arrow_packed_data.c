@@ -109,7 +109,7 @@ static int column_room(const stk_arrow_shard *s, const stk_arrow_batch *b, uint3
     _Atomic uint64_t
         *known = &s->room[(size_t)(b - s->batch) * s->schema->n + (size_t)(l - s->schema->leaf)];
 
-    if (b->refused || l->refused)
+    if (b->refused || (l->refused && !l->blobs))
         return stk_fail(err, STK_ENOTSUP, "column %.60s: not supported because %s", l->name,
                         l->refused ? l->refused : b->refused);
     *packed = atomic_load_explicit(known, memory_order_relaxed) - 1;

@@ -69,6 +69,30 @@ def test_mixup(photos, tmp_path):
     assert "labels add up to 1.000" in example(tmp_path, "mixup.py", photos)
 
 
+def losses(out):
+    return [float(line.split("loss ")[1].split(",")[0]) for line in out.splitlines() if "loss " in line]
+
+
+def test_naflex(photos, tmp_path):
+    parts = Path(os.environ.get("STOKER_TRANSFORMS", Path(sys.prefix) / "transforms"))
+    if importlib.util.find_spec("timm") is None and not (parts / "timm" / "models" / "naflexvit.py").exists():
+        pytest.skip("timm is not installed: make setup")
+    out = run(tmp_path, ROOT / "tests/docs/with_timm.py", parts, ROOT / "examples/naflex_train.py", photos)
+    assert len(losses(out)) == 4 and "patches [12, 20]" in out
+
+
+def test_qwen_vl(tmp_path):
+    wants("transformers")
+    rng = np.random.default_rng(4)
+    with tarfile.open(tmp_path / "chats.tar", "w") as tar:
+        for i in range(12):
+            for k in range(i % 3):
+                add(tar, f"{i:02d}.{k}.jpg", Image.fromarray(rng.integers(0, 256, (40 + 10 * k, 60, 3), np.uint8)), "JPEG")
+            add(tar, f"{i:02d}.ids.json", json.dumps([10, 9, 11] * (i % 3) + [20 + (i + j) % 7 for j in range(6)]).encode())
+    found = losses(example(tmp_path, "qwen_vl_train.py", tmp_path / "chats.tar"))
+    assert len(found) == 3 and found[-1] < found[0]
+
+
 def test_simclr(photos, tmp_path):
     assert "(16, 2, 3, 32, 32): loss" in example(tmp_path, "simclr_views.py", photos)
 

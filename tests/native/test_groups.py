@@ -211,6 +211,9 @@ def test_other_collations_and_rests_of_a_schedule(shard, collate, rest):
 @pytest.mark.parametrize(("chain", "options", "why"), [
     (f"{BUCKET} | to(u8)", {"batch_size": 2}, "differ in size"),
     ("random_resized_crop_to_patches(16, max_patches=64) | to(u8)", {"batch_size": 2, "bucket": True}, "is random"),
+    (f"{BUCKET} | zoom_out(p=0.002) | to(u8)", {"batch_size": 2, "bucket": True}, "is random"),
+    (f"{BUCKET} | random_apply(pad(3), p=0.002) | to(u8)", {"batch_size": 2, "bucket": True}, "is random"),
+    (SHORT.replace(" | hflip", " | zoom_out(p=0.002)"), {"max_tokens": 512, "schedule": SCHEDULE, "collate": "pad"}, "end its geometry"),
     (f"{BUCKET} | to(u8)", {"global_batch_size": 2, "bucket": True}, "not global_batch_size"),
     (f"{BUCKET} | to(u8)", {"batch_size": 200, "bucket": True, "bucket_rest": "drop"}, "no size has samples"),
     (f"{BUCKET} | to(u8)", {"batch_size": 2, "bucket": True, "bucket_rest": "wrap", "drop_last": True}, "give one"),
@@ -219,6 +222,7 @@ def test_other_collations_and_rests_of_a_schedule(shard, collate, rest):
     (SHORT, {"batch_size": 2, "schedule": SCHEDULE, "collate": "pad"}, "divides max_tokens"),
     (SHORT, {"max_tokens": 100, "schedule": (16, 200), "collate": "pad"}, "200 patches is more than max_tokens=100"),
     (SHORT, {"max_tokens": 100, "schedule": (16, 0), "collate": "pad"}, "schedule"),
+    (SHORT.replace("max_patches=64", "max_patches=64, merge=4"), {"max_tokens": 100, "schedule": (16, 15), "collate": "pad"}, "15 patches are less than a block of 16"),
     (SHORT, {"max_tokens": 100, "schedule": "16", "collate": "pad"}, "schedule must be numbers"),
     (SHORT, {"max_tokens": 100, "schedule": (16,), "bucket": True, "collate": "pad"}, "leave bucket"),
     ("resize_to_patches(qwen2_vl) | patches(qwen2_vl) | to(u8)", {"max_tokens": 100, "schedule": (16,), "collate": "pad"}, "max_patches of resize_to_patches"),
@@ -227,6 +231,38 @@ def test_errors(shard, chain, options, why):
     with pytest.raises(stoker.StokerError, match=why) as e:
         ranks(shard, 1, chain, **options)
     assert "\n" not in str(e.value)
+
+
+def test_what_does_not_change_the_size_is_no_random_size(shard):
+    """A mirror image, a crop of one size after a random one, and ops that run at random without changing it."""
+    for chain in (f"{BUCKET} | random_apply(hflip(p=1), p=0.5) | vflip | to(u8)", f"zoom_out(p=0.5) | random_crop(24, pad_if_needed=true) | {BUCKET} | to(u8)"):
+        loader, = ranks(shard, 1, chain, batch_size=4, bucket=True)
+        assert sorted(labels(run([loader]))) == list(range(COUNT))
+
+
+def test_a_picture_of_another_size_than_the_index_says_is_an_error(tmp_path):
+    """HASH.media is of the file as it was; the picture is another one of as many bytes."""
+    import io
+    import os
+    import tarfile
+
+    from pictures import picture
+    def write(sizes):
+        with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+            for i, (w, h) in enumerate(sizes):
+                out = io.BytesIO()
+                picture(i, w, h).save(out, "PPM")
+                info = tarfile.TarInfo(f"{i:06d}.jpg")
+                info.size = 20000
+                tar.addfile(info, io.BytesIO(out.getvalue().ljust(20000, b" ")))
+        os.utime(tmp_path / "a.tar", (1, 1))
+    write([(60, 40)] * 6)
+    def loader():
+        return stoker.Loader(str(tmp_path / "a.tar"), {"x": "from(jpg) | image | to(u8)"}, batch_size=3, bucket=True, num_workers=0)
+    assert [b["x"].shape for b in loader()] == [(3, 3, 40, 60)] * 2
+    write([(60, 40)] * 4 + [(40, 60), (60, 40)])
+    with pytest.raises(stoker.StokerError, match="000004.*40x60|60x40.*000004|stoker index"):
+        list(loader())
 
 
 def test_text_beside_pictures_of_one_size(tmp_path):

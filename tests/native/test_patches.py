@@ -50,6 +50,27 @@ def test_same_bits_as_the_whole_picture(shard, patch, options, how, dtype):
         assert got.shape == want.shape and (got == want).all(), i
 
 
+@pytest.mark.parametrize(("model", "patch", "filter"), [("siglip2", "16, max_patches=256", "bilinear"), ("naflex", "16, max_patches=576", "bicubic")])
+@pytest.mark.parametrize("op", ["resize_to_patches", "random_resized_crop_to_patches"])
+def test_a_models_name_stands_for_its_numbers_and_its_filter(shard, op, model, patch, filter):
+    ours, theirs, other = (rows(shard, f"{op}({numbers}) | patches(16) | to(u8)")["x"] for numbers in
+                           (model, f"{patch}, interpolation={filter}", f"{patch}, interpolation=nearest"))
+    assert all((a == b).all() for a, b in zip(ours, theirs)) and any((a != b).any() for a, b in zip(ours, other))
+
+
+def test_kimis_numbers(shard):
+    ours, theirs = (rows(shard, f"resize_to_patches({size}) | patches({cut}) | to(u8)") for size, cut in
+                    (("kimi", "kimi"), ("14, merge=2, max_patches=16384, max_side=512, pad=true, interpolation=bicubic", "14, channels=first")))
+    assert all((a == b).all() for a, b in zip(ours["x"], theirs["x"])) and (ours.grid["x"] == theirs.grid["x"]).all()
+    assert ours.grid["x"].tolist()[:2] == [[6, 8], [18, 24]]      # 97 x 61 and 320 x 240, up to whole blocks of 28
+
+
+def test_a_picture_that_is_too_long_for_qwen_says_how_long(tmp_path):
+    path = write_tar(tmp_path / "a.tar", [(3000, 14)], "PNG")
+    with pytest.raises(stoker.StokerError, match="more than 200 times.*3000x14.*000000"):
+        next(iter(loaded(path, "resize_to_patches(qwen2_vl) | patches(qwen2_vl) | to(u8)", batch_size=1)))
+
+
 @pytest.mark.parametrize("after", ["color_jitter(0.4, 0.4, 0.4) | rotate(20)", "normalize(imagenet) | random_erasing(1.0)", "gaussian_blur(3) | normalize(half)"])
 def test_with_ops_on_pixels(shard, after):
     before = f"random_resized_crop_to_patches(16, max_patches=100) | {after}"
@@ -154,3 +175,76 @@ def test_patches_and_tokens_count_together(tmp_path):
 def test_too_many_patches_are_an_error_with_the_numbers(shard):
     with pytest.raises(stoker.StokerError, match="50"):
         loaded(shard, NAFLEX, max_tokens=50, collate={"x": "pack"})
+
+
+@pytest.mark.parametrize("how", [{"x": "pad", "y": "pad"}, {"x": "pad", "y": "pack"}, {"x": ("pad", 0, 8), "y": "pad", "t": "pad"}, {"x": "pad", "y": "list", "t": "pack"}])
+def test_outputs_that_are_padded_count_as_long_as_their_own_longest(tmp_path, how):
+    """Where the picture of one output is long, that of the other is short."""
+    import io
+
+    from pictures import picture
+    def tokens(i):
+        out = io.BytesIO()
+        np.save(out, np.arange(i % 13 + 1))
+        return out.getvalue()
+    def other(i):
+        out = io.BytesIO()
+        picture(i, 16 * (10 - i % 10), 16).save(out, "PNG")
+        return out.getvalue()
+    path = write_tar(tmp_path / "a.tar", [(16 * (i % 10 + 1), 16) for i in range(60)], "PNG", [("npy", tokens), ("png", other)])
+    fields = {"x": "from(jpg) | image | patches(16) | to(u8)", "y": "from(png) | image | patches(16) | to(u8)", "t": "from(npy) | npy"}
+    for shuffle in (False, True):
+        loader = stoker.Loader(path, {name: fields[name] for name in how}, max_tokens=110, collate=how, num_workers=1, shuffle=shuffle)
+        seen, rows = [], 0
+        for batch in loader:
+            def taken(name):
+                value = batch[name]
+                return sum(len(r) for r in value) if isinstance(value, list) else value.shape[0] if how[name] == "pack" else value.shape[0] * value.shape[1]
+            assert sum(map(taken, how)) <= 110, {name: getattr(batch[name], "shape", 0) for name in how}
+            seen += batch.sample_keys
+            rows = max(rows, len(batch.sample_keys))
+        assert sorted(map(int, seen)) == list(range(60)) and rows > 2
+
+
+@pytest.mark.parametrize("collate", ["pack", "pad"])
+@pytest.mark.parametrize("world", [1, 2])
+def test_samples_over_the_budget(shard, tmp_path, collate, world):
+    """Two of seven pictures have more than 40 patches: an error at once, bad samples, or in no batch."""
+    chain, options = "resize(32) | center_crop((32, 64)) | patches(16) | to(u8)", {"collate": {"x": collate}, "world_size": world, "shuffle": True}
+    path = write_tar(tmp_path / "a.tar", [(64, 64), (256, 64), (128, 64), (64, 240), (64, 32), (64, 96), (96, 64), (64, 64)], "JPEG")
+    chain = "patches(16) | to(u8)"                            # 16, 64, 32, 60, 8, 24, 24, 16
+    with pytest.raises(stoker.StokerError, match="64 values.*max_tokens=40.*over_budget.*000001"):
+        loaded(path, chain, max_tokens=40, rank=0, **options)
+    for policy, error in (("drop", "raise"), (None, "skip")):
+        loaders = [loaded(path, chain, max_tokens=40, over_budget=policy, on_error=error, rank=r, **options) for r in range(world)]
+        for _ in range(3):
+            seen = []
+            for batches in zip(*loaders, strict=True):
+                for batch in batches:
+                    assert batch["x"].shape[0] * (batch["x"].shape[1] if collate == "pad" else 1) <= 40
+                    assert policy is None or all(batch.valid.tolist()) or world > 1
+                    seen += batch.only_valid()["label"].tolist()
+            assert sorted(seen) == [0, 2, 4, 5, 6, 7], policy
+        if policy is None:
+            bad = [b for loader in loaders for b in loader.stats()["bad_samples"]]
+            assert {b["key"] for b in bad} == {"000001", "000003"} and all("max_tokens=40" in b["reason"] for b in bad), bad
+    with pytest.raises(stoker.StokerError, match="longer|more than"):     # none is left
+        loaded(path, chain, max_tokens=4, over_budget="drop", **options, rank=0)
+    with pytest.raises(stoker.StokerError, match="over_budget goes with"):
+        loaded(path, chain, batch_size=2, over_budget="drop", collate="list")
+
+
+def test_what_stands_in_for_a_bad_sample_leaves_a_joined_batch_in_its_budget(tmp_path):
+    import io
+    import tarfile
+    good = write_tar(tmp_path / "good.tar", [(16 * (1 if i in (10, 20, 30) else 21 if i % 2 else 13), 16) for i in range(41)], "PNG")
+    with tarfile.open(good) as old, tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as new:
+        for m in old:
+            data = old.extractfile(m).read()
+            if m.name == "000010.jpg":
+                data = data[:60] + b"\0" * (len(data) - 60)   # one patch, by its header
+            new.addfile(m, io.BytesIO(data))
+    loader = loaded(str(tmp_path / "a.tar"), "patches(16) | to(u8)", max_tokens=43, collate={"x": "pack"}, shuffle=True, on_error="skip")
+    for _ in range(8):
+        assert all(len(batch["x"]) <= 43 for batch in loader)
+    assert loader.stats()["skipped"] >= 8

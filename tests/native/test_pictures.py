@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 from pictures import picture
+from PIL import Image
 
 import stoker
 
@@ -58,7 +59,7 @@ def shard(tmp_path_factory):
                 kind = "PNG" if k % 3 == 1 else "JPEG"
                 add(alone, f"{i:03d}-{k:02d}.jpg", encoded(i, k, kind))
             add(tar, f"{i:03d}.ids.json", json.dumps(ids_of(i, n)).encode())
-            add(tar, f"{i:03d}.names.json", json.dumps(names[::2]).encode())
+            add(tar, f"{i:03d}.names.json", (" \n" * (i % 2) + json.dumps(names[::2])).encode())
     return str(folder)
 
 
@@ -124,6 +125,38 @@ def test_a_list_names_files(shard, alone, tmp_path):
         next(iter(load(str(tmp_path / "b.tar"), {"x": chain}, batch_size=1, collate="list", skip=len(COUNTS))))
 
 
+def test_files_that_a_list_names_count_towards_the_memory_limit(tmp_path):
+    """150 times one file of a megabyte: a short list could name any number of large files."""
+    picture(0, 600, 600).save(tmp_path / "big.ppm")
+    picture(1, 60, 60).save(tmp_path / "small.ppm")
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        add(tar, "0.json", json.dumps(["big.ppm"] * 150).encode())
+        add(tar, "1.json", json.dumps(["small.ppm", "big.ppm"] * 4).encode())
+    fields = {"x": f"from(json) | pictures(root=\"{tmp_path}\") | resize((16, 16)) | patches(16) | to(u8)"}
+    options = {"batch_size": 1, "collate": "list"}
+    with pytest.raises(stoker.StokerError, match="memory"):
+        list(load(str(tmp_path / "a.tar"), fields, memory_limit=64 << 20, **options))
+    assert [b.pictures["x"].tolist()[-1] for b in load(str(tmp_path / "a.tar"), fields, memory_limit=2 << 30, **options)] == [150, 8]
+    loader = load(str(tmp_path / "a.tar"), fields, memory_limit=64 << 20, on_error="skip", skip=1, **options)
+    assert [b.pictures["x"].tolist()[-1] for b in loader] == [8] and loader.stats()["memory_of"]["scratch"] < 16 << 20
+
+
+def test_fields_with_numbers_and_by_name_of_a_sample_with_many(tmp_path):
+    """In the order of their numbers, or of the list; names with the sample's key, too."""
+    n = 500
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        order = np.random.default_rng(5).permutation(n).tolist()
+        for k in order:
+            out = io.BytesIO()
+            Image.fromarray(np.full((2, 2, 3), [k % 251, k // 251, 7], np.uint8)).save(out, "PPM")
+            add(tar, f"one.{k}.png", out.getvalue())
+        add(tar, "one.names.json", json.dumps([f"{k}.png" if k % 2 else f"one.{k}.png" for k in order]).encode())
+    chain = "pictures | resize((2, 2), interpolation=nearest) | to(u8)"
+    batch = next(iter(load(str(tmp_path / "a.tar"), {"x": f"from(image) | {chain}", "y": f"from(names.json) | {chain}"}, batch_size=1, collate="list")))
+    want = [[k % 251, k // 251, 7] for k in range(n)]
+    assert numpy(batch["x"][0])[:, :, 0, 0].tolist() == want and numpy(batch["y"][0])[:, :, 0, 0].tolist() == [want[k] for k in order]
+
+
 @pytest.mark.parametrize("kind", ["struct", "binary"])
 def test_a_list_column_of_parquet(shard, alone, tmp_path, kind):
     """Hugging Face's List(Image), with small pages, an empty list and a null one; tokens beside them."""
@@ -146,6 +179,55 @@ def test_a_list_column_of_parquet(shard, alone, tmp_path, kind):
     assert sum(len(b.sample_ids) for b in packed) == len(COUNTS)
     with pytest.raises(stoker.StokerError, match="which `pictures` reads"):
         load(str(tmp_path / "a.parquet"), {"x": "from(images) | bytes"}, batch_size=1)
+
+
+@pytest.mark.parametrize("kind", ["struct", "binary", "large", "view"])
+@pytest.mark.parametrize("store", ["file", "stream", "compressed", "memory"])
+def test_a_list_column_of_arrow(shard, alone, tmp_path, kind, store):
+    """As datasets' save_to_disk writes List(Image): an empty list, a null one, several record batches; also packed, and a table in memory."""
+    pa = pytest.importorskip("pyarrow")
+    rows = [[encoded(i, k, "PNG" if k % 3 == 1 else "JPEG") for k in range(n)] for i, n in enumerate(COUNTS)]
+    rows.append(None)
+    of = {"struct": pa.binary(), "binary": pa.binary(), "large": pa.large_binary(), "view": pa.binary_view()}[kind]
+    if kind == "struct":
+        rows = [r and [{"bytes": b, "path": None} for b in r] for r in rows]
+        of = pa.struct([("bytes", of), ("path", pa.string())])
+    table = pa.table({"images": pa.array(rows, pa.list_(of)), "ids": pa.array([*(ids_of(i, n) for i, n in enumerate(COUNTS)), [7]], pa.list_(pa.int64()))})
+    data = table
+    if store != "memory":
+        data = str(tmp_path / "a.arrow")
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if store == "compressed" else None)
+        with (pa.ipc.new_stream if store == "stream" else pa.ipc.new_file)(data, table.schema, options=options) as out:
+            out.write_table(table, max_chunksize=3)
+    fields = {"x": f"from(images) | pictures | {QWEN} | to(f32)", "ids": "from(ids) | image_tokens(x)"}
+    batch = next(iter(load(data, fields, batch_size=len(COUNTS) + 1, collate="list")))
+    for i, row in enumerate([*alone, []]):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+    assert batch["ids"][-1].tolist() == [7]
+    with pytest.raises(stoker.StokerError, match="which `pictures` reads"):
+        load(data, {"x": "from(images) | bytes"}, batch_size=1)
+
+
+@pytest.mark.parametrize("store", ["arrow", "parquet"])
+def test_pictures_that_a_list_column_has_by_their_paths(shard, alone, tmp_path, store):
+    """datasets keeps a path in place of the bytes of a file that is not embedded."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    with tarfile.open(f"{shard}/alone.tar") as tar:
+        tar.extractall(tmp_path / "files", filter="data")
+    rows = [[{"bytes": None, "path": f"{i:03d}-{k:02d}.jpg"} for k in range(n)] for i, n in enumerate(COUNTS)]
+    table = pa.table({"images": pa.array(rows, pa.list_(pa.struct([("bytes", pa.binary()), ("path", pa.string())])))})
+    data = str(tmp_path / f"a.{store}")
+    if store == "parquet":
+        pq.write_table(table, data)
+    else:
+        with pa.ipc.new_file(data, table.schema) as out:
+            out.write_table(table)
+    batch = next(iter(load(data, {"x": f"from(images.path) | pictures(root=\"{tmp_path}/files\") | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate="list")))
+    for i, row in enumerate(alone):
+        assert (numpy(batch["x"][i]) == np.concatenate([np.zeros((0, 1176), "f4"), *(p for p, _ in row)])).all()
+    for root in ("", f"(root=\"{tmp_path}/files\")"):
+        with pytest.raises(stoker.StokerError, match="picture 1 of its list has no bytes.*images.path"):
+            next(iter(load(data, {"x": f"from(images) | pictures{root} | {QWEN} | to(f32)"}, batch_size=1, collate="list")))
 
 
 def test_one_size_is_rows_of_pictures(shard):
@@ -201,6 +283,42 @@ def test_tokens_follow_their_pictures(shard, alone, rule):
             assert got == (want if collate == "list" else [v for row in want for v in row])
 
 
+@pytest.mark.parametrize("budget", [False, True])
+def test_labels_without_placeholders_follow_the_tokens(tmp_path, budget):
+    """As training sets have them: -100 where the prompt and its pictures are.  Their output may stand before that of the tokens."""
+    ids, labels = {}, {}
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i, n in enumerate(COUNTS):
+            for k in range(n):
+                add(tar, f"{i}.{k}.jpg", encoded(i, k, "JPEG"))
+            ids[i] = ids_of(i, n)
+            labels[i] = [-100 if v == TOKEN or k < len(ids[i]) // 2 else v for k, v in enumerate(ids[i])]
+            add(tar, f"{i}.ids.json", json.dumps(ids[i]).encode())
+            add(tar, f"{i}.labels.json", json.dumps(labels[i]).encode())
+    with tarfile.open(tmp_path / "b.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        add(tar, "9.0.jpg", encoded(0, 0, "JPEG"))
+        add(tar, "9.ids.json", json.dumps([1, TOKEN]).encode())
+        add(tar, "9.labels.json", b"[-100, -100, 1]")         # another length
+    fields = {"labels": "from(labels.json) | ints | image_tokens(x, give=labels)", "ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(image) | pictures | {QWEN} | to(f32)"}
+    options = {"max_tokens": 4000, "collate": {"x": "pack", "ids": "list", "labels": "list"}} if budget else {"batch_size": 3, "collate": "list"}
+    seen = 0
+    for batch in load(str(tmp_path / "a.tar"), fields, **options):
+        first = batch.pictures["x"].tolist()
+        for row, key in enumerate(batch.sample_keys):
+            at = [k for k, v in enumerate(ids[int(key)]) if v == TOKEN]
+            want = []
+            for k, v in enumerate(labels[int(key)]):
+                _, h, w = batch.grid["x"][first[row] + at.index(k)].tolist() if k in at else (0, 2, 2)
+                want += [v] * (h * w // 4)
+            assert batch["labels"][row].tolist() == want and len(batch["ids"][row]) == len(want)
+            seen += 1
+    assert seen == len(COUNTS)
+    with pytest.raises(stoker.StokerError, match="0 placeholders.*1 pictures.*same length.*9"):
+        list(load(str(tmp_path / "b.tar"), fields, batch_size=1, collate="list"))
+    with pytest.raises(stoker.StokerError, match="0 placeholders"):
+        next(iter(load(str(tmp_path / "a.tar"), {k: fields[k] for k in ("labels", "x")}, batch_size=1, collate="list")))
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_text_and_pictures_in_a_budget(shard, alone, shuffle):
     """A sample's pictures stay with its text, both count, and each sample comes once."""
@@ -217,6 +335,31 @@ def test_text_and_pictures_in_a_budget(shard, alone, shuffle):
             a, b = batch.offsets["ids"][row:row + 2].tolist()
             assert batch["ids"][a:b].tolist() == expected(ids_of(i, COUNTS[i]), [g for _, g in alone[i]], "tokens")
     assert sorted(seen) == list(range(len(COUNTS)))
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("collate", ["pack", "pad"])
+def test_random_crops_count_as_many_as_their_rule_allows(shard, text, collate, on_error):
+    """Each epoch draws other numbers of patches: none is refused, none is lost, and no batch is over its budget."""
+    fields = {"x": "from(image) | pictures | random_resized_crop_to_patches(14, merge=2, max_patches=64) | hflip | patches(14, order=blocks) | to(u8)"}
+    fields |= {"ids": "from(ids.json) | ints | image_tokens(x)"} if text else {}
+    loader = load(f"{shard}/a.tar", fields, max_tokens=1300, collate=dict.fromkeys(fields, collate), shuffle=True, on_error=on_error)
+    counts = set()
+    for epoch in range(6):
+        seen = []
+        for batch in loader:
+            assert sum(value.shape[0] * (value.shape[1] if collate == "pad" else 1) for value in batch.values()) <= 1300
+            assert batch.valid is None or all(batch.valid.tolist())
+            seen += map(int, batch.sample_keys)
+            counts.add(tuple(batch.grid["x"].reshape(-1).tolist()))
+        assert sorted(seen) == list(range(len(COUNTS)))
+    assert len(counts) >= 6 and not loader.stats()["skipped"]
+
+
+def test_random_sizes_without_a_limit_are_refused(shard):
+    with pytest.raises(stoker.StokerError, match="random without a limit.*resize_to_patches"):
+        load(f"{shard}/a.tar", {"x": "from(image) | pictures | resize_to_patches(14, max_patches=64) | zoom_out(p=0.02) | patches(14) | to(u8)"}, max_tokens=2600, collate="pack")
 
 
 def test_a_state_goes_on_on_two_ranks(shard):
@@ -285,3 +428,44 @@ def test_as_transformers(shard, alone):
         kind = (ids == TOKEN).int()
         want, _ = model.get_rope_index(ids, mm_token_type_ids=kind, image_grid_thw=torch.tensor(grids) if n else None)
         assert want[:, 0].T.tolist() == expected(row, grids, "positions")
+
+
+@pytest.mark.parametrize("collate", ["pack", "pad", "list"])
+@pytest.mark.parametrize("ok", [[True, False, True, True, False, True], [False, True, False, False, True, False], [False] * 6])
+def test_only_valid_keeps_the_rows_pictures_and_text(shard, collate, ok):
+    fields = {"x": f"from(image) | pictures | {QWEN} | to(f32)", "ids": "from(ids.json) | ints | image_tokens(x)"}
+    batch = next(iter(load(f"{shard}/a.tar", fields, batch_size=len(COUNTS), collate=collate)))
+    whole, batch.valid = batch.copy(), np.array(ok)
+    got = batch.only_valid()
+    rows = [i for i, good in enumerate(ok) if good]
+    assert len(got.valid) == len(rows) and got.sample_keys == [whole.sample_keys[i] for i in rows]
+    assert got.pictures["x"].tolist() == np.cumsum([0, *(COUNTS[i] for i in rows)]).tolist()
+    first = whole.pictures["x"].tolist()
+    assert got.grid["x"].tolist() == [g for i in rows for g in whole.grid["x"][first[i]:first[i + 1]].tolist()]
+    assert got.offsets["x"].tolist() == np.cumsum([0, *(h * w for _, h, w in got.grid["x"].tolist())]).tolist()
+    assert collate != "pack" or got.offsets["ids"].tolist() == np.cumsum([0, *(len(part(whole, "ids", i)) for i in rows)]).tolist()
+    for k, i in enumerate(rows):
+        for name in fields:
+            assert (part(got, name, k) == part(whole, name, i)).all()
+    if collate == "pack":
+        assert len(got["x"]) == len(got.coords("x")) == got.offsets["x"][-1]
+
+
+def part(batch, name, row):
+    """What a row of an output has, without padding."""
+    value = batch[name]
+    if isinstance(value, list):
+        return numpy(value[row])
+    if name not in batch.offsets:
+        return numpy(value[row])[:int(batch.lengths[name][row])]
+    at = batch.pictures[name] if name in batch.pictures else np.arange(len(batch.valid) + 1)
+    a, b = (int(batch.offsets[name][int(k)]) for k in at[row:row + 2])
+    return numpy(value)[a:b] if value.ndim == (2 if name == "x" else 1) else numpy(value[row])[:b - a]
+
+
+def test_to_device_takes_all_that_is_beside_the_outputs(shard):
+    from stoker._tree import rebuild
+    batch = next(iter(load(f"{shard}/a.tar", {"x": f"from(image) | pictures | {QWEN} | to(f32)"}, batch_size=len(COUNTS), collate="pack")))
+    made = rebuild({"nested": [batch]}, lambda value: ("moved", value))["nested"][0]
+    for beside in ("offsets", "grid", "pictures"):
+        assert getattr(made, beside)["x"][0] == "moved" and getattr(batch, beside)["x"][0] != "moved"

@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 import pytest
-from pictures import write_tar
+from pictures import picture, write_tar
 
 import stoker
 
@@ -123,7 +123,42 @@ def test_kohya(area, step, least, most):
         assert got == [int(h * scale + .5), int(w * scale + .5), bucket[1], bucket[0]], (h, w)
 
 
+def kohya_no_upscale(w, h, area, step):
+    """BucketManager.select_bucket() as its code has it."""
+    def steps(x):
+        x = int(x + .5)
+        return x - x % step
+    aspect, size = w / h, (w, h)
+    if w * h > area:
+        wide = math.sqrt(area * aspect)
+        high = area / wide
+        by_w = steps(wide)
+        of_w = by_w / steps(by_w / aspect)
+        by_h = steps(high)
+        of_h = steps(by_h * aspect) / by_h
+        size = (by_w, int(by_w / aspect + .5)) if abs(of_w - aspect) < abs(of_h - aspect) else (int(by_h * aspect + .5), by_h)
+    return size[0] - size[0] % step, size[1] - size[1] % step
+
+
+def test_kohya_without_enlarging(tmp_path):
+    """Sizes of pictures themselves: smaller ones are cut only, in the middle."""
+    rng = np.random.default_rng(SEED)
+    sizes = [(int(w), int(h)) for w, h in rng.integers(33, 400, (120, 2))]
+    path = write_tar(tmp_path / "a.tar", sizes, "PPM")
+    chain = "from(jpg) | image | resize_to_bucket(area=40000, step=16, least=16, no_upscale=true) | to(u8, hwc)"
+    got = [b["x"][0].numpy() for b in stoker.Loader(path, {"x": chain}, batch_size=1, collate="list")]
+    assert [x.shape[1::-1] for x in got] == [kohya_no_upscale(w, h, 40000, 16) for w, h in sizes]
+    small = [i for i, (w, h) in enumerate(sizes) if w * h <= 40000]
+    for i in small[:10]:
+        w, h = sizes[i]
+        x, y = w % 16 // 2, h % 16 // 2
+        assert (got[i] == np.asarray(picture(i, w, h))[y:y + h // 16 * 16, x:x + w // 16 * 16]).all()
+    seen = [s for b in stoker.Loader(path, {"x": chain}, batch_size=4, bucket=True) for s in b.only_valid().sample_keys]
+    assert len(seen) == len(set(seen)) == 120
+
+
 @pytest.mark.parametrize(("chain", "why"), [
+    ("resize_to_bucket(\"512x768\", no_upscale=true)", "no_upscale goes with area"),
     ("resize_to_patches(16)", "how large"), ("resize_to_patches(0, max_patches=4)", "1 to 1024"), ("resize_to_patches(naflux)", "naflex"),
     ("resize_to_patches(14, max_patches=9, max_pixels=10000)", "two rules"), ("resize_to_patches(14, merge=2, min_pixels=90000, max_pixels=9)", "not above"),
     ("resize_to_patches(14, merge=4, max_patches=9)", "block of 16"), ("resize_to_patches(16, max_patches=9, max_ratio=0)", "max_ratio"),
