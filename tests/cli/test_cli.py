@@ -57,7 +57,14 @@ Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system faile
 def test_version(stoker):
     done = stoker("--version")
     assert done.code == 0
-    assert re.fullmatch(r"stoker \d+\.\d+\.\d+; jpeg: .*; kernels: .*\n", done.out)
+    assert re.fullmatch(r"stoker \d+\.\d+\.\d+; jpeg: .*; kernels: .*; video: libavcodec .*; dav1d .*\n", done.out)
+
+
+def test_missing_video_libraries_are_named_with_their_package(stoker):
+    """In --version and doctor alike, which ask the loader's own code: here of a library that is not one."""
+    done = stoker("--version", STOKER_LIBAVCODEC="/nonexistent/libavcodec.so.59")
+    assert "; video: libavcodec none: /nonexistent/libavcodec.so.59 can't be opened" in done.raw
+    assert "install FFmpeg (Debian: apt install libavcodec59, or ffmpeg)" in done.raw
 
 
 @pytest.mark.parametrize("args, line", [

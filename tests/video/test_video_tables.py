@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of videos say, against FFmpeg, NumPy and mkvpropedit: turns, fragments, last frames, even numbers."""
+"""What the tables of videos say, against FFmpeg, NumPy and mkvpropedit: turns, fragments, last frames, even numbers; and the tools that show it."""
+import json
+import os
 import pathlib
 import shutil
 import struct
@@ -11,10 +13,11 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import made  # noqa: E402
-from made_video import DUMP, FFMPEG, decoded, dump, make, needs_ffmpeg, run  # noqa: E402
+from made_video import BUILD, DUMP, FFMPEG, decoded, dump, make, needs_ffmpeg, run  # noqa: E402
 
 stoker = pytest.importorskip("stoker")
 pytestmark = needs_ffmpeg
+CLI = pathlib.Path(os.environ.get("STOKER_CLI", BUILD / "cli" / "stoker"))
 B12 = "-c:v libx264 -preset ultrafast -crf 30 -x264-params bframes=3:b-pyramid=normal:keyint=12:min-keyint=12:scenecut=0:threads=1"
 
 
@@ -165,3 +168,51 @@ def test_video_columns_of_hugging_face(tmp_path):
             [batch] = list(loader)
         assert batch["label"].tolist() == [3, 5]
         assert all((row == want).all() for row in batch["video"].numpy())
+
+
+# ---- tools ----
+
+def cli(*args, folder):
+    done = subprocess.run([CLI, *map(str, args)], capture_output=True, text=True, timeout=180, env={**os.environ, "STOKER_CACHE": str(folder / "cache")})
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    """Videos with sound and without, of two codecs; a picture and a label beside them."""
+    folder = tmp_path_factory.mktemp("four")
+    paths = [make(folder, n) for n in ("gop12.mp4", "gop250.mp4", "sound.mp4", "vp9.webm")]
+    return made.write_tar(folder / "a.tar", [m for i, p in enumerate(paths) for m in ((f"{i}.mp4", p.read_bytes()), (f"{i}.jpg", made.jpeg(i)), (f"{i}.cls", b"3"))])
+
+
+def test_describe_shows_videos(four, tmp_path):
+    done = cli("describe", four, folder=tmp_path)
+    got = json.loads(done.stdout)
+    f = got["features"]
+    assert got["bad"] == 0 and done.stderr == ""
+    assert f["mp4.codec"]["values"] == {"H.264": 3, "VP9": 1}
+    assert sorted({int(q) for q in f["mp4.frames"]["quantiles"]}) == [40, 60, 90] and f["mp4.frames"]["count"] == 4
+    assert f["mp4.fps"]["mean"] == pytest.approx(30, abs=0.5) and f["mp4.width"]["mean"] == 160 and f["mp4.height"]["mean"] == 96
+    assert (f["mp4.gop"]["quantiles"][0], f["mp4.gop"]["quantiles"][-1]) == (12, 90)
+    assert f["mp4.seconds"]["quantiles"][-1] == pytest.approx(3, abs=0.1)
+    assert f["mp4.channels"]["count"] == 1 and f["jpg.width"]["count"] == 4 and "jpg.codec" not in f
+
+
+def test_describe_names_bad_videos_and_long_groups(four, tmp_path):
+    data = make(tmp_path, "gop250.mp4").read_bytes()
+    tar = made.write_tar(tmp_path / "b.tar", [("0.mp4", data), ("1.mp4", data[:60]), ("2.mp4", data)])
+    done = cli("describe", tar, folder=tmp_path)
+    assert json.loads(done.stdout)["bad"] == 1
+    assert done.stderr.startswith("mp4: keyframes are up to 90 frames apart") and "ffmpeg -i IN -g 16" in done.stderr
+
+
+@pytest.mark.parametrize("points", [False, True])
+def test_schema_shows_the_first_video(four, tmp_path, points):
+    if points:
+        cli("index", four, "--points", folder=tmp_path)
+    text = cli("ls", "--schema", four, folder=tmp_path).stdout
+    assert "sample 0: H.264, 160x96, 30 frames/s, 60 frames, 2 s, keyframes up to 12 frames apart" in text and text.count("sample 0") == 1
+    rows = {r["name"]: r for r in map(json.loads, cli("ls", "--schema", "--json", four, folder=tmp_path).stdout.splitlines())}
+    assert rows["mp4"]["video"] == {"codec": "H.264", "width": 160, "height": 96, "fps": 30, "frames": 60, "seconds": 2, "gop": 12}
+    assert "video" not in rows["jpg"] and "video" not in rows["cls"]
