@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_packet - any bytes as a codec's setup and a packet: whether nothing refers to its frame, and
- * whether decoding can begin there.  The packet is looked at again cut short.  The first byte is the
- * codec, the next two how much of the rest is the setup. */
+ * whether decoding can begin there.  The packet is looked at again cut short.  The first byte is
+ * the codec, the next two how much of the rest is the setup. */
 #include <stdlib.h>
 #include <string.h>
 

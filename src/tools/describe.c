@@ -4,9 +4,9 @@
  *
  * Of every field: its size; of pictures width, height, brightness and colors; of sound seconds,
  * rate, channels, loudness, clipping and silence; of videos what their tables say, and no frame is
- * decoded; of short texts their value, as a category where there are few.  Jobs are runs of samples and write to places of their
- * own, so the result does not depend on how many work.  Figures are of every k-th sample where
- * there are more than a million; duplicates are looked for among all. */
+ * decoded; of short texts their value, as a category where there are few.  Jobs are runs of samples
+ * and write to places of their own, so the result does not depend on how many work.  Figures are of
+ * every k-th sample where there are more than a million; duplicates are looked for among all. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>

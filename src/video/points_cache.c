@@ -20,7 +20,7 @@ typedef struct cached {
 
 struct stk_points_cache {
     stk_mutex lock;
-    size_t bytes; /* lock */
+    size_t bytes;        /* lock */
     cached *list[LISTS]; /* lock */
 };
 
@@ -117,20 +117,20 @@ stk_buffer *stk_points_cache_get(stk_points_cache *k, uint64_t key)
 /* 1: `one` is in the table, which holds its points too. */
 static int keep(stk_points_cache *k, cached *one)
 {
-    int kept;
+    int is_new;
 
     stk_mutex_lock(&k->lock);
     if (k->bytes + one->points->size > STK_POINTS_CACHE)
         drop_locked(k);
-    kept = !find_locked(k, one->key);
-    if (kept) {
+    is_new = !find_locked(k, one->key);
+    if (is_new) {
         stk_buffer_ref(one->points);
         one->next = k->list[one->key % LISTS];
         k->list[one->key % LISTS] = one;
         k->bytes += one->points->size;
     }
     stk_mutex_unlock(&k->lock);
-    return kept;
+    return is_new;
 }
 
 stk_buffer *stk_points_cache_put(stk_points_cache *k, uint64_t key, stk_bytes points)
