@@ -342,11 +342,11 @@ static uint32_t guess(const span *s, int64_t v)
     double share = s->to > s->from ? ((double)v - (double)s->from) /
                                          ((double)s->to - (double)s->from)
                                    : 0;
-    uint32_t most = s->high - s->low - 1, by = 1;
+    uint32_t most = s->high - s->low - 1, on = 1;
 
     if (share > 0)
-        by = share < 1 ? (uint32_t)(share * (s->high - s->low)) : most;
-    return s->low + (by < 1 ? 1 : by > most ? most : by);
+        on = share < 1 ? (uint32_t)(share * (s->high - s->low)) : most;
+    return s->low + (on < 1 ? 1 : on > most ? most : on);
 }
 
 #define GUESSES 3 /* then by halves: hostile points, and videos of very uneven groups */
