@@ -74,8 +74,10 @@ static void pass_run(const stk_mp4 *m, stk_mp4_in in, traf *f)
         stk_mp4_be(&in, 4);
     before = flags & 0x100 ? 4 : 0;
     after = 4u * (uint32_t)__builtin_popcount(flags & 0xc00);
-    if (!(flags & 0x200) && f->end <= m->field)
-        f->end = f->def.size || !count ? f->end + (uint64_t)count * f->def.size : NOWHERE;
+    if (!(flags & 0x200) && count && f->end <= m->field)
+        f->end = f->def.size && count <= m->field / f->def.size
+                     ? f->end + (uint64_t)count * f->def.size
+                     : NOWHERE;
     for (uint32_t i = 0; flags & 0x200 && i < count && !in.bad && f->end <= m->field; i++) {
         stk_mp4_skip(&in, before);
         f->end += stk_mp4_be(&in, 4);
