@@ -105,8 +105,8 @@ def test_help_of_index(stoker):
     assert stoker("index", "--help").out.split("Options:\n")[1] == """\
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
-  --points                also keep seek points of JPEGs: a crop is decoded, and read from
-                          stores, without the rest
+  --points                also keep seek points of JPEGs, videos and sound: a part is read and
+                          decoded without the rest
   --jpeg                  the same, its name before 0.3
   --part I/N              index every N-th shard only, from I on (0 to N - 1), beside others
                           that index the rest
