@@ -3,7 +3,8 @@
 
 Processor seconds of one process with one decoding thread; contenders take turns, and the best of each one's rounds counts.  All get the
 same files and the same starts.  The peers have an environment of their own (peers/venvs.py), as torchcodec 0.17 wants torch 2.15;
-PEERS= names the Python of one that is there.  ROUNDS=3, CLIPS=24, PARTS=clips,single,order,new,work."""
+PEERS= names the Python of one that is there.  ROUNDS=3, CLIPS=24, PARTS=clips,single,order,new,work,store,threads.  `store` needs nginx; it and
+`threads` need no bare loop."""
 import json
 import os
 import pathlib
@@ -12,9 +13,13 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tarfile
+import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench" / "peers"))
+sys.path.insert(0, str(ROOT / "tests" / "stores"))
 import venvs  # noqa: E402
 
 FOLDER = ROOT / "build" / "bench-video"
@@ -68,6 +73,21 @@ def limit(path, *args):
     """Frames per processor second of the bare loop."""
     out = subprocess.run([LIMIT, path, *map(str, args)], check=True, capture_output=True, text=True).stdout
     return 1e6 / json.loads(out)["cpu_us_per_sample"]
+
+
+def packets_of(path):
+    """[(time, first byte, end, is a keyframe)] in decode order, by ffprobe."""
+    out = subprocess.run(["ffprobe", "-v", "error", "-select_streams", "v:0", "-show_entries", "packet=pts,pos,size,flags", "-of", "json", path], check=True,
+                         capture_output=True).stdout
+    return [(int(p["pts"]), int(p["pos"]), int(p["pos"]) + int(p["size"]), "K" in p["flags"]) for p in json.loads(out)["packets"]]
+
+
+def span_of(packets, frames):
+    """Bytes from the keyframe that these shown frames need to the end of the last packet among them."""
+    order = sorted(range(len(packets)), key=lambda i: packets[i][0])
+    wanted = [order[f] for f in frames]
+    first = max(i for i in range(min(wanted) + 1) if packets[i][3] and packets[i][0] <= packets[order[frames[0]]][0])
+    return max(packets[i][2] for i in wanted) - packets[first][1]
 
 
 def rate_of(answer):
@@ -167,14 +187,75 @@ class Bench:
         print(line("stoker, the whole chain", best["stoker"], None, errors.get("stoker", "")) + f": {best['bare'] / best['stoker']:.2f} times the decode", flush=True)
 
 
+    def store(self):
+        """Random clips of an indexed tar on a store, on loopback: requests and bytes that the store saw for each."""
+        import faults
+        import servers
+        import stoker
+        if not servers.nginx_program():
+            print("clips on a store: nginx is not installed")
+            return
+        for name in ("360p GOP 250", "360p GOP 12"):
+            path = make(name)
+            with tempfile.TemporaryDirectory() as made:
+                folder = pathlib.Path(made)
+                (folder / "root").mkdir()
+                (folder / "cls").write_text("3")
+                with tarfile.open(folder / "root" / "a.tar", "w") as tar:
+                    tar.add(folder / "cls", "0.cls")
+                    tar.add(path, "0.mp4")
+                port, _, group = servers.start_nginx(folder, folder / "root")
+                try:
+                    with faults.Proxy(port) as proxy:
+                        self.store_clips(stoker, proxy, folder, packets_of(path), name)
+                finally:
+                    group.stop()
+
+    def store_clips(self, stoker, proxy, folder, packets, name):
+        url, spans = f"http://127.0.0.1:{proxy.port}/a.tar", 0
+        os.environ["STOKER_CACHE"] = str(folder / "cache")
+        cli = os.environ.get("STOKER_CLI", str(ROOT / "build" / "cli" / "stoker"))
+        subprocess.run([cli, "index", url], check=True, stdout=subprocess.DEVNULL)
+        at = len(proxy.requests), sum(proxy.sizes)
+        subprocess.run([cli, "index", "--points", url], check=True, stdout=subprocess.DEVNULL)
+        points = len(proxy.requests) - at[0], sum(proxy.sizes) - at[1]
+        fields = {"video": "from(mp4) | video(frames=16) | resize((64, 64)) | to(u8)", "label": "from(cls) | int"}
+        with stoker.Loader(url, fields, batch_size=1, num_workers=0, prefetch=1, repeat=self.clips + 1, seed=29) as loader:
+            for i, batch in enumerate(loader):
+                if not i:
+                    at = len(proxy.requests), sum(proxy.sizes)
+                else:
+                    spans += span_of(packets, batch.frames["video"].tolist()[0])
+        requests, size = (len(proxy.requests) - at[0]) / self.clips, (sum(proxy.sizes) - at[1]) / self.clips
+        print(f"random clips of 16 frames from a store, {name}: {requests:.2f} requests and {size / 1e6:.2f} MB a clip, {size * self.clips / spans:.2f} times the bytes "
+              f"between its first and last packet; points of the file before: {points[0]} requests, {points[1] / 1e3:.0f} kB", flush=True)
+
+    def threads(self):
+        """Seconds by the clock, so only a machine without other work says much."""
+        name = "360p GOP 12"
+        path, cores = make(name), len(os.sched_getaffinity(0))
+        rng = random.Random(31)
+        job = {"file": str(path), "starts": [rng.randrange(FILES[name][1] * RATE - 16) for _ in range(self.clips * 4)], "frames": 16, "rate": RATE, "size": FILES[name][0]}
+        best = {}
+        for _ in range(self.rounds):
+            for workers in {1, cores}:
+                begin = time.perf_counter()
+                self.ours.ask({**job, "who": "stoker", "workers": workers})
+                best[workers] = min(time.perf_counter() - begin, best.get(workers, 1e9))
+        print(f"random clips, {name}: {cores} threads on {cores} cores are {best[1] / best[cores]:.2f} times one (load {os.getloadavg()[0]:.1f} from other work too)", flush=True)
+
+
 def main():
-    if not LIMIT.exists() or not shutil.which("ffmpeg"):
+    parts = os.environ.get("PARTS", "clips,single,order,new,work,store,threads").split(",")
+    if not shutil.which("ffmpeg") or (not LIMIT.exists() and set(parts) - {"store", "threads"}):
         sys.exit("bench-video needs the ffmpeg program, libavformat-dev, libavcodec-dev and libswscale-dev; then run ninja -C build")
     FOLDER.mkdir(parents=True, exist_ok=True)
+    print(f"{len(os.sched_getaffinity(0))} cores; load {os.getloadavg()[0]:.1f} when this began", flush=True)
     bench = Bench()
-    parts = {"clips": bench.random_clips, "single": bench.single, "order": bench.order, "new": bench.new, "work": bench.work}
-    for part in os.environ.get("PARTS", ",".join(parts)).split(","):
-        parts[part]()
+    of = {"clips": bench.random_clips, "single": bench.single, "order": bench.order, "new": bench.new, "work": bench.work, "store": bench.store,
+          "threads": bench.threads}
+    for part in parts:
+        of[part]()
     bench.ours.end()
     if bench.peers:
         bench.peers.end()

@@ -98,6 +98,39 @@ static void print_description(const stk_description *d)
     cli_json_close(&j, '}');
 }
 
+#define LONG_GOP 64 /* frames: where a random clip of 16 decodes more before it than of itself */
+
+/* 1: the field's videos have keyframes far apart: `text` says so. */
+static int says_long_gop(const stk_feature *f, char *text, size_t size)
+{
+    const char *dot = strrchr(f->name, '.');
+    double longest = f->quantile[STK_QUANTILES / 2];
+
+    if (!dot || strcmp(dot, ".gop") != 0 || f->category || !(longest > LONG_GOP))
+        return 0;
+    snprintf(text, size,
+             "%.*s: keyframes are up to %.0f frames apart (the middle video), and a random clip is "
+             "decoded from the keyframe before it. For random access write the videos again with "
+             "short groups of pictures (ffmpeg -i IN -g 16 -c:a copy OUT), or read windows in "
+             "order (stoker.Windows, shuffle=\"block\")",
+             (int)(dot - f->name), f->name, longest);
+    return 1;
+}
+
+static void say_long_gops(const stk_description *d, page *p)
+{
+    const stk_feature *f;
+    char text[600];
+
+    for (uint32_t i = 0; (f = stk_description_feature(d, i)); i++)
+        if (says_long_gop(f, text, sizeof text)) {
+            if (p)
+                page_text(p, "say", text);
+            else
+                cli_put(stderr, "%s\n", text);
+        }
+}
+
 static void page_feature(page *p, const stk_feature *f)
 {
     page_bar bar[20];
@@ -154,6 +187,7 @@ static int write_page(const cli_args *a, const stk_description *d)
     page_row(&p, "near-duplicates", cli_many(text, c.near_duplicates), c.near_duplicates ? -1 : 1);
     page_row(&p, "bad samples", cli_many(text, c.bad), c.bad ? -1 : 1);
     page_table_end(&p);
+    say_long_gops(d, &p);
     for (uint32_t i = 0; (f = stk_description_feature(d, i)); i++)
         page_feature(&p, f);
     page_usual(&p, a, d);
@@ -167,6 +201,7 @@ static int run_describe(const cli_args *a)
 
     if (rc == 0) {
         print_description(d);
+        say_long_gops(d, NULL);
         rc = write_page(a, d);
     }
     stk_description_close(&d);
@@ -358,10 +393,11 @@ const cli_command cli_describe = {
     .summary = "sizes, shapes, colors, labels and duplicates, as JSON to keep",
     .about = "Reads and decodes every sample and prints figures as one JSON object: sizes of "
              "fields, width,\n"
-             "height, brightness and colors of pictures, how often each label occurs, duplicates "
-             "by content\n"
-             "and pictures that look alike, bad samples.  Keep it beside the data; 'stoker drift' "
-             "compares.",
+             "height, brightness and colors of pictures, codec, rate, frames and keyframes of "
+             "videos, how often\n"
+             "each label occurs, duplicates by content and pictures that look alike, bad samples. "
+             " Keep it\n"
+             "beside the data; 'stoker drift' compares.",
     .examples = "  stoker describe v1/ > v1.json\n"
                 "  stoker describe 'train-*.tar' --html train.html > train.json\n",
     .options = describe_options,

@@ -57,10 +57,12 @@ static double planned_epoch(const bench_result *r, double step_ms)
 static void print(const one_run *run, double step_ms)
 {
     const bench_result *r = &run[0].r;
-    char many[32];
+    char many[32], video[640];
 
-    cli_put(stdout, "%s samples, batches of %u, %u workers on %.0f cores\n\n",
-            cli_many(many, r->dataset_samples), r->batch_size, r->stats.workers, r->to.cores);
+    stk_video_libraries(video, sizeof video);
+    cli_put(stdout, "%s samples, batches of %u, %u workers on %.0f cores\nvideo: %s\n\n",
+            cli_many(many, r->dataset_samples), r->batch_size, r->stats.workers, r->to.cores,
+            video);
     for (int i = 0; i < RUNS; i++)
         if (run[i].rate > 0)
             cli_put(stdout, "  %-12s%12s samples/s  %s\n", run[i].name,
@@ -86,8 +88,11 @@ static void print(const one_run *run, double step_ms)
 static void print_json(const one_run *run, double step_ms)
 {
     cli_json j = { .to = stdout };
+    char video[640];
 
+    stk_video_libraries(video, sizeof video);
     cli_json_open(&j, NULL, '{');
+    cli_json_text(&j, "video", video);
     cli_json_count(&j, "dataset_samples", run[0].r.dataset_samples);
     cli_json_count(&j, "workers", run[0].r.stats.workers);
     cli_json_open(&j, "samples_per_s", '{');

@@ -11,7 +11,8 @@ static const cli_option options[] = {
     { "columns", "NAMES", "none",
       "also keep these values of every sample: fields, or members of JSON fields, by commas" },
     { "points", NULL, NULL,
-      "also keep seek points of JPEGs: a crop is decoded, and read from stores, without the rest" },
+      "also keep seek points of JPEGs, videos and sound: a part is read and decoded without the "
+      "rest" },
     { "jpeg", NULL, NULL, "the same, its name before 0.3" },
     { "part", "I/N", NULL,
       "index every N-th shard only, from I on (0 to N - 1), beside others that index the rest" },

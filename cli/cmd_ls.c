@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_ls.c - stoker ls: the samples of a data set, from its index alone. */
+/* cmd_ls.c - stoker ls: the samples of a data set, from its index alone; with --schema also the
+ * tables of its first videos. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
@@ -8,7 +9,8 @@
 
 static const cli_option options[] = {
     { "keys", "PATTERN", "all", "only samples whose key is like this: 'n0144*'" },
-    { "schema", NULL, NULL, "the fields instead of samples: name, type, shape" },
+    { "schema", NULL, NULL,
+      "the fields instead of samples: name, type, shape; of videos the first one's figures" },
     { "long", NULL, NULL, "sizes in bytes, with shard and offset" },
     { NULL },
 };
@@ -87,14 +89,62 @@ static void print_type(const stk_field_type *t)
     cli_put(stdout, t->refused ? "  not read: %s\n" : "\n", t->refused);
 }
 
-static void print_schema(const stk_dataset *ds, int json)
+/* 1: the field of this name of the first sample is a video. */
+static int first_video(stk_dataset *ds, const char *name, stk_video_info *v)
+{
+    stk_sample *s = NULL;
+    const char *one;
+    stk_error err;
+    int is = 0;
+
+    if (!stk_dataset_len(ds) || stk_dataset_look(ds, 0, &s, &err) < 0)
+        return 0;
+    for (uint32_t k = 0; !is && (one = stk_sample_field(s, k, NULL, NULL)); k++)
+        is = !strcmp(one, name) && stk_dataset_video_info(ds, 0, k, v, &err) == 0;
+    stk_sample_close(&s);
+    return is;
+}
+
+static double fps_of(const stk_video_info *v)
+{
+    return v->duration_us > 0 ? (double)v->frames * 1e6 / (double)v->duration_us : 0;
+}
+
+static void print_video(const stk_video_info *v)
+{
+    cli_put(stdout,
+            "    sample 0: %s, %ux%u, %.4g frames/s, %" PRIu64 " frames, %.4g s, keyframes up to "
+            "%" PRIu64 " frames apart\n",
+            v->codec, v->width, v->height, fps_of(v), v->frames, (double)v->duration_us / 1e6,
+            v->longest_gop);
+}
+
+static void json_video(cli_json *j, const stk_video_info *v)
+{
+    cli_json_open(j, "video", '{');
+    cli_json_text(j, "codec", v->codec);
+    cli_json_count(j, "width", v->width);
+    cli_json_count(j, "height", v->height);
+    cli_json_real(j, "fps", fps_of(v));
+    cli_json_count(j, "frames", v->frames);
+    cli_json_real(j, "seconds", (double)v->duration_us / 1e6);
+    cli_json_count(j, "gop", v->longest_gop);
+    cli_json_close(j, '}');
+}
+
+static void print_schema(stk_dataset *ds, int json)
 {
     cli_json j = { .to = stdout, .lines = 1 };
+    stk_video_info v;
     stk_field_type t;
+    int video;
 
     for (uint32_t i = 0; stk_dataset_field_type(ds, i, &t); i++) {
+        video = !t.dtype && !t.text && !t.refused && first_video(ds, t.name, &v);
         if (!json) {
             print_type(&t);
+            if (video)
+                print_video(&v);
             continue;
         }
         cli_json_open(&j, NULL, '{');
@@ -104,6 +154,8 @@ static void print_schema(const stk_dataset *ds, int json)
         cli_json_count(&j, "nullable", (uint64_t)t.nullable);
         if (t.refused)
             cli_json_text(&j, "not_read", t.refused);
+        if (video)
+            json_video(&j, &v);
         cli_json_close(&j, '}');
     }
 }

@@ -93,6 +93,14 @@ static int run_command(const cli_command *cmd, int argc, char **argv)
     return rc < 0 ? CLI_OK : rc;
 }
 
+static void print_version(void)
+{
+    char video[640];
+
+    stk_video_libraries(video, sizeof video);
+    cli_put(stdout, "%s; video: %s\n", stk_build_info(), video);
+}
+
 static int find_command(const char *word, int argc, char **argv)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
@@ -107,7 +115,7 @@ int main(int argc, char **argv)
     int rc = CLI_OK;
 
     if (!strcmp(word, "--version"))
-        cli_put(stdout, "%s\n", stk_build_info());
+        print_version();
     else if (!strcmp(word, "--help") || !strcmp(word, "-h") || (!strcmp(word, "help") && argc < 3))
         print_help(stdout);
     else if (!strcmp(word, "help"))

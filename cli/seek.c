@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seek.c - seek points of JPEGs, as index and pack report them. */
+/* seek.c - seek points of JPEGs, videos and sound, as index and pack report them. */
 #include "cli.h"
 
 static double percent(uint64_t jpeg_bytes, uint64_t seek_bytes)
@@ -13,8 +13,8 @@ void cli_put_seek(uint64_t jpegs, uint64_t without, uint64_t jpeg_bytes, uint64_
 
     if (!seek_bytes)
         return;
-    cli_put(stdout, "; seek points of %s JPEG%s: %s, %.2f %% of their bytes", cli_many(many, jpegs),
-            jpegs == 1 ? "" : "s", stk_size_format(size, seek_bytes),
+    cli_put(stdout, "; seek points of %s field%s: %s, %.2f %% of their bytes",
+            cli_many(many, jpegs), jpegs == 1 ? "" : "s", stk_size_format(size, seek_bytes),
             percent(jpeg_bytes, seek_bytes));
     if (without)
         cli_put(stdout, " (%s without: progressive, damaged or small)", cli_many(many, without));

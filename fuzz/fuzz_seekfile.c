@@ -35,7 +35,7 @@ static uint64_t hear_record(stk_bytes b)
 static uint64_t hear(stk_seekfile *s)
 {
     uint64_t fields, others, bytes, hash = 0;
-    stk_seek_room room = { 0 }, whole = { 0 };
+    stk_seek_room room = { 0 }, whole = { 0 }, part = { 0 };
     stk_seek_counts counts;
 
     stk_seekfile_counts(s, &fields, &others, &bytes);
@@ -50,7 +50,12 @@ static uint64_t hear(stk_seekfile *s)
             for (uint32_t f = 0; f < 3; f++) {
                 stk_bytes b = stk_seekfile_get(s, &(stk_seek_field){ shard, row, f }, &room);
 
+                const stk_seek_field some = { shard, row, f, .most = 5, .from = 3 };
+                stk_bytes p = stk_seekfile_get(s, &some, &part);
+
                 FUZZ_CHECK(!b.data || b.len <= g.len);
+                FUZZ_CHECK(!p.len || (p.len <= 5 && b.len >= 3 + p.len &&
+                                      !memcmp(p.data, b.data + 3, p.len)));
                 hash = stk_mix64(hash ^ hear_record(b));
             }
         }
@@ -58,6 +63,7 @@ static uint64_t hear(stk_seekfile *s)
     FUZZ_CHECK(!stk_seekfile_get(s, &(stk_seek_field){ 0, UINT64_MAX, 0 }, &room).data);
     stk_seek_room_fini(&room);
     stk_seek_room_fini(&whole);
+    stk_seek_room_fini(&part);
     FUZZ_CHECK(stk_seekfile_match(s, &(stk_shard_info){ .size = 1, .print = 2 }) <= UINT64_MAX);
     return hash;
 }

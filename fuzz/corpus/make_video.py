@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds of fuzz_mp4, fuzz_matroska, fuzz_video_points and fuzz_frame_format, and their dictionaries, beside this script.
+"""Write the seeds of fuzz_mp4, fuzz_matroska, fuzz_video_points, fuzz_frame_format and fuzz_packet, and their dictionaries, beside this script.
 
 Needs the ffmpeg program; points come from build/tests/video/video_dump's library, so they are made by hand here.
 """
@@ -73,8 +73,20 @@ def streams():
     return out
 
 
+def packets():
+    """The same by the numbers of stk_video_codec, and packets of codecs that frame_format does not know."""
+    number = {0: 1, 1: 2, 2: 4}
+    out = {name: bytes([number[data[0]]]) + data[1:1500] for name, data in streams().items()}
+    out["mpeg4"] = bytes([6, 0, 0, 0, 0, 1, 0xb6, 0x90, 1, 2, 3])
+    out["av1"] = bytes([5, 0, 0, 0x12, 0, 0x0a, 0x0b]) + bytes(12)
+    out["spare"] = bytes([1, 7, 0, 1, 100, 0, 10, 255, 225, 0, 0, 0, 0, 3, 1, 0x9e, 0x22])
+    out["recovery"] = bytes([1, 7, 0, 1, 100, 0, 10, 255, 225, 0, 0, 0, 0, 4, 6, 6, 1, 0x80, 0, 0, 0, 3, 0x41, 0x88, 0x80])
+    return out
+
+
 def main():
     write("frame_format", streams())
+    write("packet", packets())
     mp4 = {name.split(".")[0]: make(o, ".mov" if name.endswith(".mov") else ".mp4") for name, o in MP4.items()}
     mp4["cut"] = mp4["faststart"][:700]
     mp4["billion"] = mp4["plain"].replace(b"stsz\0\0\0\0\0\0\0\0\0\0\0\x08", b"stsz\0\0\0\0\0\0\0\1\x3b\x9a\xca\0")

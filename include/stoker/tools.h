@@ -361,6 +361,13 @@ typedef struct stk_video_info { /* what the tables of a video say */
 /* Of the first video track of a file.  store: how remote files are reached; NULL: as usual. */
 STK_API STK_MUST_CHECK int stk_video_info_read(const char *url, const stk_store *store,
                                                stk_video_info *out, stk_error *err);
+/* The same of a field of a sample: what the index keeps of it, else by its tables.  STK_END: it is
+ * not a video. */
+STK_API STK_MUST_CHECK int stk_dataset_video_info(stk_dataset *ds, uint64_t id, uint32_t field,
+                                                  stk_video_info *out, stk_error *err);
+/* In a line of at most 600 bytes: which libraries decode videos here, and what to install for one
+ * that is missing.  Opens them. */
+STK_API void stk_video_libraries(char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <stoker/own_op.h>
+#include <stoker/tools.h>
 
 PyObject *text_from(const char *s, size_t len)
 {
@@ -149,8 +150,11 @@ static PyObject *secrets_hidden(PyObject *self, PyObject *text)
 
 static PyObject *build_info(PyObject *self, PyObject *unused)
 {
+    char video[640];
+
     (void)self, (void)unused;
-    return PyUnicode_FromString(stk_build_info());
+    stk_video_libraries(video, sizeof video);
+    return PyUnicode_FromFormat("%s; video: %s", stk_build_info(), video);
 }
 
 static PyObject *option_list(PyObject *self, PyObject *unused)

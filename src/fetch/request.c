@@ -45,8 +45,10 @@ void stk_request_close(stk_request **rp)
         return;
     *rp = NULL;
     stk_request_trim(r);
-    for (uint32_t i = 0; i < r->cap_want; i++)
+    for (uint32_t i = 0; i < r->cap_want; i++) {
         stk_seek_room_fini(&r->hint_room[i]);
+        stk_buffer_unref(r->want[i].hint_shared);
+    }
     stk_free(r);
 }
 
@@ -169,6 +171,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     uint32_t field = w->number;
 
     if (field == UINT16_MAX && r->fallback) { /* not in this sample */
+        stk_buffer_unref(w->hint_shared);
         *w = (stk_wanted){ .number = UINT16_MAX, .place.here = r->fallback[w - r->want] };
         return 0;
     }

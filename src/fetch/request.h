@@ -30,6 +30,7 @@ typedef struct stk_wanted { /* one field of the sample */
     uint64_t gpu_cached;      /* the field's place in the GPU's cache; nothing is read.  0: none */
     stk_bytes cached_bytes;   /* cached bytes of this field.  data NULL: it has to be read */
     stk_bytes hint;           /* what the index stores of it for decoders, if anything */
+    stk_buffer *hint_shared;  /* has the hint's bytes, where the loader keeps them.  NULL: not so */
     int learn;                /* true if a hint should be found while it is decoded */
     int direct;               /* it is read straight to the place that needs it */
     uint32_t width, height;   /* size of an upright picture, for the outputs that follow it */

@@ -4,7 +4,8 @@
  * Files are read, not mapped, so that one that is cut off under a running program raises no signal.
  * Of a group that was looked at, the ends of its rows stay in memory (4 bytes per sample); records
  * are read into the caller's room, a few kilobytes for a picture that takes milliseconds to
- * decode, so that processes that share a file share its memory too.  A group that is damaged has
+ * decode, so that processes that share a file share its memory too.  Of a long video, which has
+ * hundreds of kilobytes, a clip reads a few pieces.  A group that is damaged has
  * nothing: seek points only ever save work, so loading goes on without them. */
 #include "index/seekfile.h"
 
@@ -20,6 +21,8 @@
 
 #define MAX_RECORDS ((uint32_t)16 << 20) /* bytes of a row's records: more are of no use */
 #define CHUNK ((size_t)256 << 10)
+#define ROW_AT_ONCE 4096u /* bytes of a row's records that are read together */
+#define RECORD_HEAD 8u    /* u32 field, u32 length, bytes */
 
 struct stk_seekfile {
     size_t len;
@@ -335,36 +338,51 @@ void stk_seek_room_fini(stk_seek_room *room)
     *room = (stk_seek_room){ 0 };
 }
 
-stk_seek_cursor stk_seekfile_row(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room)
+/* Where the records of a row are in the file; 0: it has none. */
+static size_t row_place(stk_seekfile *s, uint64_t shard, uint64_t row, uint64_t *at)
 {
     uint32_t in_group = (uint32_t)(row % STK_SEEK_GROUP), rows, from;
     uint64_t group;
     const uint32_t *ends;
-    size_t len;
 
     if (!s || shard >= s->n_shards || row >= s->shard[shard].samples || !s->fits[shard])
-        return (stk_seek_cursor){ 0 };
+        return 0;
     group = s->shard[shard].first + row / STK_SEEK_GROUP;
     rows = group_rows(s, shard, row);
     ends = group_ends(s, group, rows);
     if (!ends)
-        return (stk_seek_cursor){ 0 };
+        return 0;
     from = in_group ? ends[in_group - 1] : rows * 4;
-    len = ends[in_group] - from;
+    *at = seek_offset(&s->place[group]) + from;
+    return ends[in_group] - from;
+}
+
+/* Bytes of the file, in `room`. */
+static stk_bytes bytes_at(stk_seekfile *s, uint64_t at, size_t len, stk_seek_room *room)
+{
     if (!len || len > MAX_RECORDS || !room_grow(room, len))
-        return (stk_seek_cursor){ 0 };
-    if (read_at(s, room->data, len, seek_offset(&s->place[group]) + from) < 0) {
+        return (stk_bytes){ 0 };
+    if (read_at(s, room->data, len, at) < 0) {
         tell_damaged(s);
-        return (stk_seek_cursor){ 0 };
+        return (stk_bytes){ 0 };
     }
-    return (stk_seek_cursor){ room->data, room->data + len };
+    return (stk_bytes){ room->data, len };
+}
+
+stk_seek_cursor stk_seekfile_row(stk_seekfile *s, uint64_t shard, uint64_t row, stk_seek_room *room)
+{
+    uint64_t at = 0;
+    size_t len = row_place(s, shard, row, &at);
+    stk_bytes all = len ? bytes_at(s, at, len, room) : (stk_bytes){ 0 };
+
+    return (stk_seek_cursor){ all.data, all.data + all.len };
 }
 
 int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out)
 {
     uint32_t len;
 
-    if (c->end - c->at < 8) /* u32 field, u32 length, bytes */
+    if (c->end - c->at < (ptrdiff_t)RECORD_HEAD)
         return 0;
     len = u32_at(c->at + 4);
     if (len > (size_t)(c->end - c->at) - 8)
@@ -375,15 +393,46 @@ int stk_seek_next(stk_seek_cursor *c, uint32_t *field, stk_bytes *out)
     return 1;
 }
 
-stk_bytes stk_seekfile_get(stk_seekfile *s, const stk_seek_field *at, stk_seek_room *room)
+/* What of a record of `len` bytes is wanted. */
+static size_t wanted_of(const stk_seek_field *f, size_t len)
 {
-    stk_seek_cursor c = stk_seekfile_row(s, at->shard, at->row, room);
-    stk_bytes bytes;
-    uint32_t f;
+    size_t left = f->from < len ? len - (size_t)f->from : 0;
 
-    while (stk_seek_next(&c, &f, &bytes))
-        if (f == at->field)
-            return bytes;
+    return f->most && f->most < left ? f->most : left;
+}
+
+static stk_bytes get_of_all(stk_bytes row, const stk_seek_field *f)
+{
+    stk_seek_cursor c = { row.data, row.data + row.len };
+    stk_bytes bytes;
+    uint32_t field;
+
+    while (stk_seek_next(&c, &field, &bytes))
+        if (field == f->field && wanted_of(f, bytes.len))
+            return (stk_bytes){ bytes.data + f->from, wanted_of(f, bytes.len) };
+    return (stk_bytes){ 0 };
+}
+
+stk_bytes stk_seekfile_get(stk_seekfile *s, const stk_seek_field *f, stk_seek_room *room)
+{
+    uint64_t at = 0;
+    size_t left = row_place(s, f->shard, f->row, &at);
+    uint8_t head[RECORD_HEAD];
+
+    if (!left)
+        return (stk_bytes){ 0 };
+    if (left <= ROW_AT_ONCE)
+        return get_of_all(bytes_at(s, at, left, room), f);
+    while (left >= RECORD_HEAD && read_at(s, head, RECORD_HEAD, at) == 0) {
+        size_t len = u32_at(head + 4);
+
+        if (len > left - RECORD_HEAD)
+            break;
+        if (u32_at(head) == f->field)
+            return bytes_at(s, at + RECORD_HEAD + f->from, wanted_of(f, len), room);
+        at += RECORD_HEAD + len;
+        left -= RECORD_HEAD + len;
+    }
     return (stk_bytes){ 0 };
 }
 

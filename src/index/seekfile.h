@@ -49,10 +49,12 @@ void stk_seek_room_fini(stk_seek_room *room);
 typedef struct stk_seek_field { /* which one */
     uint64_t shard, row;
     uint32_t field;
+    uint32_t most; /* of its bytes only so many, from byte `from` on; 0: all */
+    uint64_t from;
 } stk_seek_field;
 
-/* What is kept of a field; no data: nothing.  In `room` until that is used again.  s may be
- * NULL. */
+/* What is kept of a field; no data: nothing, or it ends before `from`.  In `room` until that is
+ * used again.  Of a row that keeps much only what is asked for is read.  s may be NULL. */
 stk_bytes stk_seekfile_get(stk_seekfile *s, const stk_seek_field *at, stk_seek_room *room);
 
 /* All that is kept of a row, field by field, in `room`; s may be NULL. */

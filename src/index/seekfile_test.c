@@ -66,6 +66,15 @@ static void check(stk_seekfile *s, const stk_index *ix, int any)
                 assert_int_equal(got.len, n);
                 if (n)
                     assert_memory_equal(got.data, bytes, n);
+                for (uint32_t from = 0; row % 97 == 0 && from <= n; from += 5) { /* parts of it */
+                    const stk_seek_field some = { shard, row, f, .most = 7, .from = from };
+                    size_t left = n - from < 7 ? n - from : 7;
+
+                    got = stk_seekfile_get(s, &some, &room);
+                    assert_int_equal(got.len, left);
+                    if (left)
+                        assert_memory_equal(got.data, bytes + from, left);
+                }
             }
         assert_null(stk_seekfile_get(s, &(stk_seek_field){ shard, info.samples, 0 }, &room).data);
     }
@@ -212,10 +221,61 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Rows that are not read at once: each field is found by the heads of those before it. */
+static void large_rows(void **state)
+{
+    stk_index *ix = open_index("large.idx", 11);
+    stk_seek_group g = { 0 };
+    stk_seek_room room = { 0 };
+    stk_seek_writer *w = NULL;
+    stk_seekfile *s = NULL;
+    static uint8_t bytes[30000];
+    uint64_t shard, row;
+    char path[600];
+    uint32_t rows;
+
+    (void)state;
+    at(path, sizeof path, "large.seek");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31 >> 3);
+    assert_int_equal(stk_seek_writer_open(&w, path, ix, NULL), 0);
+    stk_seek_writer_place(w, 0, &shard, &row, &rows);
+    assert_int_equal(stk_seek_group_begin(&g, rows, NULL), 0);
+    for (uint32_t f = 0; f < 4; f++)
+        assert_int_equal(
+            stk_seek_group_add(&g, 3, 3 - f, (stk_bytes){ bytes, sizeof bytes - f }, NULL), 0);
+    stk_seek_group_end(&g);
+    assert_int_equal(stk_seek_writer_add(w, 0, &g, NULL), 0);
+    assert_int_equal(stk_seek_writer_commit(w, NULL), 0);
+    stk_seek_writer_close(&w);
+    assert_int_equal(stk_seekfile_open(&s, path, ix, NULL), 0);
+    for (uint32_t f = 0; f < 5; f++) {
+        const size_t len = f < 4 ? sizeof bytes - (3 - f) : 0;
+        const uint64_t from[] = { 0, 1000, 29990, len, UINT64_MAX };
+
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+            const stk_seek_field some = { shard, 3, f, .most = 100, .from = from[i] };
+            size_t left = from[i] < len ? len - (size_t)from[i] : 0;
+            stk_bytes got = stk_seekfile_get(s, &some, &room);
+
+            assert_int_equal(got.len, left < 100 ? left : 100);
+            if (got.len)
+                assert_memory_equal(got.data, bytes + from[i], got.len);
+        }
+        assert_int_equal(
+            stk_seekfile_get(s, &(stk_seek_field){ shard, 3, f, 0, 0 }, &room).len, len);
+    }
+    assert_null(stk_seekfile_get(s, &(stk_seek_field){ shard, 4, 0, 0, 0 }, &room).data);
+    stk_seek_room_fini(&room);
+    stk_seek_group_fini(&g);
+    stk_seekfile_close(&s);
+    stk_index_close(&ix);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(round_trip), cmocka_unit_test(damage),
-                                        cmocka_unit_test(cut_off) };
+                                        cmocka_unit_test(cut_off), cmocka_unit_test(large_rows) };
 
     return cmocka_run_group_tests(tests, setup, teardown);
 }

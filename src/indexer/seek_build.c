@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* seek_build.c - see seek_build.h.  One job a group of samples: read them, make the points of
- * every field whose decoder has some, hand the group in. */
+ * every field whose decoder has some, hand the group in.
+ *
+ * A sample is read whole, unless a field of it is large: of that only the parts are read that its
+ * decoder looks at, which of a video are its tables. */
 #include "indexer/seek_build.h"
 
 #include <dirent.h>
@@ -11,8 +14,13 @@
 #include "codec/decoders.h"
 #include "base/halt.h"
 #include "base/jobs.h"
+#include "fetch/field_reader.h"
 
 #define MAX_OLD 16
+#define HEAD 4096u
+/* Bytes of a field from which on parts of it are read.  A picture that is larger costs a request
+ * more than it did; a video that is not costs its frames. */
+#define LARGE ((uint64_t)256 << 10)
 
 typedef struct job {
     stk_seek_build *b;
@@ -27,23 +35,25 @@ typedef struct job {
 typedef struct group { /* what one job holds */
     stk_decoders decoders;
     stk_scratch scratch;
+    stk_field_reader *reader;
     stk_seek_group out;
 } group;
 
-static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_error *err)
+/* head: its first bytes, or all. */
+static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes head,
+                      const stk_media_reader *in, stk_error *err)
 {
-    const stk_media_reader whole = stk_media_here(&in);
     const stk_decoder *decoder;
     stk_bytes points;
     void *ctx;
-    int rc = stk_decoders_find(&g->decoders, in, &decoder, &ctx, err);
+    int rc = stk_decoders_find(&g->decoders, head, &decoder, &ctx, err);
 
     if (rc == STK_END || (rc == 0 && !decoder->points))
         return 0;
     stk_scratch_reset(&g->scratch);
     if (rc == 0)
-        rc = decoder->points(ctx, &whole, &g->scratch, &points, err);
-    if (rc == STK_ENOMEM)
+        rc = decoder->points(ctx, in, &g->scratch, &points, err);
+    if (rc == STK_ENOMEM || rc == STK_EIO)
         return rc;
     if (rc < 0) {
         g->out.counts.others++;
@@ -55,49 +65,103 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_
                         "be told from others",
                         decoder->name, decoder->tag);
     g->out.counts.fields++;
-    g->out.counts.bytes += in.len;
+    g->out.counts.bytes += in->size;
     return stk_seek_group_add(&g->out, row, field, points, err);
 }
 
 /* Labels and the like, of a sample that has points.  What has points itself has its record. */
-static int add_short(group *g, uint32_t row, const stk_sample *s, uint32_t field, stk_error *err)
+static int add_short(group *g, uint32_t row, uint32_t field, stk_bytes in, stk_error *err)
 {
     uint8_t record[1 + STK_SEEK_SHORT_MAX] = { STK_SEEK_SHORT };
     const stk_decoder *decoder;
-    const void *data;
-    size_t len;
     void *ctx;
 
+    if (!in.len || in.len > STK_SEEK_SHORT_MAX)
+        return 0;
+    if (stk_decoders_find(&g->decoders, in, &decoder, &ctx, NULL) == 0 && decoder->points)
+        return 0;
+    memcpy(record + 1, in.data, in.len);
+    return stk_seek_group_add(&g->out, row, field, (stk_bytes){ record, 1 + in.len }, err);
+}
+
+static stk_bytes bytes_of(const stk_sample *s, uint32_t field)
+{
+    const void *data;
+    size_t len;
+
     stk_sample_field(s, field, &data, &len);
-    if (!len || len > STK_SEEK_SHORT_MAX)
+    return (stk_bytes){ data, len };
+}
+
+static int add_whole(job *j, group *g, uint64_t id, uint32_t row, stk_error *err)
+{
+    uint32_t before = g->out.counts.fields;
+    stk_sample *s = NULL;
+    int rc = stk_dataset_read(&j->ds->base, id, &s, err);
+
+    for (uint32_t k = 0; rc == 0 && k < stk_sample_fields(s); k++) {
+        const stk_bytes in = bytes_of(s, k);
+        const stk_media_reader here = stk_media_here(&in);
+
+        rc = add_points(g, row, k, in, &here, err);
+    }
+    for (uint32_t k = 0; rc == 0 && g->out.counts.fields > before && k < stk_sample_fields(s); k++)
+        rc = add_short(g, row, k, bytes_of(s, k), err);
+    stk_sample_close(&s);
+    return rc;
+}
+
+/* One field of a sample that has a large one.  only_short: it has points of another field. */
+static int add_part(group *g, const stk_entry *e, uint32_t row, uint32_t field, int only_short,
+                    stk_error *err)
+{
+    stk_bytes head = { 0 };
+    stk_media_reader in;
+    int rc = stk_field_reader_take(g->reader, e, field, &in, err);
+
+    if (rc == 0 && only_short && in.size > STK_SEEK_SHORT_MAX)
         return 0;
-    if (stk_decoders_find(&g->decoders, (stk_bytes){ data, len }, &decoder, &ctx, NULL) == 0 &&
-        decoder->points)
-        return 0;
-    memcpy(record + 1, data, len);
-    return stk_seek_group_add(&g->out, row, field, (stk_bytes){ record, 1 + len }, err);
+    if (rc == 0)
+        rc = in.read(in.cookie, 0, in.size < HEAD ? (size_t)in.size : HEAD, &head, err);
+    if (rc == 0)
+        rc = only_short ? add_short(g, row, field, head, err)
+                        : add_points(g, row, field, head, &in, err);
+    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND ? 0 : rc;
+}
+
+static int add_parts(job *j, group *g, const stk_entry *e, uint32_t row, stk_error *err)
+{
+    uint32_t before = g->out.counts.fields;
+
+    if (!g->reader)
+        STK_TRY(stk_field_reader_open(&g->reader, &j->ds->base, err));
+    for (uint32_t k = 0; k < e->n_fields; k++)
+        STK_TRY(add_part(g, e, row, k, 0, err));
+    for (uint32_t k = 0; g->out.counts.fields > before && k < e->n_fields; k++)
+        STK_TRY(add_part(g, e, row, k, 1, err));
+    return 0;
+}
+
+static int has_large(const stk_dataset *d, const stk_entry *e)
+{
+    stk_field f;
+
+    for (uint32_t k = 0; k < e->n_fields; k++)
+        if (d->ops->field(d, e, k, &f, NULL) == 0 && f.size > LARGE)
+            return 1;
+    return 0;
 }
 
 /* A sample that can't be read has no points: the loader says why. */
 static int add_sample(job *j, group *g, uint64_t id, uint32_t row, stk_error *err)
 {
-    stk_sample *s = NULL;
-    int rc = stk_dataset_read(&j->ds->base, id, &s, err);
-    uint32_t before = g->out.counts.fields;
+    stk_entry e;
+    int rc = j->ds->base.ops->entry(&j->ds->base, id, &e, err);
 
-    if (rc == STK_ECORRUPT || rc == STK_ENOTFOUND)
-        return 0;
-    for (uint32_t k = 0; rc == 0 && k < stk_sample_fields(s); k++) {
-        const void *data;
-        size_t len;
-
-        stk_sample_field(s, k, &data, &len);
-        rc = add_points(g, row, k, (stk_bytes){ data, len }, err);
-    }
-    for (uint32_t k = 0; rc == 0 && g->out.counts.fields > before && k < stk_sample_fields(s); k++)
-        rc = add_short(g, row, s, k, err);
-    stk_sample_close(&s);
-    return rc;
+    if (rc == 0)
+        rc = has_large(&j->ds->base, &e) ? add_parts(j, g, &e, row, err)
+                                         : add_whole(j, g, id, row, err);
+    return rc == STK_ECORRUPT || rc == STK_ENOTFOUND ? 0 : rc;
 }
 
 static int make_group(job *j, group *g, uint64_t number, stk_error *err)
@@ -148,6 +212,7 @@ static int run_group(void *cookie, uint64_t number, stk_error *err)
     if (rc != STK_END)
         return rc;
     rc = make_group(j, &g, number, err);
+    stk_field_reader_close(&g.reader);
     stk_decoders_fini(&g.decoders);
     stk_scratch_fini(&g.scratch);
     stk_seek_group_fini(&g.out);

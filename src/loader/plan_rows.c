@@ -271,7 +271,8 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
         return "a function takes it";
     if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */
         return "the files are local: the page cache has them, or reads ahead";
-    if (so_far->data.remote && in->o->shuffle != STK_SHUFFLE_EXACT && !stk_sampling_given(in->o))
+    if (so_far->data.remote && in->o->shuffle != STK_SHUFFLE_EXACT && !c->clip &&
+        !stk_sampling_given(in->o)) /* of a video a clip is little in any order */
         return "samples are read in the order in which they are stored, many by one request";
     if (c->many.pictures)
         return "it has several pictures";

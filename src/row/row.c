@@ -29,6 +29,7 @@ void stk_maker_fini(stk_maker *m)
     stk_free(m->records.share);
     stk_decoders_fini(&m->decoders);
     stk_scratch_fini(&m->scratch);
+    stk_seek_room_fini(&m->points);
     stk_row_docs_fini(&m->docs);
 }
 
@@ -177,7 +178,8 @@ void stk_row_find_short(stk_row *x)
 
     for (uint32_t i = 0; i < x->plan->chains.n_out; i++) {
         stk_wanted *want = &r->want[i];
-        stk_seek_field at = { r->entry.shard, r->entry.row, want->number };
+        stk_seek_field at = { r->entry.shard, r->entry.row, want->number,
+                              .most = 1 + STK_SEEK_SHORT_MAX };
         stk_bytes record = { 0 };
 
         want->cached_bytes = (stk_bytes){ 0 };

@@ -101,6 +101,7 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     double fetch_share; /* part of the timed row's ticks spent on fetching; 1 before any is timed */
     stk_row_arena cut;
     stk_scratch scratch;
+    stk_seek_room points; /* of a clip: the piece of its video's points that is looked at */
     uint64_t ticket;   /* immediate rows: the first ticket of the current run */
     size_t short_room; /* bytes that the batch had no room for; 0: it had room */
     /* Set by pipe/.  Scratch memory is short, or the batch has no room for `room` bytes: waits for
@@ -412,6 +413,7 @@ int stk_picture_note_shape(const stk_row *x, const stk_view *v, stk_error *err);
 /* row_know.c, the step know() of a picture of which all bytes are read: takes what the index
  * stores about it. */
 void stk_picture_know_whole(stk_row *x);
+void stk_picture_know_some(stk_row *x, uint32_t most); /* of what is kept, the first bytes */
 /* 1: ranges of a field with seek points may be read. */
 int stk_row_may_read_parts(const stk_row *x);
 /* 1: the ranges a decoder asked for ascend and are inside a field of `len` bytes. */

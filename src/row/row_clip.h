@@ -14,6 +14,8 @@ typedef struct stk_row_clip {
     const stk_decoder *decoder;
     void *ctx;
     stk_media_points points;
+    stk_bytes piece;   /* of them, where they are read in pieces, ... */
+    uint64_t piece_at; /* ... from this byte on */
     stk_video_head h;
     stk_image_info filed, upright;
     unsigned turn;

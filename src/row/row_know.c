@@ -14,12 +14,11 @@ typedef struct known { /* a picture, by its points */
     unsigned turn;
 } known;
 
-/* What is kept beside the index, or was found, of the field. */
-void stk_picture_know_whole(stk_row *x)
+void stk_picture_know_some(stk_row *x, uint32_t most)
 {
     stk_request *r = x->req;
     stk_wanted *want = &r->want[x->output];
-    stk_seek_field at = { r->entry.shard, r->entry.row, want->number };
+    stk_seek_field at = { r->entry.shard, r->entry.row, want->number, .most = most };
 
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
@@ -30,6 +29,11 @@ void stk_picture_know_whole(stk_row *x)
     if (r->data->can & STK_DATA_HINTS)
         want->hint = r->data->ops->hint(r->data, &at, &r->hint_room[x->output]);
     stk_learn_look(x->plan, r, x->output);
+}
+
+void stk_picture_know_whole(stk_row *x)
+{
+    stk_picture_know_some(x, 0);
 }
 
 int stk_row_may_read_parts(const stk_row *x)

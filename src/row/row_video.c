@@ -15,6 +15,7 @@
 #include "kern/turn.h"
 #include "kern/yuv.h"
 #include "row/row_clip.h"
+#include "source/read_steps.h"
 #include "video/points_cache.h"
 #include "video/sessions.h"
 
@@ -110,62 +111,94 @@ static const stk_clip_how *how_of(const stk_row *x)
 
 /* ---- before it is read ---- */
 
-typedef struct reads { /* the field, while its tables are read */
+typedef struct reads { /* the field, while it is read */
     stk_wanted *want;
     stk_scratch *scratch;
     unsigned mark;
 } reads;
 
-static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
+static int read_to(const stk_wanted *want, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
 {
-    reads *r = cookie;
-    stk_io io = { .offset = r->want->place.offset + at, .len = len, .file = r->want->file };
+    stk_io io = {
+        .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file
+    };
     int rc;
 
-    stk_scratch_rewind(r->scratch, r->mark);
-    io.dst = stk_scratch_get(r->scratch, len + 1);
-    if (!io.dst)
-        return stk_fail_nomem(err, len);
-    if (r->want->file->source->can & STK_SOURCE_REMOTE) {
-        rc = stk_file_read(r->want->file, io.offset, io.dst, len, err);
-        *out = (stk_bytes){ io.dst, len };
-        return rc;
-    }
-    rc = r->want->file->source->read(r->want->file, &io);
+    if (want->file->source->can & STK_SOURCE_REMOTE)
+        return stk_file_read(want->file, io.offset, io.dst, len, err);
+    rc = want->file->source->read(want->file, &io);
     if (rc < 0 || io.got < len)
         return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
                         at + len);
-    *out = (stk_bytes){ io.dst, len };
     return 0;
 }
 
-static stk_points_room room_of(stk_row *x)
+/* Valid until the next call. */
+static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
 {
-    stk_seek_room *room = &x->req->hint_room[x->output];
+    reads *r = cookie;
+    uint8_t *dst;
 
-    return (stk_points_room){ &room->data, &room->cap };
+    stk_scratch_rewind(r->scratch, r->mark);
+    dst = stk_scratch_get(r->scratch, len + 1);
+    if (!dst)
+        return stk_fail_nomem(err, len);
+    *out = (stk_bytes){ dst, len };
+    return read_to(r->want, at, len, dst, err);
+}
+
+static int fill_step(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
+{
+    return read_to(cookie, at, len, dst, err);
 }
 
 #define HEAD 4096u
 
-/* Of a file without points: its tables are read now, which is much less than all of it. */
-static int read_points(stk_row *x, stk_error *err)
+/* By what its tables say, to be shared by all that want this field. */
+static int make_points(stk_row *x, uint64_t key, const stk_media_reader *read, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
-    reads r = { want, &x->m->scratch, stk_scratch_mark(&x->m->scratch) };
-    const stk_media_reader read = { &r, want->place.len, read_range };
     const stk_decoder *decoder;
     stk_bytes head, points;
     void *ctx;
     int rc;
 
-    STK_TRY(read_range(&r, 0, want->place.len < HEAD ? (size_t)want->place.len : HEAD, &head, err));
+    STK_TRY(read->read(read->cookie, 0, read->size < HEAD ? (size_t)read->size : HEAD, &head, err));
     rc = stk_decoders_find(&x->m->decoders, head, &decoder, &ctx, err);
     if (rc || !stk_video_is(decoder))
         return STK_ECORRUPT;
-    STK_TRY(decoder->points(ctx, &read, &x->m->scratch, &points, err));
-    want->hint = stk_points_copy(room_of(x), points);
-    return want->hint.data ? 0 : stk_fail_nomem(err, points.len);
+    STK_TRY(decoder->points(ctx, read, &x->m->scratch, &points, err));
+    want->hint_shared = stk_points_cache_put(how_of(x)->points, key, points);
+    return want->hint_shared ? 0 : stk_fail_nomem(err, points.len);
+}
+
+/* Of a file without points: its tables are read now, which is much less than all of it. */
+static int read_points(stk_row *x, uint64_t key, stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    reads r = { want, &x->m->scratch, stk_scratch_mark(&x->m->scratch) };
+    stk_media_reader read = { &r, want->place.len, read_range };
+    stk_read_steps steps = { .fill = fill_step, .cookie = want };
+    int rc;
+
+    if (want->file->source->can & STK_SOURCE_REMOTE) {
+        stk_read_steps_begin(&steps, read.size);
+        read.cookie = &steps;
+        read.read = stk_read_steps_read;
+    }
+    rc = make_points(x, key, &read, err);
+    stk_read_steps_fini(&steps);
+    return rc;
+}
+
+/* A smaller field of a store without points is read whole: that is one request, which other work
+ * does not wait for. */
+#define SMALL_FIELD ((uint64_t)4 << 20)
+
+static uint64_t key_of(const stk_wanted *want)
+{
+    return stk_points_key_at(stk_points_key(want->file, want->place.name), want->place.offset,
+                             want->place.len);
 }
 
 /* 1: its points are known: those that the index has, or that were kept, or read now.  A file of a
@@ -173,23 +206,66 @@ static int read_points(stk_row *x, stk_error *err)
 static int know_points(stk_row *x)
 {
     stk_wanted *want = &x->req->want[x->output];
-    stk_points_cache *cache = how_of(x)->points;
     uint64_t key;
 
     if (want->hint.data)
         return 1;
-    key = x->plan->chains.open_root[x->output]
-              ? stk_points_key(want->file, want->place.name)
-              : 0;
-    if (key)
-        want->hint = stk_points_cache_get(cache, key, room_of(x));
-    if (want->hint.data)
-        return 1;
-    if ((!key && want->file->source->can & STK_SOURCE_REMOTE) || read_points(x, NULL) < 0)
-        return 0;
-    if (key)
-        stk_points_cache_put(cache, key, want->hint);
+    key = key_of(want);
+    want->hint_shared = stk_points_cache_get(how_of(x)->points, key);
+    if (!want->hint_shared) {
+        if (want->file->source->can & STK_SOURCE_REMOTE &&
+            (!key || (!x->plan->chains.open_root[x->output] && want->place.len < SMALL_FIELD)))
+            return 0;
+        if (read_points(x, key, NULL) < 0)
+            return 0;
+    }
+    want->hint = (stk_bytes){ want->hint_shared->data, want->hint_shared->size };
     return 1;
+}
+
+/* ---- points that the index has ---- */
+
+#define PIECE 1024u /* bytes of them that are looked at together */
+
+/* More of the points, of which want->hint is the beginning. */
+static int more_points(void *cookie, uint64_t at, uint32_t len, stk_bytes *out, stk_error *err)
+{
+    clip *c = cookie;
+    stk_request *r = c->x->req;
+    stk_seek_field f = { r->entry.shard, r->entry.row, r->want[c->x->output].number };
+
+    if (at < c->piece_at || at - c->piece_at > c->piece.len ||
+        len > c->piece.len - (at - c->piece_at)) {
+        f.from = at / PIECE * PIECE;
+        f.most = (uint32_t)(at - f.from) + len;
+        f.most = f.most < PIECE ? PIECE : f.most;
+        c->piece = r->data->ops->hint(r->data, &f, &c->x->m->points);
+        c->piece_at = f.from;
+    }
+    if (at - c->piece_at > c->piece.len || len > c->piece.len - (at - c->piece_at)) {
+        c->piece.len = 0;
+        return stk_fail(err, STK_ESTALE, "points of a video: they end too early");
+    }
+    *out = (stk_bytes){ c->piece.data + (at - c->piece_at), len };
+    return 0;
+}
+
+/* What is known of the field, in which `c` stays where it is. */
+static void use_points(clip *c)
+{
+    const stk_wanted *want = &c->x->req->want[c->x->output];
+    int in_pieces = want->hint.len == HEAD && !want->hint_shared;
+
+    c->piece.len = 0;
+    c->points = (stk_media_points){ .head = want->hint,
+                                    .slice = in_pieces ? more_points : NULL,
+                                    .cookie = c };
+}
+
+static void forget_points(stk_wanted *want)
+{
+    stk_buffer_unref(want->hint_shared);
+    want->hint_shared = NULL;
 }
 
 static int may_read_parts(const stk_row *x)
@@ -226,18 +302,35 @@ static stk_sessions *sessions_of(const stk_row *x)
                : NULL;
 }
 
+/* Which bytes hold the clip.  0: its points do not say. */
+static int know_ranges(clip *c, stk_ranged *g)
+{
+    stk_row *x = c->x;
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_media_ask ask = { 0 };
+
+    if (stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, NULL) ||
+        !stk_video_is(c->decoder) || pick(c, &x->m->scratch, NULL) < 0 ||
+        c->h.field != want->place.len)
+        return 0;
+    ask.frame = c->wanted;
+    ask.n_frames = c->n_wanted;
+    return c->decoder->ranges(&c->points, &ask, UINT64_MAX, g->range, &g->n, NULL) == 0 &&
+           stk_row_ranges_fit(g, want->place.len);
+}
+
 void stk_row_clip_know(stk_row *x)
 {
     stk_wanted *want = &x->req->want[x->output];
     stk_ranged *g = &x->req->ranged[x->output];
     clip c = { .x = x, .how = how_of(x) };
-    stk_media_ask ask = { 0 };
 
-    stk_picture_know_whole(x);
+    forget_points(want);
+    stk_picture_know_some(x, HEAD);
     stk_scratch_reset(&x->m->scratch);
     if (!may_read_parts(x) || !know_points(x))
         return;
-    c.points.head = want->hint;
+    use_points(&c);
     if (sessions_of(x) || (c.how->at[0] && !know_time(x, c.how->at_output))) {
         if (!(want->file->source->can & STK_SOURCE_REMOTE)) {
             g->range[0] = (stk_media_range){ 0, LATER };
@@ -245,15 +338,10 @@ void stk_row_clip_know(stk_row *x)
         }
         return;
     }
-    if (stk_decoders_of_points(&x->m->decoders, want->hint, &c.decoder, &c.ctx, NULL) ||
-        !stk_video_is(c.decoder) || pick(&c, &x->m->scratch, NULL) < 0 ||
-        c.h.field != want->place.len)
+    if (know_ranges(&c, g))
         return;
-    ask.frame = c.wanted;
-    ask.n_frames = c.n_wanted;
-    if (c.decoder->ranges(&c.points, &ask, UINT64_MAX, g->range, &g->n, NULL) < 0 ||
-        !stk_row_ranges_fit(g, want->place.len))
-        g->n = 0;
+    g->n = 0; /* the field is read whole, and says itself what it has */
+    want->hint = (stk_bytes){ 0 };
 }
 
 /* ---- frames ---- */
@@ -399,7 +487,7 @@ static int open_clip(clip *c, stk_media_part *all, stk_error *err)
 
     stk_scratch_reset(&x->m->scratch);
     stk_does_next(x->m, STK_STAGE_DECODE);
-    c->points.head = want->hint;
+    use_points(c);
     if (g->n) {
         rc = stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, err);
         if (rc == 0)
@@ -419,7 +507,7 @@ static int open_clip(clip *c, stk_media_part *all, stk_error *err)
                               "video",
                         in.len);
     if (in.data != want->bytes.data || in.len != want->bytes.len)
-        c->points.head = (stk_bytes){ 0 }; /* of the field as it is stored */
+        c->points = (stk_media_points){ 0 }; /* of the field as it is stored */
     *all = (stk_media_part){ 0, in };
     STK_TRY(c->decoder->header(c->ctx, in, &c->points, &info, err));
     if (stk_video_made(c->ctx).head.len)
@@ -500,15 +588,8 @@ int stk_row_clip_open(clip *c, stk_row *x, stk_error *err)
 static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
 {
     const clip *c = cookie;
-    stk_wanted *want = &c->x->req->want[c->x->output];
-    stk_io io = {
-        .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file
-    };
-    int rc = want->file->source->read(want->file, &io);
 
-    if (rc < 0 || io.got < len)
-        return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
-                        at + len);
+    STK_TRY(read_to(&c->x->req->want[c->x->output], at, len, dst, err));
     c->x->req->ranged[c->x->output].later += len;
     return 0;
 }
@@ -517,7 +598,7 @@ static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_e
 static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
 {
     stk_wanted *want = &c->x->req->want[c->x->output];
-    const stk_session_job job = { .key = stk_points_key(want->file, want->place.name),
+    const stk_session_job job = { .key = key_of(want),
                                   .points = &c->points,
                                   .ask = &c->ask,
                                   .frames = c->how->frames,

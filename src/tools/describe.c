@@ -3,10 +3,10 @@
  * and its pictures are decoded.
  *
  * Of every field: its size; of pictures width, height, brightness and colors; of sound seconds,
- * rate, channels, loudness, clipping and silence; of short texts their value, as a category where
- * there are few.  Jobs are runs of samples and write to places of their
- * own, so the result does not depend on how many work.  Figures are of every k-th sample where
- * there are more than a million; duplicates are looked for among all. */
+ * rate, channels, loudness, clipping and silence; of videos what their tables say, and no frame is
+ * decoded; of short texts their value, as a category where there are few.  Jobs are runs of samples
+ * and write to places of their own, so the result does not depend on how many work.  Figures are of
+ * every k-th sample where there are more than a million; duplicates are looked for among all. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +22,8 @@
 #include "tools/description.h"
 #include "tools/hear.h"
 #include "tools/look.h"
+#include "tools/video_info.h"
+#include "video/track.h"
 
 #define RUN 64u
 #define MOST 1000000u
@@ -43,11 +45,16 @@ enum {
     LOUDNESS,
     CLIPPED,
     SILENT,
+    FRAMES,
+    FPS,
+    GOP,
+    CODEC, /* its number in codec_name[] */
     COLUMNS
 };
 static const char *const column_name[COLUMNS] = {
     "bytes",   "width", "height",   "brightness", "red",     "green",  "blue", "value",
     "seconds", "rate",  "channels", "loudness",   "clipped", "silent",
+    "frames",  "fps",   "gop",      "codec",
 };
 
 typedef struct field {
@@ -171,11 +178,38 @@ static int look_at_picture(hand *h, const char *name, stk_bytes in, uint64_t k, 
     return 0;
 }
 
+/* 1: it is a video, of which v has what its tables say. */
+static int look_at_video(hand *h, stk_bytes in, double *v)
+{
+    const stk_media_reader here = stk_media_here(&in);
+    stk_video_info info;
+    int rc = stk_video_tell(&h->decoders, &h->scratch, &here, &in, &info, NULL);
+
+    if (rc)
+        return rc == STK_END ? 0 : rc;
+    v[WIDTH] = info.width;
+    v[HEIGHT] = info.height;
+    v[SECONDS] = (double)info.duration_us / 1e6;
+    v[FRAMES] = (double)info.frames;
+    v[GOP] = (double)info.longest_gop;
+    if (info.duration_us > 0)
+        v[FPS] = (double)info.frames / v[SECONDS];
+    for (int c = 0; c < STK_VIDEO_CODECS; c++)
+        if (!strcmp(info.codec, stk_video_codec_name((stk_video_codec)c)))
+            v[CODEC] = c;
+    return 1;
+}
+
+/* A file may have both sound and a video; one that has sound alone is no bad video. */
 static int describe_media(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
 {
-    int rc = hear_sound(h, name, in, v);
+    int sound = hear_sound(h, name, in, v), video = sound < 0 ? sound : look_at_video(h, in, v);
 
-    return rc ? rc : look_at_picture(h, name, in, k, v);
+    if (video > 0 || sound < 0)
+        return video;
+    if (sound)
+        return video == STK_ECORRUPT ? sound : video;
+    return video ? video : look_at_picture(h, name, in, k, v);
 }
 
 /* A text of one short line, without the spaces around it; its length, 0: it is none. */
@@ -368,27 +402,67 @@ static int add_category(job *j, const field *f, found *list, stk_description *d,
     return 1;
 }
 
-static int add_field(job *j, const field *f, found *list, stk_description *d, stk_error *err)
+static int by_value_count(const void *a, const void *b)
+{
+    const stk_feature_value *x = a, *y = b;
+
+    if (x->count != y->count)
+        return x->count > y->count ? -1 : 1;
+    return strcmp(x->text, y->text);
+}
+
+/* Codecs by name, the most frequent first. */
+static int add_codecs(const job *j, const field *f, stk_feature *to, stk_error *err)
+{
+    to->category = 1;
+    to->value = stk_zalloc(STK_MAX_VALUES, sizeof *to->value);
+    if (!to->value)
+        return stk_fail_nomem(err, STK_MAX_VALUES * sizeof *to->value);
+    for (int c = 0; c < STK_VIDEO_CODECS; c++) {
+        stk_feature_value *v = &to->value[to->n_values];
+
+        for (uint64_t i = 0; i < j->rows; i++)
+            v->count += f->column[CODEC][i] == c;
+        if (!v->count)
+            continue;
+        snprintf(v->text, sizeof v->text, "%s", stk_video_codec_name((stk_video_codec)c));
+        to->count += v->count;
+        to->n_values++;
+    }
+    qsort(to->value, to->n_values, sizeof *to->value, by_value_count);
+    return 0;
+}
+
+static int add_column(const job *j, const field *f, int c, stk_description *d, stk_error *err)
 {
     char name[200];
-    int category = add_category(j, f, list, d, err);
+    stk_feature *to;
+    int rc = 0;
 
-    if (category < 0)
-        return category;
-    for (int c = 0; c < COLUMNS; c++) {
-        stk_feature *to;
-
-        if (c == VALUE && category)
-            continue;
-        snprintf(name, sizeof name, "%.140s.%s", f->name, column_name[c]);
-        to = stk_description_add(d, name, strlen(name));
-        if (!to)
-            return 0; /* as many as there is room for */
+    snprintf(name, sizeof name, "%.140s.%s", f->name, column_name[c]);
+    to = stk_description_add(d, name, strlen(name));
+    if (!to)
+        return 0; /* as many as there is room for */
+    if (c == CODEC)
+        rc = add_codecs(j, f, to, err);
+    else
         stk_feature_numbers(to, f->column[c], j->rows);
-        if (!to->count && c != SIZE)
-            d->n--;
+    if (rc == 0 && !to->count && c != SIZE) {
+        stk_free(to->value);
+        to->value = NULL;
+        d->n--;
     }
-    return 0;
+    return rc;
+}
+
+static int add_field(job *j, const field *f, found *list, stk_description *d, stk_error *err)
+{
+    int category = add_category(j, f, list, d, err), rc = category < 0 ? category : 0;
+
+    for (int c = 0; c < COLUMNS && rc == 0; c++)
+        if (c != VALUE || !category)
+            rc = add_column(j, f, c, d, err);
+    return rc;
 }
 
 static int find_alike(job *j, stk_description_counts *c, stk_error *err)

@@ -193,10 +193,14 @@ static int put(const stk_clip_how *how, const stk_video_head *h, uint64_t number
     return 0;
 }
 
+/* The numbers of NumPy's linspace(), which steps: at exact halves (shown - 1) * i / (frames - 1)
+ * may be one bit away from them, and so round to another frame. */
 static void pick_uniform(const stk_clip_how *how, const stk_video_head *h, uint64_t *frame)
 {
+    const double last = h->shown - 1, step = how->frames > 1 ? last / (how->frames - 1) : 0;
+
     for (uint32_t i = 0; i < how->frames; i++) {
-        double x = how->frames > 1 ? (double)(h->shown - 1) * i / (how->frames - 1) : 0;
+        double x = i && i + 1 == how->frames ? last : i * step;
 
         frame[i] = (uint64_t)(how->start == STK_START_UNIFORM ? floor(x + 0.5) : nearbyint(x));
     }

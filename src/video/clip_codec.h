@@ -31,7 +31,7 @@ typedef struct stk_clip_how { /* the state of the codec video */
     uint32_t n_at;      /* ... and how many it has: 1, or one for each frame */
     double tolerance;   /* with at: seconds that a frame may be from its time; 0: any */
     int keyframes;      /* no other frames are counted */
-    struct stk_points_cache *points; /* of files that rows name */
+    struct stk_points_cache *points; /* of fields that the index has none of */
     uint32_t n_offsets; /* frames at these distances from it, in seconds; 0: by stride or fps */
     double offset[STK_CLIP_OFFSETS];
 } stk_clip_how;

@@ -62,5 +62,7 @@ static inline void *stk_libav_field(void *base, uint32_t at)
 /* libav_load.c: the library as it was opened, tried and found to fit. */
 int stk_libav_open(void **out, stk_error *err);
 void stk_libav_close(void *l);
+/* In words: its major version and path, or why there is none and what to install. */
+void stk_libav_tell(char *out, size_t size);
 
 #endif

@@ -228,6 +228,21 @@ int stk_libav_open(void **out, stk_error *err)
     return rc;
 }
 
+void stk_libav_tell(char *out, size_t size)
+{
+    char path[1300] = "";
+    stk_error err = { 0 };
+    void *lib = NULL;
+
+    if (stk_libav_open(&lib, &err) < 0) {
+        snprintf(out, size, "libavcodec none: %s", err.message);
+        return;
+    }
+    find(path, sizeof path);
+    snprintf(out, size, "libavcodec %u (%s)", ((stk_libav *)lib)->at->codec_major, path);
+    stk_libav_close(lib);
+}
+
 /* The library stays: some of FFmpeg's own leave threads or handlers that outlive a dlclose(). */
 void stk_libav_close(void *l)
 {

@@ -31,6 +31,11 @@ enum { /* EBML IDs, with their length marks */
        ID_COLOUR = 0x55B0,
        ID_MATRIX = 0x55B1,
        ID_RANGE = 0x55B9,
+       ID_PROJECTION = 0x7670,
+       ID_PROJECTION_TYPE = 0x7671,
+       ID_YAW = 0x7673,
+       ID_PITCH = 0x7674,
+       ID_ROLL = 0x7675,
        ID_CLUSTER = 0x1F43B675,
        ID_TIME = 0xE7,
        ID_SIMPLE = 0xA3,
@@ -45,7 +50,8 @@ enum { /* EBML IDs, with their length marks */
 };
 
 #define UNKNOWN UINT64_MAX
-#define WINDOW 4096u        /* bytes that are read at once while elements are walked */
+#define WINDOW 4096u        /* bytes that are read at once while elements are walked, ... */
+#define NARROW 64u          /* ... and of blocks that are larger: their heads alone */
 #define ELEMENTS (1u << 26) /* of a file */
 #define BLOCK_HEAD 16u      /* track number, time, flags, and a VP8 frame's first bytes */
 
@@ -58,6 +64,8 @@ typedef struct scan {
     uint64_t default_ns;
     uint64_t elements;
     uint64_t padding_ns; /* of the sound's last packet, that is left out */
+    uint64_t passed; /* the first cluster before the tracks; 0: there is none */
+    size_t ahead;    /* bytes that are read at once */
     int has_tracks;
 } scan;
 
@@ -75,8 +83,8 @@ int stk_matroska_probe(stk_bytes head)
 
 /* ---- elements ---- */
 
-/* At least `len` bytes from `at` on, where the file has them; more in one read where that is
- * cheap. */
+/* At least `len` bytes from `at` on, where the file has them; more in one read as long as the next
+ * look is at them too. */
 static int look(scan *s, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
 {
     uint64_t left = s->read->size > at ? s->read->size - at : 0;
@@ -85,8 +93,12 @@ static int look(scan *s, uint64_t at, size_t len, stk_bytes *out, stk_error *err
         len = (size_t)left;
     if (!s->window.data || at < s->at || at - s->at > s->window.len ||
         s->window.len - (at - s->at) < len) {
-        size_t more = len > WINDOW ? len : WINDOW;
+        int passed = s->window.data && (at < s->at || at - s->at > s->window.len);
+        size_t more;
 
+        s->ahead = passed ? s->ahead / 4 : s->ahead * 4;
+        s->ahead = s->ahead < NARROW ? NARROW : s->ahead > WINDOW ? WINDOW : s->ahead;
+        more = len > s->ahead ? len : s->ahead;
         s->window = (stk_bytes){ 0 };
         STK_TRY(s->read->read(s->read->cookie, at, (size_t)(more > left ? left : more), &s->window,
                               err));
@@ -187,6 +199,8 @@ static int walk(scan *s, uint64_t at, uint64_t end, visit fn, void *cookie, stk_
 
 typedef struct entry {
     uint64_t number, type, width, height, matrix, range, duration, delay_ns;
+    uint64_t projection;     /* its type; 0: flat */
+    double yaw, pitch, roll; /* degrees */
     char codec[33];
     element setup;
     int encoded;
@@ -201,14 +215,61 @@ static int in_colour(scan *s, const element *e, void *cookie, stk_error *err)
                                : 0;
 }
 
+static int float_of(scan *s, const element *e, double *out, stk_error *err)
+{
+    size_t len = e->end == UNKNOWN ? 0 : (size_t)(e->end - e->body);
+    uint64_t bits;
+    float narrow;
+
+    *out = 0;
+    if (len && len != 4 && len != 8)
+        return torn(s, e->at, err);
+    STK_TRY(uint_of(s, e, &bits, err));
+    if (len == 8)
+        memcpy(out, &bits, 8);
+    if (len == 4) {
+        uint32_t low = (uint32_t)bits;
+
+        memcpy(&narrow, &low, 4);
+        *out = (double)narrow;
+    }
+    return 0;
+}
+
+static int in_projection(scan *s, const element *e, void *cookie, stk_error *err)
+{
+    entry *t = cookie;
+
+    return e->id == ID_PROJECTION_TYPE ? uint_of(s, e, &t->projection, err)
+           : e->id == ID_YAW           ? float_of(s, e, &t->yaw, err)
+           : e->id == ID_PITCH         ? float_of(s, e, &t->pitch, err)
+           : e->id == ID_ROLL          ? float_of(s, e, &t->roll, err)
+                                       : 0;
+}
+
+/* EXIF's number of the turn: roll is counter-clockwise, after a yaw of half a turn, which mirrors.
+ * Others than right angles, and what is not flat, are left out, as in MP4. */
+static uint32_t turn_of(const entry *t)
+{
+    static const uint8_t turns[2][4] = { { 1, 8, 3, 6 }, { 2, 5, 4, 7 } };
+    int mirrored = t->yaw == 180 || t->yaw == -180;
+    double quarters = t->roll / 90;
+
+    if (t->projection || t->pitch != 0 || (t->yaw != 0 && !mirrored) ||
+        !(quarters >= -4 && quarters <= 4) || quarters != (int)quarters)
+        return 1;
+    return turns[mirrored][(int)quarters & 3];
+}
+
 static int in_video(scan *s, const element *e, void *cookie, stk_error *err)
 {
     entry *t = cookie;
 
     return e->id == ID_WIDTH    ? uint_of(s, e, &t->width, err)
            : e->id == ID_HEIGHT ? uint_of(s, e, &t->height, err)
-           : e->id == ID_COLOUR ? walk(s, e->body, e->end, in_colour, t, err)
-                                : 0;
+           : e->id == ID_COLOUR     ? walk(s, e->body, e->end, in_colour, t, err)
+           : e->id == ID_PROJECTION ? walk(s, e->body, e->end, in_projection, t, err)
+                                    : 0;
 }
 
 static int in_entry(scan *s, const element *e, void *cookie, stk_error *err)
@@ -334,6 +395,7 @@ static int use_entry(scan *s, const entry *e, stk_error *err)
     t->height = e->height > UINT32_MAX ? 0 : (uint32_t)e->height;
     t->matrix = e->matrix < 255 ? (uint8_t)e->matrix : 2;
     t->full_range = e->range == 2;
+    t->turn = turn_of(e);
     s->default_ns = e->duration;
     if (t->codec == STK_VIDEO_OTHER)
         return stk_fail(err, STK_ENOTSUP,
@@ -479,6 +541,10 @@ static int take_cluster(scan *s, const element *of, uint64_t *at, stk_error *err
 static int take_top(scan *s, const element *e, uint64_t *at, stk_error *err)
 {
     *at = e->end;
+    if (e->id == ID_CLUSTER && !s->has_tracks && e->end != UNKNOWN) {
+        s->passed = s->passed ? s->passed : e->at;
+        return 0;
+    }
     if (e->id == ID_CLUSTER)
         return take_cluster(s, e, at, err);
     if (e->end == UNKNOWN)
@@ -492,21 +558,34 @@ static int take_top(scan *s, const element *e, uint64_t *at, stk_error *err)
     return 0;
 }
 
-static int take_segment(scan *s, const element *of, stk_error *err)
+/* The elements of a segment from `at` on. */
+static int take_tops(scan *s, uint64_t at, uint64_t end, stk_error *err)
 {
-    uint64_t end = of->end < s->read->size ? of->end : s->read->size;
     element e = { 0 };
 
-    for (uint64_t at = of->body; at < end;) {
+    while (at < end) {
         int rc = next(s, at, &e, err);
 
         if (rc <= 0)
             return rc;
         STK_TRY(take_top(s, &e, &at, err));
-        if (s->has_tracks && !s->t->tracks)
+        if (s->has_tracks && (!s->t->tracks || s->passed))
             break;
     }
     return 0;
+}
+
+/* Programs that edit a file may move its tracks after the clusters: these are read again then. */
+static int take_segment(scan *s, const element *of, stk_error *err)
+{
+    uint64_t end = of->end < s->read->size ? of->end : s->read->size, from = of->body;
+    int rc = take_tops(s, from, end, err);
+
+    if (rc < 0 || !s->has_tracks || !s->passed)
+        return rc;
+    from = s->passed;
+    s->passed = 0;
+    return take_tops(s, from, end, err);
 }
 
 /* Nanoseconds are a unit of 1 / 10^9; the usual scale of 10^6 becomes 1 / 1000. */
@@ -547,7 +626,7 @@ static int read_track(scan *s, stk_error *err)
 
 int stk_matroska_read_sound(stk_video_track *t, const stk_media_reader *read, stk_error *err)
 {
-    scan s = { .read = read, .t = t, .scale = 1000000 };
+    scan s = { .read = read, .t = t, .scale = 1000000, .ahead = WINDOW };
 
     stk_video_track_begin(t);
     t->field = read->size;
@@ -559,16 +638,12 @@ int stk_matroska_read_sound(stk_video_track *t, const stk_media_reader *read, st
 
 int stk_matroska_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
 {
-    scan s = { .read = read, .t = t, .scale = 1000000 };
+    scan s = { .read = read, .t = t, .scale = 1000000, .ahead = WINDOW };
 
     stk_video_track_begin(t);
     t->field = read->size;
     STK_TRY(read_track(&s, err));
     if (s.default_ns && t->num)
         t->last_len = (int64_t)(s.default_ns / (s.scale ? s.scale : 1));
-    else if (t->n > 1)
-        t->last_len = t->frame[t->n - 1].time - t->frame[t->n - 2].time;
-    if (t->last_len < 0)
-        t->last_len = 0;
     return stk_video_track_end(t, err);
 }

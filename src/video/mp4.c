@@ -282,16 +282,32 @@ static void take_trex(stk_mp4 *m, stk_mp4_in in)
 
     m->fragmented = 1;
     while (stk_mp4_next(&in, &b)) {
+        stk_mp4_defaults one;
+        uint32_t track;
+
         if (b.type != STK_BOX('t', 'r', 'e', 'x'))
             continue;
         stk_mp4_version(&b.in, NULL);
-        if (stk_mp4_be(&b.in, 4) != m->t->number)
-            continue;
+        track = (uint32_t)stk_mp4_be(&b.in, 4);
         stk_mp4_be(&b.in, 4);
-        m->trex.duration = (uint32_t)stk_mp4_be(&b.in, 4);
-        m->trex.size = (uint32_t)stk_mp4_be(&b.in, 4);
-        m->trex.flags = (uint32_t)stk_mp4_be(&b.in, 4);
+        one.duration = (uint32_t)stk_mp4_be(&b.in, 4);
+        one.size = (uint32_t)stk_mp4_be(&b.in, 4);
+        one.flags = (uint32_t)stk_mp4_be(&b.in, 4);
+        if (track == m->t->number) {
+            m->trex = one;
+        } else if (m->n_others < STK_MP4_OTHERS) {
+            m->other[m->n_others].track = track;
+            m->other[m->n_others++].size = one.size;
+        }
     }
+}
+
+stk_mp4_defaults stk_mp4_defaults_of(const stk_mp4 *m, uint32_t track)
+{
+    for (uint32_t i = 0; i < m->n_others; i++)
+        if (m->other[i].track == track)
+            return (stk_mp4_defaults){ .size = m->other[i].size };
+    return (stk_mp4_defaults){ 0 };
 }
 
 static int take_moov(stk_mp4 *m, stk_mp4_in all, stk_error *err)

@@ -6,6 +6,7 @@
 #include "video/mp4_box.h"
 
 #define STK_MP4_EDITS 64u
+#define STK_MP4_OTHERS 32u
 
 typedef struct stk_mp4_edit {
     uint64_t len; /* of the movie's time scale */
@@ -25,6 +26,10 @@ typedef struct stk_mp4 {
     uint32_t n_edits;
     stk_mp4_edit edit[STK_MP4_EDITS];
     stk_mp4_defaults trex;
+    uint32_t n_others; /* trex of other tracks: sizes that place later ones */
+    struct {
+        uint32_t track, size;
+    } other[STK_MP4_OTHERS];
     uint64_t next_dts; /* of fragments without tfdt */
 } stk_mp4;
 
@@ -38,6 +43,8 @@ int stk_mp4_sound_entry(stk_video_track *t, stk_mp4_in in, stk_error *err);
 int stk_mp4_sound_edits(stk_mp4 *m, stk_error *err);
 /* mp4_fragment.c: a moof; at: of it in the file. */
 int stk_mp4_fragment(stk_mp4 *m, stk_mp4_in in, uint64_t at, stk_error *err);
+/* mp4.c: the defaults of another track; zeros: it says none. */
+stk_mp4_defaults stk_mp4_defaults_of(const stk_mp4 *m, uint32_t track);
 /* mp4_edit.c: all frames are there: edit lists turn times into show times. */
 int stk_mp4_edits(stk_mp4 *m, stk_error *err);
 

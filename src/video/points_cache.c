@@ -15,13 +15,12 @@
 typedef struct cached {
     struct cached *next;
     uint64_t key;
-    size_t len;
-    uint8_t bytes[];
+    stk_buffer *points;
 } cached;
 
 struct stk_points_cache {
     stk_mutex lock;
-    size_t bytes; /* lock */
+    size_t bytes;        /* lock */
     cached *list[LISTS]; /* lock */
 };
 
@@ -45,6 +44,7 @@ static void drop_locked(stk_points_cache *k) STK_REQUIRES(k->lock)
             cached *one = k->list[i];
 
             k->list[i] = one->next;
+            stk_buffer_unref(one->points);
             stk_free(one);
         }
     k->bytes = 0;
@@ -80,6 +80,16 @@ uint64_t stk_points_key(stk_file *f, stk_bytes name)
     return key ? key : 1;
 }
 
+uint64_t stk_points_key_at(uint64_t key, uint64_t offset, uint64_t len)
+{
+    const uint64_t place[2] = { offset, len };
+
+    if (!key)
+        return 0;
+    key = stk_hash64(key, place, sizeof place);
+    return key ? key : 1;
+}
+
 static cached *find_locked(const stk_points_cache *k, uint64_t key) STK_REQUIRES(k->lock)
 {
     cached *one = k->list[key % LISTS];
@@ -89,52 +99,51 @@ static cached *find_locked(const stk_points_cache *k, uint64_t key) STK_REQUIRES
     return one;
 }
 
-stk_bytes stk_points_copy(stk_points_room room, stk_bytes points)
+stk_buffer *stk_points_cache_get(stk_points_cache *k, uint64_t key)
 {
-    if (*room.cap < points.len) {
-        uint8_t *more = stk_alloc(points.len);
-
-        if (!more)
-            return (stk_bytes){ 0 };
-        stk_free(*room.data);
-        *room.data = more;
-        *room.cap = points.len;
-    }
-    memcpy(*room.data, points.data, points.len);
-    return (stk_bytes){ *room.data, points.len };
-}
-
-stk_bytes stk_points_cache_get(stk_points_cache *k, uint64_t key, stk_points_room room)
-{
-    stk_bytes out = { 0 };
+    stk_buffer *out = NULL;
     const cached *one;
 
     stk_mutex_lock(&k->lock);
-    one = find_locked(k, key);
-    if (one)
-        out = stk_points_copy(room, (stk_bytes){ one->bytes, one->len });
+    one = key ? find_locked(k, key) : NULL;
+    if (one) {
+        out = one->points;
+        stk_buffer_ref(out);
+    }
     stk_mutex_unlock(&k->lock);
     return out;
 }
 
-void stk_points_cache_put(stk_points_cache *k, uint64_t key, stk_bytes points)
+/* 1: `one` is in the table, which holds its points too. */
+static int keep(stk_points_cache *k, cached *one)
 {
-    cached *one = points.len < STK_POINTS_CACHE ? stk_alloc(sizeof *one + points.len) : NULL;
+    int is_new;
 
-    if (!one)
-        return;
-    one->key = key;
-    one->len = points.len;
-    memcpy(one->bytes, points.data, points.len);
     stk_mutex_lock(&k->lock);
-    if (k->bytes + points.len > STK_POINTS_CACHE)
+    if (k->bytes + one->points->size > STK_POINTS_CACHE)
         drop_locked(k);
-    if (!find_locked(k, key)) {
-        one->next = k->list[key % LISTS];
-        k->list[key % LISTS] = one;
-        k->bytes += points.len;
-        one = NULL;
+    is_new = !find_locked(k, one->key);
+    if (is_new) {
+        stk_buffer_ref(one->points);
+        one->next = k->list[one->key % LISTS];
+        k->list[one->key % LISTS] = one;
+        k->bytes += one->points->size;
     }
     stk_mutex_unlock(&k->lock);
-    stk_free(one);
+    return is_new;
+}
+
+stk_buffer *stk_points_cache_put(stk_points_cache *k, uint64_t key, stk_bytes points)
+{
+    stk_buffer *b = stk_buffer_new(points.len);
+    cached *one = b && key && points.len < STK_POINTS_CACHE ? STK_NEW(cached) : NULL;
+
+    if (b)
+        memcpy(b->data, points.data, points.len);
+    if (!one)
+        return b;
+    *one = (cached){ .key = key, .points = b };
+    if (!keep(k, one))
+        stk_free(one);
+    return b;
 }

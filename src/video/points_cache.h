@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* points_cache.h - points of videos that rows name, kept while a loader runs.
+/* points_cache.h - points of videos that the index keeps none of, kept while a loader runs.
  *
- * What an index keeps of its own fields no index keeps of files that rows name.  Their tables are
- * read once, and found again by what the file is: a file that changed is another one.  row_video.c
- * asks; the state of the codec `video` owns it, so that each output has its own.  Thread: any. */
+ * The tables of a field are read once, and found again by where it is: a file that changed is
+ * another one.  Points are shared, not copied: of a long video they are hundreds of kilobytes.
+ * row_video.c asks; the state of the codec `video` owns it, so that each output has its own.
+ * Thread: any. */
 #ifndef STOKER_VIDEO_POINTS_CACHE_H
 #define STOKER_VIDEO_POINTS_CACHE_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #define STK_POINTS_CACHE ((size_t)64 << 20) /* bytes; at more all are dropped, and read again */
@@ -18,16 +20,12 @@ void stk_points_cache_close(stk_points_cache **k); /* NULL is fine */
 
 /* What the file is; 0: that can't be told, and nothing is kept of it. */
 uint64_t stk_points_key(stk_file *f, stk_bytes name);
-/* A copy in the caller's room, which grows; no data: there are none. */
-typedef struct stk_points_room {
-    uint8_t **data;
-    size_t *cap;
-} stk_points_room;
-stk_bytes stk_points_cache_get(stk_points_cache *k, uint64_t key, stk_points_room room);
-/* As much as there is memory for. */
-void stk_points_cache_put(stk_points_cache *k, uint64_t key, stk_bytes points);
-
-/* A copy of `points` in `room`; no data: there is no memory. */
-stk_bytes stk_points_copy(stk_points_room room, stk_bytes points);
+/* The field at these bytes of it; 0 of 0. */
+uint64_t stk_points_key_at(uint64_t key, uint64_t offset, uint64_t len);
+/* The caller's to stk_buffer_unref(); NULL: there are none. */
+stk_buffer *stk_points_cache_get(stk_points_cache *k, uint64_t key);
+/* A copy of `points`, which others find if there is room for it (key 0: they do not).  The
+ * caller's to stk_buffer_unref(); NULL: there is no memory. */
+stk_buffer *stk_points_cache_put(stk_points_cache *k, uint64_t key, stk_bytes points);
 
 #endif

@@ -136,6 +136,16 @@ static int check(const stk_video_track *t, stk_error *err)
     return 0;
 }
 
+/* How long the last frame is shown, where its container does not say: as long as the one that is
+ * shown before it.  Never not at all, else no time would be its own. */
+static void guess_last_len(stk_video_track *t)
+{
+    if (t->last_len <= 0 && t->shown > 1)
+        t->last_len = t->frame[t->show[t->shown - 1]].time - t->frame[t->show[t->shown - 2]].time;
+    if (t->last_len <= 0)
+        t->last_len = 1;
+}
+
 int stk_video_track_end(stk_video_track *t, stk_error *err)
 {
     uint32_t *room;
@@ -159,5 +169,6 @@ int stk_video_track_end(stk_video_track *t, stk_error *err)
     if (!t->shown)
         return stk_fail(err, STK_ECORRUPT, "track %u: the video has no frames that are shown",
                         t->number);
+    guess_last_len(t);
     return 0;
 }

@@ -326,24 +326,53 @@ static int get_entry(const stk_video_head *h, uint32_t i, entry *out, stk_error 
 
 typedef enum by { BY_DECODE, BY_SHOW, BY_TIME } by;
 
+static int64_t key_of(by what, const entry *e)
+{
+    return what == BY_DECODE ? (int64_t)e->decode : what == BY_SHOW ? (int64_t)e->show : e->time;
+}
+
+typedef struct span { /* units, and the keys of the two at its ends */
+    uint32_t low, high;
+    int64_t from, to;
+} span;
+
+/* Where `v` would be if all units were equally long, which most are. */
+static uint32_t guess(const span *s, int64_t v)
+{
+    double share = s->to > s->from ? ((double)v - (double)s->from) /
+                                         ((double)s->to - (double)s->from)
+                                   : 0;
+    uint32_t most = s->high - s->low - 1, on = 1;
+
+    if (share > 0)
+        on = share < 1 ? (uint32_t)(share * (s->high - s->low)) : most;
+    return s->low + (on < 1 ? 1 : on > most ? most : on);
+}
+
+#define GUESSES 3 /* then by halves: hostile points, and videos of very uneven groups */
+
 /* The last unit whose first decode number, show number or time is not after `v`. */
 static int bisect(const stk_video_head *h, by what, int64_t v, uint32_t *out, stk_error *err)
 {
-    uint32_t low = 0, high = h->units;
+    span s = { 0, h->units, what == BY_TIME ? h->first : 0,
+               what == BY_DECODE ? (int64_t)h->n
+               : what == BY_SHOW ? (int64_t)h->shown
+                                 : h->end };
 
-    while (high - low > 1) {
-        uint32_t mid = low + (high - low) / 2;
+    for (uint32_t i = 0; s.high - s.low > 1; i++) {
+        uint32_t mid = i < GUESSES ? guess(&s, v) : s.low + (s.high - s.low) / 2;
         entry e;
 
         STK_TRY(get_entry(h, mid, &e, err));
-        if ((what == BY_DECODE ? (int64_t)e.decode
-             : what == BY_SHOW ? (int64_t)e.show
-                               : e.time) <= v)
-            low = mid;
-        else
-            high = mid;
+        if (key_of(what, &e) <= v) {
+            s.low = mid;
+            s.from = key_of(what, &e);
+        } else {
+            s.high = mid;
+            s.to = key_of(what, &e);
+        }
     }
-    *out = low;
+    *out = s.low;
     return 0;
 }
 

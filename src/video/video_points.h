@@ -8,7 +8,7 @@
  *
  * A unit begins at a keyframe and has whole groups of pictures, at least STK_UNIT_FRAMES frames
  * where the video is that long; and no frame of it is shown before one of an earlier unit.  So a
- * show number, a time or a decode number finds its unit by bisection, and a clip needs the head,
+ * show number, a time or a decode number finds its unit in a few steps, and a clip needs the head,
  * a few entries and one or two units, however long the video is.  Numbers are little-endian;
  * varints have 7 bits a byte; signed ones are folded.
  *

@@ -57,7 +57,14 @@ Exit codes: 0 fine, 1 found something bad, 2 wrong usage, 3 data or system faile
 def test_version(stoker):
     done = stoker("--version")
     assert done.code == 0
-    assert re.fullmatch(r"stoker \d+\.\d+\.\d+; jpeg: .*; kernels: .*\n", done.out)
+    assert re.fullmatch(r"stoker \d+\.\d+\.\d+; jpeg: .*; kernels: .*; video: libavcodec .*; dav1d .*\n", done.out)
+
+
+def test_missing_video_libraries_are_named_with_their_package(stoker):
+    """In --version and doctor alike, which ask the loader's own code: here of a library that is not one."""
+    done = stoker("--version", STOKER_LIBAVCODEC="/nonexistent/libavcodec.so.59")
+    assert "; video: libavcodec none: /nonexistent/libavcodec.so.59 can't be opened" in done.raw
+    assert "install FFmpeg (Debian: apt install libavcodec59, or ffmpeg)" in done.raw
 
 
 @pytest.mark.parametrize("args, line", [
@@ -98,8 +105,8 @@ def test_help_of_index(stoker):
     assert stoker("index", "--help").out.split("Options:\n")[1] == """\
   --columns NAMES         also keep these values of every sample: fields, or members of JSON
                           fields, by commas (default: none)
-  --points                also keep seek points of JPEGs: a crop is decoded, and read from
-                          stores, without the rest
+  --points                also keep seek points of JPEGs, videos and sound: a part is read and
+                          decoded without the rest
   --jpeg                  the same, its name before 0.3
   --part I/N              index every N-th shard only, from I on (0 to N - 1), beside others
                           that index the rest

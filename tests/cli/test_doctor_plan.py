@@ -29,7 +29,7 @@ def test_doctor_of_data(stoker, photos):
     done, _ = with_a_slow_model(stoker, "doctor")
     assert done.code == 0 and done.err == ""
     lines = done.out.splitlines()
-    assert "batches of 4" in lines[0]
+    assert "batches of 4" in lines[0] and lines[1].startswith("video: libavcodec ")
     assert any(line.startswith("  as it is ") for line in lines) and any("ceiling" in line for line in lines)
     assert "(under 1)" in done.out and "(at most 80)" in done.out
     assert lines[-1].startswith("model-bound: ")
@@ -39,6 +39,7 @@ def test_doctor_json(stoker, photos):
     done, ms = with_a_slow_model(stoker, "doctor", "--json")
     got = json.loads(done.raw)
     assert got["diagnosis"]["cause"] == "model" and got["samples_per_s"]["as it is"] > 0
+    assert got["video"].startswith("libavcodec ")
     assert got["planned_epoch_s"] == pytest.approx(12 / 4 * ms / 1000) and got["epoch_s"] == pytest.approx(12 / got["samples_per_s"]["as it is"], rel=1e-6)
     assert {c["name"] for c in got["diagnosis"]["checks"]} >= {"batch wait", "batch fetch", "workers", "reads"}
 

@@ -48,7 +48,7 @@ def test_json(stoker, photos):
 def test_seek_points(stoker, photos):
     write_tar(photos / "train-000002.tar", [(f"2{i}.jpg", jpeg(i, 192, 144)) for i in range(4)])
     done = stoker("pack", photos, "out", "--jpeg")
-    assert done.code == 0 and "; seek points of 4 JPEGs: " in done.out
+    assert done.code == 0 and "; seek points of 4 fields: " in done.out
     assert done.out.rstrip().endswith("% of their bytes (12 without: progressive, damaged or small) (N s)")
     again = json.loads(stoker("pack", photos, "out", "--jpeg", "--json").raw)
     assert (again["written"], again["jpegs"], again["jpegs_without_seek_points"]) == (False, 4, 12)

@@ -11,7 +11,12 @@
  * does not decode: the line is [width, height, bits, chroma, matrix, full range, siting, fields,
  * the packets of the clip as a byte stream in hexadecimal].  `window:FRAMES:STRIDE:STEP` decodes by
  * sessions that all these lines share; "alone" if that is not to be.  `count`: what those sessions
- * did, [windows, windows that went on, packets, frames, sessions]. */
+ * did, [windows, windows that went on, packets, frames, sessions].
+ *
+ *   video_dump --uniform LENGTHS FRAMES
+ *
+ * The frames that start=uniform, then uniform_even, picks: for 1 to FRAMES frames, of videos of 1
+ * to LENGTHS frames, as numbers of 16 bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +25,7 @@
 #include "base/crc32.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
+#include "video/clip_codec.h"
 #include "video/clip_stream.h"
 #include "video/sessions.h"
 #include "video/video.h"
@@ -300,7 +306,7 @@ static int print_table(stk_bytes points, stk_error *err)
     return rc;
 }
 
-int main(int argc, char **argv)
+static int dump(int argc, char **argv)
 {
     FILE *f = argc == 2 ? fopen(argv[1], "rb") : NULL;
     stk_scratch scratch = { 0 };
@@ -339,4 +345,30 @@ int main(int argc, char **argv)
     if (in.len < LARGE)
         free(data);
     return rc < 0;
+}
+
+static int print_uniform(uint32_t lengths, uint32_t frames)
+{
+    static uint64_t frame[CLIP];
+
+    for (uint32_t n = 1; n <= frames && n <= CLIP; n++)
+        for (int start = STK_START_UNIFORM; start <= STK_START_UNIFORM_EVEN; start++)
+            for (uint32_t shown = 1; shown <= lengths; shown++) {
+                const stk_clip_how how = { .frames = n, .start = (stk_clip_start)start };
+                const stk_video_head h = { .shown = shown };
+                stk_clip_draw draw = { .at = NULL };
+
+                if (stk_clip_pick(&how, &h, &draw, NULL, frame, NULL) < 0)
+                    return 1;
+                for (uint32_t i = 0; i < n; i++)
+                    fwrite(&(uint16_t){ (uint16_t)frame[i] }, 2, 1, stdout);
+            }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "--uniform"))
+        return print_uniform((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+    return dump(argc, argv);
 }
