@@ -396,10 +396,17 @@ typedef struct wish { /* of one field */
     stk_media_range range[STK_MEDIA_RANGES]; /* none: all of it */
 } wish;
 
+/* Of a store: a read costs far more there than the bytes between two.  1: here. */
+static int is_local;
+
 static void begin_parts(const wish *w, uint32_t n)
 {
+    static stk_source store;
     char names[9] = { 0 };
     stk_error err;
+
+    memcpy(&store, &unit, sizeof store);
+    store.can |= STK_SOURCE_REMOTE;
 
     for (uint32_t i = 0; i < n; i++)
         names[i] = w[i].field;
@@ -410,6 +417,7 @@ static void begin_parts(const wish *w, uint32_t n)
 
         for (; g->n < STK_MEDIA_RANGES && w[i].range[g->n].len; g->n++)
             g->range[g->n] = w[i].range[g->n];
+        r->want[i].file->source = is_local ? &unit : &store;
     }
     assert_int_equal(stk_request_plan_parts(r, &err), 0);
     assert_int_equal(stk_request_in_parts(r), 1);
@@ -502,6 +510,27 @@ static void parts_are_joined(void **state)
     }
 }
 
+/* Files here: a second call costs as much as few bytes, so that only near ones are one read. */
+static void parts_of_files_here(void **state)
+{
+    static const wish near[2] = { { 'a' }, { 'p', { { 100, 100 } } } };
+    static const wish apart[2] = { { 'c' }, { 'l', { { 1000000, 100 } } } };
+
+    (void)state;
+    act.warm = 1;
+    is_local = 1;
+    begin_parts(near, 2);
+    assert_int_equal(r->reads.n, 1);
+    finish_parts();
+    stk_request_end(r);
+    begin_parts(apart, 2);
+    assert_int_equal(r->reads.n, 2);
+    finish_parts();
+    assert_int_equal(stk_request_unread(r), LARGE - 100);
+    stk_request_end(r);
+    is_local = 0;
+}
+
 /* A source that joins neighbours reads what is between them; who decodes may read more. */
 static void what_is_read_besides(void **state)
 {
@@ -578,11 +607,17 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, through)
     const struct CMUnitTest tests[] = {
-        T(near_fields_are_one_read), T(cold_reads_come_later),
-        T(or_here_and_now),          T(failures_have_an_address),
-        T(short_reads_are_found),    T(limits),
-        T(places_that_wrap),         T(parts_are_joined),
-        T(what_is_read_besides),     T(any_parts),
+        T(near_fields_are_one_read),
+        T(cold_reads_come_later),
+        T(or_here_and_now),
+        T(failures_have_an_address),
+        T(short_reads_are_found),
+        T(limits),
+        T(places_that_wrap),
+        T(parts_are_joined),
+        T(parts_of_files_here),
+        T(what_is_read_besides),
+        T(any_parts),
         T(short_parts_are_found),
     };
 

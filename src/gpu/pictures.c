@@ -489,7 +489,6 @@ static int make_outputs(stk_gpu_transfer *f, uint32_t output, stk_error *err)
 
     for (uint32_t k = 0; k < f->n; k++) {
         stk_batch *b = f->on[k].batch;
-        stk_batch_out *o = &b->out[output];
         stk_buffer *made;
 
         STK_TRY(take_memory(f, output, k, &made, err));
