@@ -154,9 +154,9 @@ MADE = {    # name: chain, options, why workers make it
     "list": ("from(jpg) | image | hflip | to(f32)", {"collate": "list"}, None),
     "deep": (f"from(deep) | image(mode=gray16) | {RESIZED}", {}, "16-bit pictures have no device code"),
     "gray": (f"from(jpg) | image(mode=gray) | {RESIZED}", {}, "pictures of one channel have no device code"),
-    "patches": ("from(jpg) | image | resize((32, 32)) | patches(16) | to(f32)", {}, "workers cut pictures into patches"),
-    "pictures": (f"from(jpg) | pictures | {RESIZED}", {"collate": "list"}, "a sample has several pictures"),
-    "pad": ("from(jpg) | image | to(f32)", {"collate": "pad"}, 'collate="pad" joins finished rows'),
+    "patches": ("from(jpg) | image | resize((32, 32)) | patches(16) | to(f32)", {}, None),
+    "pictures": (f"from(jpg) | pictures | {RESIZED}", {"collate": "list"}, None),
+    "pad": ("from(jpg) | image | to(f32)", {"collate": "pad"}, None),
     "boxes": (f"from(jpg) | image | iou_crop(boxes) | {RESIZED}",
               {"fields": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image)"}, "collate": "list"},
               "its crop depends on boxes, which workers read"),
@@ -164,8 +164,7 @@ MADE = {    # name: chain, options, why workers make it
     "call": ("", {}, FUNCTION),
     "cpu": (f"from(jpg) | image | {RESIZED}", {"decode": "cpu"}, 'decode is "cpu"'),
     "clip": (f"from(mp4) | video(frames=4) | {RESIZED}", {}, None),
-    "cthw": ("from(mp4) | video(frames=4) | resize((32, 32)) | to(f32, cthw)", {},
-             "frames whose channels come first are put together by workers"),
+    "cthw": ("from(mp4) | video(frames=4) | resize((32, 32)) | to(f32, cthw)", {}, None),
     "clip and op": ("from(mp4) | video(frames=4) | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, "timm_augmix has no device code"),
 }
 
