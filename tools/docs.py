@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build/pages"
 FROM_TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-HEADERS = ("stoker", "base", "dataset", "batch", "tools", "transform", "stream", "arrow", "store", "sampler", "ledger", "seeing",
+HEADERS = ("stoker", "base", "dataset", "batch", "tools", "transform", "stream", "arrow", "store", "sampler", "stats", "ledger", "seeing",
            "own_op", "plugin", "plugin_codec", "plugin_decoder", "plugin_op", "plugin_data", "plugin_loader")
 
 
@@ -82,7 +82,8 @@ def declarations(text):
 
 
 def c_page():
-    out = ["# The C library", "Generated from `include/stoker/`. Begin with `stoker.h`. Plug-ins include `plugin.h`, whose parts may change with each version.", ""]
+    out = ["# The C library", "Generated from `include/stoker/`. Begin with `stoker.h`. Plug-ins include `plugin.h`, whose parts may change with each version. "
+           "What stays as it is for how long: [versions](../versions.md).", ""]
     for name in HEADERS:
         text = (ROOT / f"include/stoker/{name}.h").read_text()
         opening = re.findall(r"/\*.*?\*/", text, re.S)[1]
