@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test check bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
-        bench-native bench-tokens bench-sound bench-pack bench-prepare bench-stores bench-video bench-all bench-formats bench-tables bench-python \
+        bench-native bench-tokens bench-sound bench-pack bench-prepare bench-stores bench-ranges bench-video bench-all bench-formats bench-tables bench-python \
         gpu-bench gpu-test coverage lint soak docs wheel clean
 
 help:
