@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make wheel: an abi3 wheel with its libraries inside, in dist/, tried in a fresh venv.
 #
+# Where all is committed, an sdist comes first and the wheel is built of it, so that nothing of the tree is missing there.
 # auditwheel copies what libstoker leans on (libjpeg and others) into the wheel and names it by the
 # oldest glibc that fits.  It is made for Linux; other systems have no wheel.  The trial imports it,
 # loads a small data set and runs the command, with nothing on the path but the venv.
@@ -25,11 +26,20 @@ quietly "$python" -m venv "$work/build"
 quietly "$work/build/bin/python" -m pip install -q --disable-pip-version-check \
     -r tools/requirements/build.txt -r tools/requirements/wheel.txt
 PATH=$work/build/bin:$PATH
+mkdir -p "$out" "$work/sdist"
+source=.
+if [ -z "$(git status --porcelain 2>&1)" ]; then
+    quietly python -c 'import mesonpy, sys; mesonpy.build_sdist(sys.argv[1])' "$work/sdist"
+    source=$(echo "$work"/sdist/stoker-*.tar.gz)
+    rm -f "$out"/stoker-*.tar.gz
+    cp "$source" "$out/"
+else
+    echo "wheel: not all is committed, so there is no sdist; built of the tree as it is"
+fi
 quietly python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
-    -w "$work/plain" -Csetup-args=-Dbuildtype=release -Csetup-args=-Ddebug=false .
+    -w "$work/plain" -Csetup-args=-Dbuildtype=release -Csetup-args=-Ddebug=false "$source"
 # No --plat: the oldest tag that the symbols in use allow.
 quietly auditwheel repair --strip -w "$work/whole" "$work"/plain/*.whl
-mkdir -p "$out"
 rm -f "$out"/stoker-*.whl
 cp "$work"/whole/*.whl "$out/"
 wheel=$(echo "$out"/stoker-*.whl)
@@ -38,4 +48,4 @@ quietly "$python" -m venv "$work/trial"
 quietly "$work/trial/bin/python" -m pip install -q --disable-pip-version-check "$wheel"
 cp tools/wheel_trial.py "$work/trial.py"
 (cd "$work" && env -i HOME="$work" PATH="$work/trial/bin" LANG=C.UTF-8 python -I trial.py)
-echo "wheel: $wheel, $(du -k "$wheel" | cut -f 1) KB"
+echo "wheel: $wheel, $(du -k "$wheel" | cut -f 1) KB$([ "$source" = . ] || echo ", of $(basename "$source")")"
