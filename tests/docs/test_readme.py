@@ -133,7 +133,8 @@ def test_what_fails_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     monkeypatch.setattr(bench, "BENCHES", {"good": bench.Bench("good"), "bad": bench.Bench("bad")})
     monkeypatch.setattr(bench, "CLAIMS", [CLAIM._replace(bench=b) for b in ("good", "bad")])
-    (tmp_path / "Makefile").write_text("good:\n\t@printf 'ours 4\\ntheirs 8\\n'\nbad:\n\t@echo ours 1; exit 3\n")
+    (tmp_path / "Makefile").write_text("good:\n\t@printf 'ours $(ONLY)4\\ntheirs 8\\n'\nbad:\n\t@echo ours 1; exit 3\n")
+    monkeypatch.setenv("MAKEFLAGS", " -- ONLY=good")      # of `make bench-all ONLY=good`: a bench has an ONLY of its own
     for name, status in (("good", 0), ("bad", 1), ("good,bad", 1)):
         monkeypatch.setattr(sys, "argv", ["all.py", "--only", name, "--name", "x"])
         assert bench.main() == status
