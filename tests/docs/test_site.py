@@ -3,7 +3,6 @@
 
 import html
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -27,7 +26,7 @@ def test_the_page_of_c_has_every_header():
 # ---- in a browser -------------------------------------------------------------------------------
 
 WIDTHS = (400, 1200)
-LOOKED_AT = ("index", "questions", "measured", "comparisons", "loader", "tables", "gpu", "api/cli")     # wide tables, long code; all take a minute
+LOOKED_AT = ("index", "questions", "measured", "comparisons", "order", "loader", "tables", "gpu", "api/cli")     # wide tables, long code; all take a minute
 # Each page at each width in a frame; when all are there, how wide each became.
 LOOK = """<!doctype html><html><body>%s<pre id="out"></pre><script>
 onload = () => document.querySelectorAll("iframe").forEach(frame => {
