@@ -26,18 +26,22 @@ quietly "$python" -m venv "$work/build"
 quietly "$work/build/bin/python" -m pip install -q --disable-pip-version-check \
     -r tools/requirements/build.txt -r tools/requirements/wheel.txt
 PATH=$work/build/bin:$PATH
-mkdir -p "$out" "$work/sdist"
-source=.
+mkdir -p "$out" "$work/sdist" "$work/plain"
+source=. sdist=""
 if [ -z "$(git status --porcelain 2>&1)" ]; then
     quietly python -c 'import mesonpy, sys; mesonpy.build_sdist(sys.argv[1])' "$work/sdist"
-    source=$(echo "$work"/sdist/stoker-*.tar.gz)
+    sdist=$(echo "$work"/sdist/stoker-*.tar.gz)
     rm -f "$out"/stoker-*.tar.gz
-    cp "$source" "$out/"
+    cp "$sdist" "$out/"
+    tar -C "$work" -xf "$sdist"
+    source=$work/$(basename "$sdist" .tar.gz)
 else
     echo "wheel: not all is committed, so there is no sdist; built of the tree as it is"
 fi
-quietly python -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
-    -w "$work/plain" -Csetup-args=-Dbuildtype=release -Csetup-args=-Ddebug=false "$source"
+# By meson-python itself: the pip of Debian 12 takes no list of settings.
+quietly python -c 'import mesonpy, os, sys
+os.chdir(sys.argv[1])
+mesonpy.build_wheel(sys.argv[2], {"setup-args": ["-Dbuildtype=release", "-Ddebug=false"]})' "$source" "$work/plain"
 # No --plat: the oldest tag that the symbols in use allow.
 quietly auditwheel repair --strip -w "$work/whole" "$work"/plain/*.whl
 rm -f "$out"/stoker-*.whl
@@ -48,4 +52,4 @@ quietly "$python" -m venv "$work/trial"
 quietly "$work/trial/bin/python" -m pip install -q --disable-pip-version-check "$wheel"
 cp tools/wheel_trial.py "$work/trial.py"
 (cd "$work" && env -i HOME="$work" PATH="$work/trial/bin" LANG=C.UTF-8 python -I trial.py)
-echo "wheel: $wheel, $(du -k "$wheel" | cut -f 1) KB$([ "$source" = . ] || echo ", of $(basename "$source")")"
+echo "wheel: $wheel, $(du -k "$wheel" | cut -f 1) KB${sdist:+, of $(basename "$sdist")}"
