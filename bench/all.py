@@ -53,7 +53,7 @@ class Claim(NamedTuple):
 BENCHES = {
     "recipes": Bench("bench-recipes ROUNDS=3", "recipes-0.2.txt", "2026-11-16", "14571a8c", EPYC),
     "peers": Bench("bench-peers", "peers-0.1.md", "2026-11-15", "314bb17", EPYC),
-    "memory": Bench("bench-peers ONLY=stoker_tar,dataloader,grain_records NAME=memory", "peers-memory-0.3.md", "2026-11-19", "91ffa16f", f"{EPYC}, load 20"),
+    "memory": Bench("bench-peers ONLY=stoker_tar,dataloader,grain_records NAME=memory", "peers-memory-0.3.md", "2026-11-19", "7d43ac6f", f"{EPYC}, load 20"),
     "python": Bench("bench-python", "python-0.2.txt", "2026-11-16", "94b13deb"),
     "tokens": Bench("bench-tokens THREADS=2 ROUNDS=3", "tokens.txt", "2026-11-15", "e9efb5a8"),
     "tables": Bench("bench-tables ROUNDS=3 SCALE=1", "tables-0.2.txt", "2026-11-16", "6407f2b5"),
