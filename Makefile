@@ -14,7 +14,7 @@ GPU_PROGRAMS = tests/codec/jpeg_core_cuda.sh tests/gpu/host/pic_sync_cuda.sh \
                $(wildcard build/cuda/*_test build/src/cuda/*_test build/tests/gpu/real/*_test)
 
 .PHONY: help setup demo test check bench bench-jpeg bench-jpeg-quality bench-ops bench-recipes bench-order bench-peers bench-sampling \
-        bench-native bench-tokens bench-sound bench-pack bench-prepare bench-stores bench-video bench-all bench-formats bench-tables bench-python \
+        bench-native bench-tokens bench-sound bench-pack bench-prepare bench-stores bench-ranges bench-video bench-all bench-formats bench-tables bench-python \
         gpu-bench gpu-test coverage lint soak docs wheel clean
 
 help:
@@ -24,7 +24,7 @@ help:
 	@echo "make check   the minute between two edits: units, and the tests and lint of what changed (BASE=main: by the branch)"
 	@echo "make bench   measure against bare loops and PyTorch's DataLoader (DATA=shards)"
 	@echo "make bench-all  every figure of README and docs/measured.md in one table (ONLY=recipes,python; NAME=0.3)"
-	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs)"
+	@echo "make bench-peers  measure against other loaders, each in a venv of its own (DATA=folder of JPEGs ONLY=dataloader,stoker_tar)"
 	@echo "make bench-jpeg  our JPEG decoder against libjpeg-turbo (DATA=folder; NAME=, COUNT=1)"
 	@echo "make bench-recipes  a training recipe and DINO's chain against DataLoader, torchvision and AlbumentationsX (ROUNDS=7)"
 	@echo "make bench-ops  each op against Pillow, OpenCV, AlbumentationsX and torchvision (ROUNDS=7 NAME=ops-0.2)"
@@ -44,7 +44,7 @@ help:
 	@echo "make bench-jpeg-quality  how far pixels are from Pillow's (DATA=folder)"
 	@echo "make gpu-test  what needs a GPU, on the machine that has one (PYTHON=python3 with torch; SANITIZE=1)"
 	@echo "make gpu-bench  measure on a GPU: pictures, tokens, videos, training, a share of the chip (DATA=folder of JPEGs; ONLY=video)"
-	@echo "make coverage  lines and branches of C and Python that the tests run (ONLY=tests/cli: of some tests)"
+	@echo "make coverage  lines and branches of C and Python that the tests run (ONLY=\"units tests/cli\": of some tests; NAME=0.3)"
 	@echo "make lint    sizes, include direction and the other rules of CONTRIBUTING.md"
 	@echo "make soak    hours of fuzzing, stress and kills (SOAK_MINUTES=60 for each fuzz target)"
 	@echo "make docs    the site with all pages, search and the reference, in build/site"

@@ -3,7 +3,7 @@
 # make bench-jpeg DATA=FOLDER: our JPEG decoder against libjpeg-turbo, one thread.
 #   NAME=jpeg   the results go to bench/results/NAME.txt
 #   COUNT=1     instructions an image as well (callgrind, AVX2 at most; minutes), on COUNT_IMAGES=20
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -n "${DATA:-}" ] || { echo "bench-jpeg: say DATA=folder of JPEGs" >&2; exit 2; }
 [ -x build/bench/bench_jpeg ] || tools/setup.sh --bench

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-jpeg-quality DATA=FOLDER: pixels of JPEG photos against Pillow's.
 #   NAME=jpeg-quality   the results go to bench/results/NAME.txt
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -n "${DATA:-}" ] || { echo "bench-jpeg-quality: say DATA=folder of JPEGs" >&2; exit 2; }
 [ -d build/python/stoker ] || tools/setup.sh

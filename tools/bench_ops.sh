@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-ops, make bench-recipes: what each op costs, and whole recipes (bench_ops.sh recipes), against other libraries.  These are installed into a folder of their own, and left out where
 # they can't be; AlbumentationsX is under the AGPL and is used here only.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
 peers=build/bench-ops

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make bench-peers: Stoker and other loaders on the same photos; DATA= names a folder of JPEGs or shards.
+# make bench-peers: Stoker and other loaders on the same photos; DATA= names a folder of JPEGs or shards, ONLY=stoker_tar,dataloader
+# some of the scripts in bench/peers, NAME= the result.
 #
 # Two peers need libraries that are no Python packages: SPDL decodes by FFmpeg, FFCV is built against
 # OpenCV and TurboJPEG.  They are installed where we may; without them those peers are listed as absent.
@@ -18,4 +19,7 @@ if command -v apt-get >/dev/null && ! dpkg -s $libraries >/dev/null 2>&1; then
             apt-get install -y -qq --no-install-recommends $libraries; } >/dev/null 2>&1 ||
         echo "bench-peers: could not; peers that need them will be absent"
 fi
-exec .venv/bin/python bench/peers/run.py ${DATA:+--data "$DATA"} "$@"
+only=""
+for name in $(tr , ' ' <<<"${ONLY:-}"); do only+=" --only $name"; done
+# shellcheck disable=SC2086  # a list of words
+exec .venv/bin/python bench/peers/run.py ${DATA:+--data "$DATA"} ${NAME:+--name "$NAME"} $only "$@"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tables against the libraries that people read them with; the result goes to bench/results/tables.txt.  Peers that can be
 # installed are, without what they lean on, in a folder of their own: mosaicml-streaming wants an older NumPy than we test with.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 peers=.venv/peers
 if [ ! -e $peers/stamp ]; then

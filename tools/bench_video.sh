@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make bench-video: clips of videos beside a bare loop over libavcodec and other libraries.  The bare loop is
 # compiled against FFmpeg's headers, which nothing else needs.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
 libraries="ffmpeg libavformat-dev libavcodec-dev libswscale-dev"

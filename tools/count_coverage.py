@@ -3,8 +3,11 @@
 
 Tests run in one process and its children, which all end by exit(): counts are written there.  What only a GPU or a sanitizer
 build runs counts as not run.  A test that fails does not stop it; its name is in build-cov/logs.
+
+Arguments: folders and files of Python's tests, `units` for those of C; all without.  The result says which ran.
 """
 
+import datetime
 import itertools
 import json
 import os
@@ -18,7 +21,8 @@ import run_tests
 
 ROOT = run_tests.ROOT
 FOLDER = "build-cov"
-RESULTS = ROOT / "bench/results/coverage.txt"
+RESULTS = ROOT / f"bench/results/coverage-{os.environ.get('NAME') or 'last'}.txt"
+UNITS = "units"
 OPTIONS = ("--buildtype=debugoptimized", "-Doptimization=1", "-Db_coverage=true", "-Db_lundef=false", "-Dcuda=disabled")
 
 
@@ -42,11 +46,17 @@ def run_all(which):
     config = settings()
     env = run_tests.with_tools(run_tests.python_env(FOLDER))
     env["STOKER_BUILD"] = FOLDER
-    if not which:
+    python = [w for w in which if w != UNITS]
+    if not which or UNITS in which:
         run_tests.meson_test(log, FOLDER, *run_tests.NOT_TIMING, run_tests.BESIDE)
+    if python or not which:
+        run_python(log, env, config, python)
+    return log, env, config
+
+
+def run_python(log, env, config, which):
     log.run(run_tests.BIN / "python", "-m", "coverage", "run", f"--rcfile={config}", "-m", "pytest", "-q", "-p", "no:cacheprovider",
             "-m", "not serial", *(which or run_tests.TEST_FOLDERS), env=env)
-    return log, env, config
 
 
 def gcov(data):
@@ -83,6 +93,8 @@ def c_counts():
 
 def python_counts(log, env, config):
     made = ROOT / FOLDER / "python.json"
+    if not list((ROOT / FOLDER).glob("python.cov*")):
+        return {}
     for words in (("combine", "-q"), ("json", "-q", "-o", made), ("html", "-q", "-d", ROOT / FOLDER / "python-html")):
         log.run(run_tests.BIN / "python", "-m", "coverage", words[0], f"--rcfile={config}", *words[1:], env=env)
     found = json.loads(made.read_text())["files"]
@@ -105,13 +117,18 @@ def table(files):
                f"{100 * branches / max(1, all_branches):>6.1f} %")
 
 
+def about(which):
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    ran = f"ONLY=\"{' '.join(which)}\"; what other tests run counts as not run" if which else "all tests"
+    return f"make coverage, {datetime.date.today()}, commit {commit or '?'}: {ran}"
+
+
 def main(which):
     run_tests.LOGS.mkdir(parents=True, exist_ok=True)
     log, env, config = run_all(which)
     files = {**c_counts(), **python_counts(log, env, config)}
-    text = "\n".join(table(files)) + "\n"
-    if not which:
-        RESULTS.write_text(text)
+    text = "\n".join([about(which), "", *table(files)]) + "\n"
+    RESULTS.write_text(text)
     print(text, end="")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# make coverage: which lines and branches of C and Python the tests run, in bench/results/coverage.txt.
-#   ONLY="tests/cli python/tests/test_loader.py"   only these of Python's tests
+# make coverage: which lines and branches of C and Python the tests run, in bench/results/coverage-NAME.txt (last).
+#   ONLY="units tests/cli python/tests/test_loader.py"   only these: C's unit tests, and some of Python's
 set -eu
 cd "$(dirname "$0")/.."
 tools/setup.sh --tests

@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build/pages"
-FROM_TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+FROM_ELSEWHERE = {ROOT / "bench/results/all-kept.md": "comparisons.md", **{ROOT / name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-HEADERS = ("stoker", "base", "dataset", "batch", "tools", "transform", "stream", "arrow", "store", "sampler", "ledger", "seeing",
+HEADERS = ("stoker", "base", "dataset", "batch", "tools", "transform", "stream", "arrow", "store", "sampler", "stats", "ledger", "seeing",
            "own_op", "plugin", "plugin_codec", "plugin_decoder", "plugin_op", "plugin_data", "plugin_loader")
 
 
@@ -25,9 +25,7 @@ def place_of(source):
     """Where a file of the tree is among the pages; None: it is not one of them."""
     if source.is_relative_to(ROOT / "docs") and source.is_file():
         return PAGES / source.relative_to(ROOT / "docs")
-    if source.parent == ROOT and source.name in FROM_TOP:
-        return PAGES / source.name
-    return None
+    return PAGES / FROM_ELSEWHERE[source] if source in FROM_ELSEWHERE else None
 
 
 def with_links(text, source, page):
@@ -49,7 +47,7 @@ def with_links(text, source, page):
 
 
 def copy_pages():
-    for source in sorted([*(ROOT / "docs").rglob("*"), *(ROOT / name for name in FROM_TOP)]):
+    for source in sorted([*(ROOT / "docs").rglob("*"), *FROM_ELSEWHERE]):
         if not source.is_file():
             continue
         page = place_of(source)
@@ -82,7 +80,8 @@ def declarations(text):
 
 
 def c_page():
-    out = ["# The C library", "Generated from `include/stoker/`. Begin with `stoker.h`. Plug-ins include `plugin.h`, whose parts may change with each version.", ""]
+    out = ["# The C library", "Generated from `include/stoker/`. Begin with `stoker.h`. Plug-ins include `plugin.h`, whose parts may change with each version. "
+           "What stays as it is for how long: [versions](../versions.md).", ""]
     for name in HEADERS:
         text = (ROOT / f"include/stoker/{name}.h").read_text()
         opening = re.findall(r"/\*.*?\*/", text, re.S)[1]

@@ -144,6 +144,7 @@ class Tree:
         self.files = [File(self.root, p) for p in self.paths]
         self.c_files = [f for f in self.files if f.is_c]
         self.warnings = []
+        self.skipped = set()        # what a tool that is absent would have done
         self.used = set()
 
     def pending(self, rule, entry):
@@ -397,7 +398,7 @@ def rule_thread_safety(tree):
                and re.search(r"\bstk_mutex_|\bstk_cond_|STK_REQUIRES|_locked\(", f.code)]
     if not clang:
         if sources:
-            tree.warnings.append("no clang: locks were not analysed")
+            tree.skipped.add("locks (clang is not installed)")
         return
     with ThreadPoolExecutor() as pool:
         for problems in pool.map(lambda f: analyse_locks(tree, clang, f), sources):
@@ -531,7 +532,7 @@ def rule_headers_compile_alone(tree):
 
 def compile_header(tree, header, compiler, language, standard):
     if not shutil.which(compiler):
-        tree.warnings.append(f"no {compiler}: {header.path} was not compiled as {standard}")
+        tree.skipped.add(f"public headers as {standard} ({compiler} is not installed)")
         return None
     name = header.path.removeprefix("include/")
     done = subprocess.run(
@@ -565,7 +566,7 @@ def rule_ruff(tree):
     if not sources or not tree.has("pyproject.toml"):
         return
     if not tool:
-        tree.warnings.append("no ruff: Python was not linted")
+        tree.skipped.add("ruff (not installed)")
         return
     done = subprocess.run([tool, "check", "--no-cache", "--output-format=concise", "--config", tree.root / "pyproject.toml", *sources],
                           capture_output=True, text=True, cwd=tree.root)
@@ -589,7 +590,7 @@ def rule_clang_tidy(tree):
     if not (tree.root / ".clang-tidy").exists():
         return
     if not tool or not built.exists():
-        tree.warnings.append("no clang-tidy: its checks did not run" if not tool else "nothing is built: clang-tidy did not run")
+        tree.skipped.add(f"clang-tidy ({'not installed' if not tool else 'nothing is built'})")
         return
     known = built.read_text()
     files = [f for f in tree.c_files if f.path.endswith(".c") and f.parts[0] in ("src", "cli") and not f.is_test
@@ -637,7 +638,10 @@ def warn_format(tree):
     tool = shutil.which("clang-format") or shutil.which("clang-format-14")
     style = tree.root / ".clang-format"
     sources = [tree.root / f.path for f in tree.c_files if tree.wanted(f.path)]
-    if not tool or not sources or not style.exists():
+    if not sources or not style.exists():
+        return
+    if not tool:
+        tree.skipped.add("clang-format (not installed)")
         return
     done = subprocess.run([tool, "--dry-run", "--style=file", *sources], capture_output=True,
                           text=True)
@@ -669,6 +673,8 @@ def main():
     warn_format(tree)
     for warning in sorted(set(tree.warnings)):
         print(f"warning: {warning}")
+    for what in sorted(tree.skipped):
+        print(f"skipped: {what}")
     for problem in sorted(problems):
         print(problem)
     print(f"lint: {len(args.only or tree.files)} files, {len(problems)} problems")

@@ -7,8 +7,9 @@
  * Strings are UTF-8 or whatever bytes the file system has, terminated unless a length goes with
  * them; returned strings belong to the object they came from.  `err` may be NULL and is written
  * only on failure. Option and report structs begin with `size`, which the caller sets to sizeof,
- * so that they can grow; a zero elsewhere is the default.  Each type says which threads may use
- * it: "any" (at once), or "one" (one at a time, whichever). */
+ * so that they can grow; a zero elsewhere is the default.  Structs without it stay as they are
+ * while the soname does (libstoker.so.0.3; docs/versions.md).  Each type says which threads may
+ * use it: "any" (at once), or "one" (one at a time, whichever). */
 #ifndef STOKER_BASE_H
 #define STOKER_BASE_H
 

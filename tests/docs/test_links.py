@@ -39,7 +39,7 @@ def test_links(page):
 
 def test_the_menu_has_every_page():
     menu = set(re.findall(r": ([\w/\-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
-    made = {"api/c.md", "api/python.md", "api/cli.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+    made = {"api/c.md", "api/python.md", "api/cli.md", "comparisons.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
     pages = {str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")}
     assert menu - made == pages
 
@@ -57,3 +57,10 @@ def test_readme_is_three_screens():
 def test_every_example_has_a_line():
     listed = re.findall(r"^\| \[`([^`]+)`\]\(\.\./examples/\1\) \| .+ \|$", (ROOT / "docs/examples.md").read_text(), re.M)
     assert sorted(listed) == sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_file())
+
+
+def test_the_changelog_begins_with_this_version():
+    version = re.search(r'STK_VERSION "([^"]+)"', (ROOT / "include/stoker/base.h").read_text())[1]
+    sections = re.findall(r"^## (\S+) \((\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert sections[0][0] == version and [date for _, date in sections] == sorted((date for _, date in sections), reverse=True)
+    assert len(sections) == len(re.findall(r"^## ", (ROOT / "CHANGELOG.md").read_text(), re.M))

@@ -2,7 +2,9 @@
 """Runs the code blocks of docs/ that stand below a line `<!-- run -->`, a page at a time, in order.
 
 A page's blocks share a fresh folder with photos/ (two classes of small pictures) and a path on which
-`stoker` is the built one.  A python block stands on its own, in a process of its own.  `<!-- run: torch -->` wants torch.
+`stoker` is the built one.  A python block stands on its own, in a process of its own.  `<!-- run: torch -->` wants torch,
+`<!-- run: torchvision -->` that too, where tests have it (.venv/oracles).  More lines in that comment are code that a reader does not
+see: what makes the data, and after a line `then` what looks at the result.
 """
 
 import os
@@ -21,7 +23,10 @@ from forked_python import TORCH, python  # noqa: E402
 
 BUILD = Path(os.environ.get("STOKER_BUILD", ROOT / "build")).resolve()
 CLI = Path(os.environ.get("STOKER_CLI", BUILD / "cli/stoker")).resolve()
-BLOCK = re.compile(r"^<!-- run(: torch)? -->\n```(python|sh)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^<!-- run(?:: (torch|torchvision))?(?:\n((?:(?!-->).)*?)\n| )-->\n```(python|sh)\n(.*?)^```$", re.M | re.S)
+ORACLES = Path(sys.prefix, "oracles/torchvision")
+# torchvision's compiled ops need a CUDA build of torch; its transforms do not.
+SOFTENED = f"import sys, torch\nsys.path += {[str(ORACLES.parent), str(ROOT / 'tests/recipes')]}\nfrom tv_oracle import soften\nsoften(torch)\n"
 PAGES = sorted(p for p in (ROOT / "docs").rglob("*.md") if BLOCK.search(p.read_text()))
 
 
@@ -61,9 +66,11 @@ def test_page(page, tmp_path):
            "PATH": os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]]),
            "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(BUILD / "python")])}
     ran = 0
-    for wants_torch, language, code in BLOCK.findall(page.read_text()):
-        if wants_torch and not has_torch():
+    for wants, beside, language, code in BLOCK.findall(page.read_text()):
+        if wants and not has_torch() or wants == "torchvision" and not ORACLES.exists():
             continue
+        before, _, after = beside.partition("then\n")
+        code = "\n".join([SOFTENED if wants == "torchvision" else "", before, code, after])
         status, said = run_python(code, tmp_path, env) if language == "python" else run_shell(code, tmp_path, env)
         assert status == "0", f"{page.name}:\n{code}\n{said}"
         ran += 1
@@ -72,3 +79,8 @@ def test_page(page, tmp_path):
 
 def test_the_pages_are_there():
     assert "quickstart" in [p.stem for p in PAGES]
+
+
+def test_each_of_the_ten_questions_has_code_that_runs():
+    parts = re.split(r"^## \d+\. ", (ROOT / "docs/questions.md").read_text(), flags=re.M)[1:]
+    assert len(parts) == 10 and all(BLOCK.search(part) for part in parts)

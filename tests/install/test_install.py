@@ -85,10 +85,16 @@ def test_pkg_config_asks_for_nothing_else(tree):
         r'STK_VERSION "(.*)"', (ROOT / "include/stoker/base.h").read_text())[1]]
 
 
+def soname():
+    """docs/versions.md: of the minor version until 1.0, then of the major one."""
+    major, minor = re.search(r'STK_VERSION "(\d+)\.(\d+)\.', (ROOT / "include/stoker/base.h").read_text()).groups()
+    return f"libstoker.so.{major}" if major != "0" else f"libstoker.so.0.{minor}"
+
+
 def test_soname_and_symbols(tree):
     library = (tree[1] / "libstoker.so").resolve()
-    assert (tree[1] / "libstoker.so.0").resolve() == library
-    assert "[libstoker.so.0]" in run("readelf", "-d", library)
+    assert (tree[1] / soname()).resolve() == library
+    assert f"[{soname()}]" in run("readelf", "-d", library)
     rows = run("nm", "-D", "--defined-only", library).splitlines()
     found = {row.split()[-1].split("@")[0] for row in rows}
     declared = set()
@@ -155,6 +161,37 @@ def test_exported_symbols_are_those_of_the_list():
     listed = set((Path(__file__).parent / "symbols.txt").read_text().split())
     assert shown - listed == set(), "not in tests/install/symbols.txt"
     assert listed - shown == set(), "in tests/install/symbols.txt, and gone"
+
+
+def fixed_structs():
+    """Structs of public headers, but for plug-ins', that do not begin with `size`; (header, name)."""
+    for header in sorted((ROOT / "include/stoker").glob("*.h")):
+        if header.name.startswith(("plugin", "own_op")):
+            continue
+        code = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        for name in re.findall(r"^typedef struct (\w+) \{(?!\s*uint32_t size;)", code, re.M):
+            yield header.name, name
+
+
+def test_structs_without_size_stay_as_they_are(tree, tmp_path):
+    """Programs are compiled with their sizes: another one wants another soname (docs/versions.md)."""
+    found = list(fixed_structs())
+    lines = "".join(f'    printf("%s %zu\\n", "{name}", sizeof({name}));\n' for _, name in found)
+    includes = "".join(f"#include <stoker/{header}>\n" for header in sorted({h for h, _ in found}))
+    (tmp_path / "a.c").write_text(f"#include <stdio.h>\n{includes}int main(void) {{\n{lines}    return 0;\n}}\n")
+    run("cc", "-std=c99", *flags(tree[2], "--cflags"), tmp_path / "a.c", "-o", tmp_path / "a")
+    head, *listed = (Path(__file__).parent / "structs.txt").read_text().splitlines()
+    shown = run(tmp_path / "a").splitlines()
+    assert head == f"{soname()}, 64 bits", "a new soname: make the list again"
+    assert set(listed) - set(shown) == set(), "changed or gone: the soname has to change too, or before a release this line of structs.txt"
+    assert set(shown) - set(listed) == set(), "not in tests/install/structs.txt"
+
+
+def test_the_policy_names_structs_as_they_are():
+    fixed = {name for _, name in fixed_structs()}
+    page = (ROOT / "docs/versions.md").read_text()
+    named = re.search(r"\*\*All other structs are fixed\*\*(.*?)Their sizes", page, re.S)[1]
+    assert set(re.findall(r"`(stk_\w+)`", named)) <= fixed and len(fixed) > 20
 
 
 def test_man_pages_and_completion_have_every_option(tree):

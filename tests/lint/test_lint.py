@@ -207,3 +207,27 @@ def test_scanner_sees_prototypes_and_structs():
              "struct s { int a, b[2]; struct { int x; } c; int (*f)(int, int (*g)(int, int), int); };", "}")
     assert [name for name, _ in cscan.prototypes(text)] == ["stk_a", "stk_e"]
     assert [(s.name, s.fields) for s in cscan.structs(text)] == [("s", 4)]
+
+
+def test_what_is_skipped_is_said(tmp_path):
+    """Tools that are absent: without them lint still says what it did not look at."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    files = {"pyproject.toml": "", ".clang-tidy": "", ".clang-format": "", "python/a.py": "# SPDX-License-Identifier: Apache-2.0\n",
+             "src/base/b.c": c("int f(stk_mutex *m) { return stk_mutex_lock(m); }")}
+    program = f"import sys\nsys.path.insert(0, {str(TOOLS)!r})\nimport lint\nsys.executable = '/nowhere/python'\nsys.argv = ['lint.py', '--root', {str(make(tmp_path / 'tree', {**GOOD, **files}))!r}]\nlint.main()"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PATH": str(tmp_path / "bin")}).stdout
+    skipped = [line for line in said.splitlines() if line.startswith("skipped: ")]
+    for what in ("ruff", "clang-tidy", "clang-format", "locks", "public headers as c99"):
+        assert any(what in line for line in skipped), (what, said)
+
+
+def test_mypy_is_skipped_with_a_line(tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/lint.sh").write_text((TOOLS / "lint.sh").read_text())
+    (tmp_path / "tools/lint.py").write_text("")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')     # without packages
+    (tmp_path / "bin/python3").chmod(0o755)
+    done = subprocess.run(["bash", tmp_path / "tools/lint.sh"], capture_output=True, text=True, env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"})
+    assert done.returncode == 0 and "skipped: mypy (mypy is not installed)" in done.stdout, done

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def test_wheel(tmp_path):
         env={**os.environ, "PYTHON": sys.executable, "WHEEL_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "tried: stoker" in done.stdout and re.search(r"\d+ KB", done.stdout)
+    if not subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True).stdout:
+        sdist, = tmp_path.glob("stoker-*.tar.gz")
+        assert f"of {sdist.name}" in done.stdout
+        names = {name.partition("/")[2] for name in tarfile.open(sdist).getnames()}
+        assert {"meson.build", "tools/version.py", "include/stoker/stoker.h", "python/stoker/__init__.py"} <= names
     wheel, = tmp_path.glob("*.whl")
     assert "-cp311-abi3-manylinux" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
