@@ -345,8 +345,7 @@ static void tags_of_decoders(void **state)
     refuses_decoder(r, &d, "decoder d: start() and stop() go together");
     d.start = NULL;
     d.can = 2; /* a sound track's */
-    refuses_decoder(r, &d,
-                    "decoder d sets a flag in `can` that only the library's own may set");
+    refuses_decoder(r, &d, "decoder d sets a flag in `can` that only the library's own may set");
     d.can = 0;
     ok(stk_registry_add(r, STK_PLUGIN_DECODER, &d, &err), &err);
     ok(stk_registry_open(&child, r, &err), &err);
@@ -467,11 +466,15 @@ static void tags_of_points_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_grow),    cmocka_unit_test(sizes),
-        cmocka_unit_test(flags),         cmocka_unit_test(children),
-        cmocka_unit_test(many_decoders), cmocka_unit_test(short_sources),
+        cmocka_unit_test(lists_grow),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(flags),
+        cmocka_unit_test(children),
+        cmocka_unit_test(many_decoders),
+        cmocka_unit_test(short_sources),
         cmocka_unit_test(tags_of_decoders),
-        cmocka_unit_test(memory_fails),  cmocka_unit_test(tags_of_points_differ),
+        cmocka_unit_test(memory_fails),
+        cmocka_unit_test(tags_of_points_differ),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ typedef struct loop {
     struct SwsContext *sws;
     packet *packet;
     uint32_t n, *order; /* packets by the time at which they are shown */
-    uint32_t keeps; /* frames that stay: those of a clip */
+    uint32_t keeps;     /* frames that stay: those of a clip */
     int fd, rgb;
     uint8_t *picture;
     uint64_t frames;

@@ -71,8 +71,8 @@ STK_API int stk_batch_joined(const stk_batch *b, uint32_t output);
 STK_API uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64_t grid[3]);
 
 typedef struct stk_frame_at { /* a frame of a clip */
-    int64_t number;             /* among all that are shown, from 0; -1: the row was not made */
-    double seconds;             /* when it is shown */
+    int64_t number;           /* among all that are shown, from 0; -1: the row was not made */
+    double seconds;           /* when it is shown */
 } stk_frame_at;
 /* Of a row that is a clip: its frames, *n of them, borrowed.  NULL: the output has no clips. */
 STK_API const stk_frame_at *stk_batch_frames(const stk_batch *b, uint32_t output, uint32_t row,

@@ -117,9 +117,9 @@ enum { /* what a codec can do: stk_codec.can.  OWN: its state is known to the li
        STK_CODEC_OPENS = 8,    /* OWN: reads the file that a field names */
        /* reads numbers: of a field that has a type, it says which is wanted */
        STK_CODEC_NUMBERS = 16,
-       STK_CODEC_NPY = 32,    /* reads what numpy.save() writes */
-       STK_CODEC_SOUND = 64,  /* OWN: its output is what decoders of sound make of the bytes */
-       STK_CODEC_VIDEO = 128, /* OWN: a clip of a video's frames */
+       STK_CODEC_NPY = 32,      /* reads what numpy.save() writes */
+       STK_CODEC_SOUND = 64,    /* OWN: its output is what decoders of sound make of the bytes */
+       STK_CODEC_VIDEO = 128,   /* OWN: a clip of a video's frames */
        STK_CODEC_SEVERAL = 256, /* OWN: any number of pictures */
        STK_CODEC_OWN = STK_CODEC_WINDOWS | STK_CODEC_OPENS | STK_CODEC_SOUND | STK_CODEC_VIDEO |
                        STK_CODEC_SEVERAL,

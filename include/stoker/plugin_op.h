@@ -107,10 +107,10 @@ enum {                     /* what an op does: stk_op.can.  OWN: only the librar
        STK_OP_LIKE = 1024, /* OWN: takes its geometry from another output */
        /* OWN: draw_boxes() in place of draw(); its first argument names their output */
        STK_OP_BOXES = 4096,
-       STK_OP_VIEWS = 512, /* OWN: from here on a picture is drawn once for each view */
-       STK_OP_PACKS = 256, /* OWN: puts several samples into a row */
-       STK_OP_CALL = 2048, /* OWN: a function of the program's: stk_caller */
-       STK_OP_PART = 8192, /* OWN: a part of a recording, drawn before it is read */
+       STK_OP_VIEWS = 512,    /* OWN: from here on a picture is drawn once for each view */
+       STK_OP_PACKS = 256,    /* OWN: puts several samples into a row */
+       STK_OP_CALL = 2048,    /* OWN: a function of the program's: stk_caller */
+       STK_OP_PART = 8192,    /* OWN: a part of a recording, drawn before it is read */
        STK_OP_COUNTS = 16384, /* OWN: follows how many patches another output has */
        STK_OP_SIZES = 32768,  /* VIEW: the size that comes out is random, however rarely */
        STK_OP_ACT = STK_OP_WARP | STK_OP_POINT | STK_OP_NEAR | STK_OP_STATS | STK_OP_ROW,

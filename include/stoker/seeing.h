@@ -65,7 +65,7 @@ typedef struct stk_sight {
     double memory_peak, memory_limit;  /* bytes */
     double gpu;                        /* 1: there is one */
     double sm_share, gpu_memory_share; /* of 1, from NVML: mean since the last look */
-    double clip_queue_s; /* a sum: clips waited for one of the GPU's video decoders */
+    double clip_queue_s;               /* a sum: clips waited for one of the GPU's video decoders */
 } stk_sight;
 
 #define STK_MAX_CHECKS 12

@@ -352,8 +352,8 @@ STK_API STK_MUST_CHECK int stk_chain_check(const char *text, stk_error *err);
 
 typedef struct stk_video_info { /* what the tables of a video say */
     uint32_t size;
-    uint32_t width, height; /* upright */
-    uint64_t frames;        /* that are shown */
+    uint32_t width, height;          /* upright */
+    uint64_t frames;                 /* that are shown */
     uint64_t keyframes, longest_gop; /* ... and frames from one keyframe to the next, at most */
     int64_t first_us, duration_us;
     const char *codec;

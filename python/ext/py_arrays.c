@@ -145,9 +145,8 @@ PyObject *dataset_from_arrow(PyObject *module, PyObject *args)
     }
     if (stream && !PyErr_Occurred() && !stream->release)
         PyErr_SetString(PyExc_ValueError, "the Arrow stream was read before");
-    self = stream && !PyErr_Occurred()
-               ? (dataset_object *)PyType_GenericAlloc(st->dataset, 0)
-               : NULL;
+    self = stream && !PyErr_Occurred() ? (dataset_object *)PyType_GenericAlloc(st->dataset, 0)
+                                       : NULL;
     if (!self) {
         PyBuffer_Release(&runs);
         return NULL;

@@ -242,8 +242,7 @@ static PyObject *output_frames(const stk_batch *b, uint32_t output)
     number = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(all * sizeof f->number));
     seconds = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(all * sizeof f->seconds));
     for (size_t i = 0; number && seconds && i < all; i++) {
-        memcpy(PyByteArray_AsString(number) + i * sizeof f->number, &f[i].number,
-               sizeof f->number);
+        memcpy(PyByteArray_AsString(number) + i * sizeof f->number, &f[i].number, sizeof f->number);
         memcpy(PyByteArray_AsString(seconds) + i * sizeof f->seconds, &f[i].seconds,
                sizeof f->seconds);
     }

@@ -58,10 +58,10 @@ typedef struct calls_object {
     uint32_t n;
     pthread_mutex_t lock;
     pthread_cond_t free;
-    int ready, stop, stopped; /* stop: an eventfd; stopped: lock */
-    uint32_t deaths;          /* lock */
+    int ready, stop, stopped;   /* stop: an eventfd; stopped: lock */
+    uint32_t deaths;            /* lock */
     failure failures[FAILURES]; /* lock */
-    uint64_t *spent;          /* lock: ns in each function, by its number */
+    uint64_t *spent;            /* lock: ns in each function, by its number */
 } calls_object;
 
 /* ---- what failed ---- */

@@ -55,9 +55,8 @@ static PyObject *gpu_dict(const stk_stats *s)
         (unsigned long long)s->gpu_jpegs, "redecoded", (unsigned long long)s->gpu_redecoded,
         "clips", (unsigned long long)s->gpu_clips, "clips_by_workers",
         (unsigned long long)s->gpu_clips_by_workers, "clip_queue_s",
-        (double)s->gpu_clip_queue_ns * 1e-9, "memory",
-        (unsigned long long)s->gpu_memory, "memory_peak",
-        (unsigned long long)s->gpu_memory_peak, "memory_limit",
+        (double)s->gpu_clip_queue_ns * 1e-9, "memory", (unsigned long long)s->gpu_memory,
+        "memory_peak", (unsigned long long)s->gpu_memory_peak, "memory_limit",
         (unsigned long long)s->gpu_memory_limit, "cache", cache_dict(s));
 }
 

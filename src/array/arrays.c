@@ -28,16 +28,16 @@
 
 #define GRANULE ((size_t)2 << 20)
 #define MAX_OPEN_FILES 512u /* files that are read stay open up to so many */
-#define MAX_MAPPED 64u   /* and so do files that are mapped, up to so many */
+#define MAX_MAPPED 64u      /* and so do files that are mapped, up to so many */
 
 struct stk_map {
-    uint8_t *data;  /* NULL: the file is read */
+    uint8_t *data;      /* NULL: the file is read */
     stk_guarded *guard; /* NULL: it is not mapped */
-    size_t len;     /* mapped */
-    stk_file *file; /* kept open; NULL: opened for every read */
-    dev_t dev;      /* of what is mapped */
+    size_t len;         /* mapped */
+    stk_file *file;     /* kept open; NULL: opened for every read */
+    dev_t dev;          /* of what is mapped */
     ino_t ino;
-    int64_t mtime_ns; /* 0: not compared, as of what a cache holds */
+    int64_t mtime_ns;        /* 0: not compared, as of what a cache holds */
     _Atomic uint64_t looked; /* when its size was last seen to be right */
     _Atomic uint8_t there[]; /* a granule each */
 };

@@ -11,7 +11,7 @@ struct stk_buffer {
     _Atomic uint32_t refs;
     void *data;
     size_t size;
-    void (*free)(stk_buffer *b);               /* frees data and b itself; any thread */
+    void (*free)(stk_buffer *b); /* frees data and b itself; any thread */
     /* notes a use on a stream; NULL: host memory, where a use ends when it ends */
     void (*used)(stk_buffer *b, void *stream);
     void *cookie;

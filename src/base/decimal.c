@@ -127,7 +127,7 @@ size_t stk_scaled_room(size_t n, int32_t scale)
     size_t digits = (n < STK_SCALED_BYTES ? n : STK_SCALED_BYTES) * 8 * 30103 / 100000 + 1;
     size_t after = scale > 0 ? (size_t)scale + 1 : 0;
 
-    digits += scale < 0 ? (size_t)-(int64_t)scale : 0;
+    digits += scale < 0 ? (size_t) - (int64_t)scale : 0;
     return (digits > after ? digits : after) + 2; /* sign, point */
 }
 

@@ -158,8 +158,7 @@ uint32_t stk_batch_grid(const stk_batch *b, uint32_t output, uint32_t row, int64
     return patch->block;
 }
 
-const stk_frame_at *stk_batch_frames(const stk_batch *b, uint32_t output, uint32_t row,
-                                     uint32_t *n)
+const stk_frame_at *stk_batch_frames(const stk_batch *b, uint32_t output, uint32_t row, uint32_t *n)
 {
     *n = output < b->common->n_out && row < b->rows ? b->common->out[output].clip_frames : 0;
     return *n ? b->out[output].frames + (size_t)row * *n : NULL;

@@ -265,8 +265,8 @@ static int check_joined(const stk_batch *b, uint32_t output, stk_error *err)
     const stk_batch_out *o = &b->out[output];
 
     for (uint32_t i = 0; i < b->rows; i++)
-        if (!o->ndim || memcmp(o->row[i].shape + 1, o->row[0].shape + 1,
-                               (o->ndim - 1) * sizeof *o->shape) != 0)
+        if (!o->ndim ||
+            memcmp(o->row[i].shape + 1, o->row[0].shape + 1, (o->ndim - 1) * sizeof *o->shape) != 0)
             return odd_row(b, b->common->out[output].name, i, &o->row[i], err);
     return 0;
 }

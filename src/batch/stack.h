@@ -82,8 +82,8 @@ typedef struct stk_row_out { /* one row of a ragged output */
 
 typedef struct stk_picture_grids { /* of rows that have several pictures each */
     uint32_t n;
-    uint32_t *first;     /* rows + 1: the first picture of each */
-    uint32_t at[][2];    /* patches down and across */
+    uint32_t *first;  /* rows + 1: the first picture of each */
+    uint32_t at[][2]; /* patches down and across */
 } stk_picture_grids;
 
 typedef struct stk_batch_out {
@@ -99,10 +99,10 @@ typedef struct stk_batch_out {
     stk_dtype dtype;     /* padded */
     uint32_t ndim;       /* padded: dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
-    uint8_t value[8];       /* padded: an element behind rows */
-    stk_buffer *gpu_memory; /* the output on a GPU; NULL: it is on the host only */
-    uint8_t *note;          /* note_bytes per row; NULL: none */
-    stk_frame_at *frames;   /* clip_frames per row; NULL: rows are not clips */
+    uint8_t value[8];            /* padded: an element behind rows */
+    stk_buffer *gpu_memory;      /* the output on a GPU; NULL: it is on the host only */
+    uint8_t *note;               /* note_bytes per row; NULL: none */
+    stk_frame_at *frames;        /* clip_frames per row; NULL: rows are not clips */
     stk_picture_grids *pictures; /* NULL: a row is one picture, or none */
 } stk_batch_out;
 

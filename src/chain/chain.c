@@ -522,8 +522,8 @@ static int plan_head(stk_chain *c, const stk_chain_head *head, const stk_call *n
     stk_field_type type = { 0 };
     stk_step *s = c->step;
 
-    const stk_codec *reader =
-        next ? stk_registry_find(c->registry, STK_PLUGIN_CODEC, next->name) : NULL;
+    const stk_codec *reader = next ? stk_registry_find(c->registry, STK_PLUGIN_CODEC, next->name)
+                                   : NULL;
 
     if (!head->type)
         return 0;

@@ -106,8 +106,8 @@ static int find_numbered(const stk_chain *c, const stk_dataset *ds, uint32_t sch
 
     for (uint32_t i = 0; i < NUMBERS; i++)
         for (uint32_t f = 0; f < c->field.n_names + n_kinds; f++) {
-            const char *kind =
-                f < c->field.n_names ? c->field.name[f] : kinds[f - c->field.n_names];
+            const char *kind = f < c->field.n_names ? c->field.name[f]
+                                                    : kinds[f - c->field.n_names];
             int n = snprintf(name, sizeof name, "%u.%s", i, kind);
 
             if (n > 0 && (size_t)n < sizeof name &&

@@ -31,7 +31,7 @@ void STK_RICE(bits *b, int32_t *out, uint32_t n, uint32_t k)
         NEXT(continue)
         NEXT(continue)
         continue;
-    long_one:
+long_one:
         *b = (bits){ p, b->end, cache, have, b->over };
         rice_slow(b, out + i++, 1, k);
         if (b->over)

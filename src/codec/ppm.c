@@ -18,7 +18,7 @@ typedef struct ppm_ctx {
     const uint8_t *pixels; /* NULL: no header yet */
     size_t n;              /* bytes of them that are there */
     uint32_t width, height;
-    uint32_t most; /* the largest value */
+    uint32_t most;           /* the largest value */
     uint32_t channels, step; /* 1 or 3; bytes of a value */
 } ppm_ctx;
 
@@ -46,8 +46,7 @@ static int ppm_probe(stk_bytes head)
 {
     size_t at = 2;
 
-    if (head.len < 3 || head.data[0] != 'P' ||
-        (head.data[1] != '6' && head.data[1] != '5') ||
+    if (head.len < 3 || head.data[0] != 'P' || (head.data[1] != '6' && head.data[1] != '5') ||
         !(is_space(head.data[2]) || head.data[2] == '#'))
         return 0;
     return read_number(head, &at) && read_number(head, &at) && read_number(head, &at) &&

@@ -15,7 +15,7 @@
 /* Floats are at most so loud, where full scale is 1: squares of sums of them are finite numbers,
  * and whole numbers that a program wrote as they are still fit. */
 #define STK_SOUND_LOUDEST 1e10f
-#define STK_SOUND_BLOCK 4096   /* samples that are handed out at a time, where a codec has no own */
+#define STK_SOUND_BLOCK 4096 /* samples that are handed out at a time, where a codec has no own */
 
 typedef struct stk_sound_mark {
     uint64_t sample, offset;

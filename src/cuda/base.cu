@@ -309,7 +309,7 @@ void range_pop(void)
     nvtxRangePop();
 }
 
-const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,     bind,
+const stk_cuda table = { STK_CUDA_ABI, say,          count,       current,     bind,
                          info,         pinned_alloc, pinned_free, alloc,       release,
                          stream_open,  stream_close, stream_wait, stream_sync, event_open,
                          event_close,  event_record, event_done,  event_ms,    copy,

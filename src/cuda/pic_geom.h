@@ -389,8 +389,8 @@ STK_PIC_FN int stk_pic_frame_here(const stk_pic *r)
     if (!stk_pic_rows_in(f->at[0], f->stride, (uint64_t)f->w * f->bytes, f->h, r->data_len))
         return 0;
     for (int k = 1; k < 3 && f->cw; k++)
-        if (!stk_pic_rows_in(f->at[k], f->cstride,
-                             ((uint64_t)(f->cw - 1) * f->step + 1) * f->bytes, f->ch, r->data_len))
+        if (!stk_pic_rows_in(f->at[k], f->cstride, ((uint64_t)(f->cw - 1) * f->step + 1) * f->bytes,
+                             f->ch, r->data_len))
             return 0;
     return 1;
 }
@@ -414,8 +414,7 @@ STK_PIC_FN int stk_pic_sound(const stk_pic *r, uint64_t room)
     if (r->kind == STK_PIC_ON_GPU)
         return r->n_comps == 3 && stk_pic_seen_sound(r);
     if (r->kind == STK_PIC_FRAME) /* without data they are the launch's */
-        return r->n_comps == 3 && stk_pic_seen_sound(r) &&
-               (!r->data_len || stk_pic_frame_here(r));
+        return r->n_comps == 3 && stk_pic_seen_sound(r) && (!r->data_len || stk_pic_frame_here(r));
     if (r->kind == STK_PIC_MADE)
         return !r->prog.n_steps && !r->x.n && !r->y.n;
     return stk_pic_has_planes(r) && stk_pic_jpeg_sound(r);

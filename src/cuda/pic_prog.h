@@ -142,8 +142,7 @@ STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
                stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t));
     return s->half == STK_PIC_HALF_WHOLE &&
            (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
-            (a->code == STK_ACT_PIL_BOX && a->v.u[0] <= STK_PIL_BOX_MAX) ||
-            stk_act_moves(a->code));
+            (a->code == STK_ACT_PIL_BOX && a->v.u[0] <= STK_PIL_BOX_MAX) || stk_act_moves(a->code));
 }
 
 STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)

@@ -204,15 +204,15 @@ typedef enum stk_pic_dtype {
 
 /* Planes of a video's frame, and its colors as kern/yuv.h has them. */
 typedef struct stk_pic_yuv {
-    uint64_t at[3];          /* of Y, U, V: bytes of the record's data; of a source: addresses */
+    uint64_t at[3];           /* of Y, U, V: bytes of the record's data; of a source: addresses */
     uint32_t stride, cstride; /* bytes */
-    uint32_t x, y, w, h;     /* samples of Y that are there, as the frame counts them */
-    uint32_t cx, cy, cw, ch; /* of U and V; cw 0: it is gray */
+    uint32_t x, y, w, h;      /* samples of Y that are there, as the frame counts them */
+    uint32_t cx, cy, cw, ch;  /* of U and V; cw 0: it is gray */
     int32_t c_y, rv, gu, gv, bu, y_zero, c_zero;
     uint32_t shift;
-    uint8_t bytes;  /* of a value: 1 or 2; 0: these are no planes */
-    uint8_t low;    /* bits below a value */
-    uint8_t step;   /* values to the next U: 1, or 2 where U and V take turns */
+    uint8_t bytes; /* of a value: 1 or 2; 0: these are no planes */
+    uint8_t low;   /* bits below a value */
+    uint8_t step;  /* values to the next U: 1, or 2 where U and V take turns */
     uint8_t half_x, half_y;
     uint8_t left, top; /* U and V are where even columns are, rows */
     uint8_t zero[5];

@@ -35,9 +35,9 @@
 #include "index/index.h"
 #include "index/seekfile.h"
 
-struct stk_array;   /* array/arrays.h */
-struct stk_cache;   /* fetch/cache.h */
-struct stk_request; /* fetch/request.h */
+struct stk_array;     /* array/arrays.h */
+struct stk_cache;     /* fetch/cache.h */
+struct stk_request;   /* fetch/request.h */
 struct stk_mediafile; /* index/mediafile.h */
 
 enum { /* stk_dataset.can */

@@ -316,8 +316,8 @@ static int put_names(yolo *y, const char *yaml, stk_error *err)
 /* classes.txt, a name a line, or data.yaml, in the labels' folder or up to two above. */
 static int put_classes(yolo *y, stk_error *err)
 {
-    static const char *const places[] = { "classes.txt", "../classes.txt",  "../../classes.txt",
-                                          "data.yaml",   "../data.yaml",    "../../data.yaml" };
+    static const char *const places[] = { "classes.txt", "../classes.txt", "../../classes.txt",
+                                          "data.yaml",   "../data.yaml",   "../../data.yaml" };
     uint64_t len = 0, size;
     const size_t all = sizeof places / sizeof *places;
     size_t i = 0;

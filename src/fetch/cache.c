@@ -292,7 +292,7 @@ int stk_cache_trim(stk_cache *c)
 void stk_block_put(stk_cache *c, stk_block *b)
 {
     stk_mutex_lock(&c->lock);
-    assert(b->users > 0); /* a block is put as often as it was taken */
+    assert(b->users > 0);  /* a block is put as often as it was taken */
     if (--b->users == 0) { /* no one else can touch its state now */
         if (b->state == FAILED || b->state == NEW)
             forget_locked(c, b);

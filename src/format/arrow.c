@@ -664,8 +664,9 @@ static int texts_at(const stk_arrow_batch *b, const stk_arrow_leaf *l, const stk
             return rc;
         put_text(t, l, rc == 0 ? &text : NULL);
         if (t->len - begin > STK_TEXT_LIST_MAX)
-            return stk_fail(err, STK_ELIMIT, "column %.60s: a list of texts of over %" PRIu64
-                            " bytes", l->name, STK_TEXT_LIST_MAX);
+            return stk_fail(err, STK_ELIMIT,
+                            "column %.60s: a list of texts of over %" PRIu64 " bytes", l->name,
+                            STK_TEXT_LIST_MAX);
     }
     if (!l->blobs)
         stk_text_list_end(t);

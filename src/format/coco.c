@@ -52,9 +52,9 @@ typedef struct object { /* members of one, as raw text in it; no data: it has no
 } object;
 
 enum { IDS, BOXES, LABELS, CATEGORIES, AREAS, CROWD, MASKS, KEYPOINTS, CAPTIONS, TEXTS };
-static const char *const text_names[TEXTS] = {
-    "ids", "boxes", "labels", "category_ids", "areas", "crowd", "masks", "keypoints", "captions"
-};
+static const char *const text_names[TEXTS] = { "ids",          "boxes",     "labels",
+                                               "category_ids", "areas",     "crowd",
+                                               "masks",        "keypoints", "captions" };
 
 typedef struct coco {
     stk_scan *scan;
@@ -66,7 +66,7 @@ typedef struct coco {
     stk_text names; /* of pictures and categories, each with a NUL */
     stk_text root, root_said, head, object, text[TEXTS];
     uint8_t has[TEXTS];
-    uint32_t points; /* keypoints of an annotation */
+    uint32_t points;  /* keypoints of an annotation */
     uint64_t strange; /* annotations of no picture */
     stk_record record;
 } coco;
@@ -374,9 +374,9 @@ static int try_root(coco *c, const char *said, int *found, stk_error *err)
 /* Where people have them: instances_train2017.json in annotations/, the pictures in train2017/. */
 static int find_root(coco *c, const char *images, stk_error *err)
 {
-    static const char *const places[] = { ".",           "../%s",     "../images/%s", "%s",
-                                          "../images",   "images",    "..",           "images/%s",
-                                          "../../images/%s" };
+    static const char *const places[] = { ".",  "../%s",     "../images/%s",
+                                          "%s", "../images", "images",
+                                          "..", "images/%s", "../../images/%s" };
     const char *name = strrchr(c->scan->name, '/'), *split_at;
     char split[128], said[160];
     int found = 0;
@@ -437,8 +437,9 @@ static int take_number(void *cookie, stk_bytes key, stk_bytes value, stk_error *
 
     (void)key;
     if (n->n == sizeof n->v / sizeof *n->v || stk_number_f64(value, &n->v[n->n]) != 1)
-        return stk_fail(err, STK_ECORRUPT, "a list is too long, or has something that is not a "
-                                           "number");
+        return stk_fail(err, STK_ECORRUPT,
+                        "a list is too long, or has something that is not a "
+                        "number");
     n->n++;
     return 0;
 }
@@ -451,8 +452,7 @@ static int put_box(coco *c, stk_bytes box, stk_error *err)
     if (box.data)
         STK_TRY(stk_json_elements(box, take_number, &n, err));
     if (n.n != 4)
-        return stk_fail(err, STK_ECORRUPT, "bbox has %zu numbers, not 4: x, y, width, height",
-                        n.n);
+        return stk_fail(err, STK_ECORRUPT, "bbox has %zu numbers, not 4: x, y, width, height", n.n);
     n.v[2] += n.v[0];
     n.v[3] += n.v[1];
     STK_TRY(stk_list_next(t, err));
@@ -469,9 +469,8 @@ static int put_label(coco *c, stk_bytes id, stk_error *err)
     category key = { 0 };
 
     STK_TRY(whole(id, "the category_id of an annotation", &key.id, err));
-    found = c->n_categories
-                ? bsearch(&key, c->category, c->n_categories, sizeof key, by_category)
-                : NULL;
+    found = c->n_categories ? bsearch(&key, c->category, c->n_categories, sizeof key, by_category)
+                            : NULL;
     if (!found)
         return stk_fail(err, STK_ECORRUPT, "no category has the id %" PRId64, key.id);
     STK_TRY(stk_list_next(&c->text[LABELS], err));
@@ -491,8 +490,9 @@ static int put_points(coco *c, stk_bytes list, stk_error *err)
     if (!c->points)
         c->points = (uint32_t)(n.n / 3);
     if (n.n % 3 || (n.n && n.n / 3 != c->points))
-        return stk_fail(err, STK_ECORRUPT, "keypoints has %zu numbers, others have %u: x, y, "
-                                           "visibility of each",
+        return stk_fail(err, STK_ECORRUPT,
+                        "keypoints has %zu numbers, others have %u: x, y, "
+                        "visibility of each",
                         n.n, 3 * c->points);
     STK_TRY(stk_list_next(t, err));
     for (uint32_t i = 0; i < c->points; i++) {
@@ -608,13 +608,13 @@ static int put_masks(coco *c, const image *m, stk_error *err)
     stk_text all = { 0 };
     stk_text *labels = &c->text[LABELS], *regions = &c->text[MASKS];
     char head[96];
-    int n = snprintf(head, sizeof head, "{\"size\":[%" PRId64 ",%" PRId64 "],\"labels\":",
-                     m->height, m->width),
+    int n = snprintf(head, sizeof head,
+                     "{\"size\":[%" PRId64 ",%" PRId64 "],\"labels\":", m->height, m->width),
         rc = stk_text_put(&all, head, (size_t)n, err);
 
     if (rc == 0)
-        rc = stk_text_put(&all, c->has[LABELS] ? labels->s : "[]",
-                          c->has[LABELS] ? labels->len : 2, err);
+        rc = stk_text_put(&all, c->has[LABELS] ? labels->s : "[]", c->has[LABELS] ? labels->len : 2,
+                          err);
     if (rc == 0)
         rc = stk_text_put(&all, ",\"regions\":[", 12, err);
     if (rc == 0)
@@ -679,8 +679,9 @@ static int report_all(coco *c, stk_error *err)
     if (c->strange && c->scan->warn) {
         char why[120];
 
-        snprintf(why, sizeof why, "%" PRIu64 " annotations are of pictures that the file does not "
-                                  "have: left out",
+        snprintf(why, sizeof why,
+                 "%" PRIu64 " annotations are of pictures that the file does not "
+                 "have: left out",
                  c->strange);
         c->scan->warn(c->scan, why);
     }

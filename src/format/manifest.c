@@ -37,12 +37,12 @@ typedef struct manifest {
     int json;
     uint64_t line; /* of the record available */
     uint64_t samples;
-    uint64_t skipped;                /* damaged lines that were left out */
-    char first_skipped[200];         /* the first of them: its line and why */
-    stk_bytes path, offset, length;  /* of the record available; .data NULL: it has none */
-    stk_cells header, names;         /* CSV: the header line; what the columns are called */
-    stk_cells cells;                 /* CSV: the values */
-    uint8_t *unquoted;  /* JSON: the record's texts */
+    uint64_t skipped;               /* damaged lines that were left out */
+    char first_skipped[200];        /* the first of them: its line and why */
+    stk_bytes path, offset, length; /* of the record available; .data NULL: it has none */
+    stk_cells header, names;        /* CSV: the header line; what the columns are called */
+    stk_cells cells;                /* CSV: the values */
+    uint8_t *unquoted;              /* JSON: the record's texts */
     size_t unquoted_cap, unquoted_len;
     column *column;
     uint32_t n, cap;
@@ -219,8 +219,7 @@ static int name_column(manifest *m, uint32_t i, stk_error *err)
                         "open(..., encoding=\"cp1252\")",
                         i + 1);
     if (!cell.len)
-        cell = (stk_bytes){ (uint8_t *)made,
-                            (size_t)snprintf(made, sizeof made, "column%u", i) };
+        cell = (stk_bytes){ (uint8_t *)made, (size_t)snprintf(made, sizeof made, "column%u", i) };
     for (uint32_t k = 0;; k++) {
         int len = k ? snprintf(more, sizeof more, "_%u", k) : 0;
         stk_bytes name;

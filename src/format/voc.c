@@ -20,11 +20,10 @@
 
 #define FILE_MAX ((uint64_t)64 << 20)
 
-static const char *const twenty[] = {
-    "aeroplane", "bicycle", "bird",  "boat",      "bottle", "bus",         "car",
-    "cat",       "chair",   "cow",   "diningtable", "dog",  "horse",       "motorbike",
-    "person",    "pottedplant", "sheep", "sofa",  "train",  "tvmonitor"
-};
+static const char *const twenty[] = { "aeroplane",   "bicycle", "bird",  "boat",      "bottle",
+                                      "bus",         "car",     "cat",   "chair",     "cow",
+                                      "diningtable", "dog",     "horse", "motorbike", "person",
+                                      "pottedplant", "sheep",   "sofa",  "train",     "tvmonitor" };
 #define TWENTY (sizeof twenty / sizeof *twenty)
 
 typedef struct voc {
@@ -135,8 +134,9 @@ static stk_bytes name_of(stk_bytes object)
     static const struct {
         const char *code;
         char c;
-    } codes[] = { { "&amp;", '&' }, { "&lt;", '<' }, { "&gt;", '>' }, { "&quot;", '"' },
-                  { "&apos;", '\'' } };
+    } codes[] = {
+        { "&amp;", '&' }, { "&lt;", '<' }, { "&gt;", '>' }, { "&quot;", '"' }, { "&apos;", '\'' }
+    };
     stk_bytes name = of_object(object, "name");
     uint8_t *to = (uint8_t *)(uintptr_t)name.data;
     size_t len = 0;
@@ -403,7 +403,7 @@ static int voc_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *err)
         rc = scan->progress(scan, v->bytes) ? stk_fail(err, STK_ECLOSED, "indexing was stopped")
                                             : 0;
     if (v) {
-        stk_text *all[] = { &v->root, &v->labels, &v->list,    &v->xml,      &v->head,
+        stk_text *all[] = { &v->root,  &v->labels,  &v->list,      &v->xml,      &v->head,
                             &v->boxes, &v->numbers, &v->difficult, &v->truncated };
 
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -124,10 +124,9 @@ int stk_clip_cache_find(stk_clip_cache *c, const stk_cached_clip *k, stk_clip_pl
 int stk_clip_cache_claim(stk_clip_cache *c, const stk_cached_clip *k, const stk_frame_format *f,
                          uint32_t stride, uint32_t n, stk_clip_place *out)
 {
-    note m = { .sample = k->of.sample + 1,
-               .output = k->of.output,
-               .stride = stride,
-               .frames = k->frames };
+    note m = {
+        .sample = k->of.sample + 1, .output = k->of.output, .stride = stride, .frames = k->frames
+    };
     uint64_t at;
 
     *out = (stk_clip_place){ 0 };

@@ -20,12 +20,12 @@ void stk_clip_cache_close(stk_clip_cache **c);
 typedef struct stk_clip_place {
     uint8_t *at; /* in the GPU's memory; NULL: nowhere */
     uint32_t stride;
-    uint64_t frame; /* bytes from frame to frame: luma, then chroma */
+    uint64_t frame;  /* bytes from frame to frame: luma, then chroma */
     uint64_t chroma; /* ... and from luma to chroma */
 } stk_clip_place;
 
 typedef struct stk_cached_clip { /* what a clip is known by */
-    int on; /* 0: it is not cached */
+    int on;                      /* 0: it is not cached */
     stk_cache_key of;
     uint64_t frames; /* a hash of their numbers */
 } stk_cached_clip;
@@ -44,9 +44,8 @@ static inline stk_nvdec_frame stk_clip_place_frame(const stk_clip_place *p, uint
 {
     const uint8_t *at = p->at + i * p->frame;
 
-    return (stk_nvdec_frame){
-        .luma = at, .chroma = at + p->chroma, .stride = p->stride, .want = i
-    };
+    return (
+        stk_nvdec_frame){ .luma = at, .chroma = at + p->chroma, .stride = p->stride, .want = i };
 }
 
 #endif

@@ -27,9 +27,9 @@
 
 #define THREADS 32u
 #define SESSIONS 64u /* open at once */
-#define TRIALS 8u /* that may fail one after the other */
-#define AHEAD 64u /* clips that are looked at for one that has a session */
-#define FREE 64u /* clips that keep their memory for others */
+#define TRIALS 8u    /* that may fail one after the other */
+#define AHEAD 64u    /* clips that are looked at for one that has a session */
+#define FREE 64u     /* clips that keep their memory for others */
 
 typedef struct held_batch {
     stk_batch *batch;
@@ -39,10 +39,10 @@ typedef struct held_batch {
 typedef enum session_state { CLOSED, OPENS, RUNS, IDLE } session_state;
 
 typedef struct session {
-    session_state state; /* lock; opens: with its first clip */
-    stk_video_codec codec;   /* that it is for, while it is not closed */
-    stk_frame_format format; /* likewise */
-    uint64_t bytes;          /* likewise, of the GPU's memory */
+    session_state state;      /* lock; opens: with its first clip */
+    stk_video_codec codec;    /* that it is for, while it is not closed */
+    stk_frame_format format;  /* likewise */
+    uint64_t bytes;           /* likewise, of the GPU's memory */
     stk_nvdec_session *nvdec; /* of the thread that has it; NULL: not open yet */
 } session;
 
@@ -117,8 +117,9 @@ static int has_room(stk_gpu_clips *c, stk_video_codec codec, const stk_frame_for
 
     if (bytes <= most)
         return 1;
-    snprintf(why, sizeof why, "a session takes %" PRIu64 " MB of the GPU, and device_memory_limit "
-                              "leaves %" PRIu64 " MB for sessions: raise it",
+    snprintf(why, sizeof why,
+             "a session takes %" PRIu64 " MB of the GPU, and device_memory_limit "
+             "leaves %" PRIu64 " MB for sessions: raise it",
              stk_size_mb(bytes), stk_size_mb(most));
     if (!stk_clip_kinds_given_up(&c->kinds, codec, f) &&
         stk_clip_kinds_note(&c->kinds, codec, f, STK_CLIP_FAILURES))
@@ -241,13 +242,11 @@ static int on_frames(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_err
     clip_thread *t = cookie;
     stk_gpu_clip *k = t->clip;
     const stk_cuda *cuda = t->c->o.cuda;
-    stk_views_job job = {
-        .picture = k->picture,
-        .yuv = k->yuv,
-        .record = k->record + k->n_pictures,
-        .spec = k->spec,
-        .stream = t->stream
-    };
+    stk_views_job job = { .picture = k->picture,
+                          .yuv = k->yuv,
+                          .record = k->record + k->n_pictures,
+                          .spec = k->spec,
+                          .stream = t->stream };
     int rc;
 
     if (!k->batch)
@@ -255,12 +254,12 @@ static int on_frames(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_err
     for (uint32_t i = 0; i < k->n_pictures; i++)
         for (uint32_t j = 0; j < n; j++)
             if (k->want[i] == f[j].want) {
-                k->picture[job.n] =
-                    (stk_picture){ .data = f[j].luma,
-                                   .width = k->format.width,
-                                   .height = k->format.height,
-                                   .channels = 3,
-                                   .out = (uint8_t *)k->made->data + i * k->picture_bytes };
+                k->picture[job.n] = (stk_picture){ .data = f[j].luma,
+                                                   .width = k->format.width,
+                                                   .height = k->format.height,
+                                                   .channels = 3,
+                                                   .out = (uint8_t *)k->made->data +
+                                                          i * k->picture_bytes };
                 k->yuv[job.n] = planes_of(k, &f[j]);
                 k->record[k->n_pictures + job.n++] = k->record[i];
             }
@@ -332,8 +331,8 @@ static int make(clip_thread *t, stk_gpu_clip *k)
         return STK_ENOTSUP;
     STK_TRY(ready(t, NULL));
     if (k->batch)
-        STK_TRY(stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made,
-                                 NULL));
+        STK_TRY(
+            stk_gpu_pool_get(o->pool, k->n_pictures * k->picture_bytes, t->stream, &k->made, NULL));
     if (k->cached)
         return make_of_cached(t, k, NULL);
     k->rc = decode(t, k, &why);
@@ -638,8 +637,7 @@ static int grow_clip(stk_gpu_clips *c, stk_gpu_clip *k, size_t room)
     stk_account_give(&c->host, k->room);
     k->memory = NULL;
     k->room = 0;
-    if (!stk_account_take(&c->host, room) &&
-        !(drop_free(c) && stk_account_take(&c->host, room)))
+    if (!stk_account_take(&c->host, room) && !(drop_free(c) && stk_account_take(&c->host, room)))
         return 0;
     k->memory = stk_alloc(room);
     if (k->memory)

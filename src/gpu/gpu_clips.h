@@ -45,15 +45,15 @@ typedef struct stk_gpu_clip { /* what the worker says of a clip; all pointers in
     uint32_t *want;         /* ... and the frame it shows */
     uint32_t n_pictures;
     size_t picture_bytes; /* that one takes in the output */
-    stk_cached_clip keep;   /* its frames may stay on the GPU */
+    stk_cached_clip keep; /* its frames may stay on the GPU */
     stk_clip_place place; /* ... where they are, or will be; nowhere: they are not cached */
-    int cached;             /* 1: they are there */
+    int cached;           /* 1: they are there */
     uint8_t *memory;
     size_t room;
     /* what becomes of it */
-    stk_buffer *made; /* the pictures, side by side, when it is done */
-    int rc;           /* ... or what went wrong */
-    stk_gpu_clip_state state;     /* lock */
+    stk_buffer *made;         /* the pictures, side by side, when it is done */
+    int rc;                   /* ... or what went wrong */
+    stk_gpu_clip_state state; /* lock */
     stk_gpu_clips *owner;
     stk_batch *batch;             /* lock */
     struct stk_gpu_clip *next;    /* lock: in the queue, or among those that are free */
@@ -67,10 +67,10 @@ typedef struct stk_gpu_clips_options {
     int gpu;
     stk_gpu_pool *pool;
     const stk_log *log;
-    uint64_t limit;   /* bytes of the GPU that sessions, and work on frames, may take */
-    uint32_t blocks;  /* of threads at once; 0: no limit */
-    stk_account *host; /* of clips that wait, an eighth of it; NULL: no limit */
-    _Atomic uint64_t *rooms; /* bytes of the GPU in work on frames are added here */
+    uint64_t limit;           /* bytes of the GPU that sessions, and work on frames, may take */
+    uint32_t blocks;          /* of threads at once; 0: no limit */
+    stk_account *host;        /* of clips that wait, an eighth of it; NULL: no limit */
+    _Atomic uint64_t *rooms;  /* bytes of the GPU in work on frames are added here */
     stk_picture_cache *arena; /* for frames that are cached; NULL: none are */
     /* A batch that was held has all its clips.  On a thread of ours. */
     void (*ready)(void *cookie, stk_batch *b, stk_ticket *ticket);

@@ -31,8 +31,8 @@ typedef struct stk_views_job {
 
 typedef struct stk_views_options {
     uint32_t gpu;
-    uint32_t blocks; /* of threads at once; 0: no limit */
-    uint64_t limit;  /* bytes of the GPU to work in; 0: as many as one picture needs */
+    uint32_t blocks;         /* of threads at once; 0: no limit */
+    uint64_t limit;          /* bytes of the GPU to work in; 0: as many as one picture needs */
     _Atomic uint64_t *bytes; /* those that are taken are added here; NULL: nobody counts them */
 } stk_views_options;
 

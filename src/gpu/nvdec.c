@@ -32,12 +32,12 @@
 #include "base/mem.h"
 
 #define LIBRARY "libnvcuvid.so.1"
-#define MORE 6u     /* surfaces beyond what the stream needs: pictures that are decoded ahead */
+#define MORE 6u      /* surfaces beyond what the stream needs: pictures that are decoded ahead */
 #define SURFACES 40u /* at most */
-#define KNOWN 32u   /* formats whose capabilities are kept */
+#define KNOWN 32u    /* formats whose capabilities are kept */
 #define NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED, which the headers lack */
-#define LOOK_NS 20000 /* between two looks at a picture that is not decoded yet */
-#define LOOKS 100000u /* then it never will be */
+#define LOOK_NS 20000     /* between two looks at a picture that is not decoded yet */
+#define LOOKS 100000u     /* then it never will be */
 
 typedef struct caps { /* what the driver said of a kind of frame */
     stk_video_codec codec;
@@ -88,8 +88,9 @@ static int find_all(stk_nvdec *n, stk_error *err)
         void *p = dlsym(n->lib, all[i].name);
 
         if (!p)
-            return stk_fail(err, STK_ENOTSUP, "video on the GPU: " LIBRARY " has no %s: the driver "
-                                              "is too old",
+            return stk_fail(err, STK_ENOTSUP,
+                            "video on the GPU: " LIBRARY " has no %s: the driver "
+                            "is too old",
                             all[i].name);
         memcpy(all[i].to, &p, sizeof p);
     }
@@ -394,14 +395,13 @@ static int make_decoder(stk_nvdec_session *s, const CUVIDEOFORMAT *f, uint32_t s
 /* The decoder that is open, for frames of another size. */
 static int change_decoder(stk_nvdec_session *s, const CUVIDEOFORMAT *f)
 {
-    CUVIDRECONFIGUREDECODERINFO c = {
-        .ulWidth = f->coded_width,
-        .ulHeight = f->coded_height,
-        .ulTargetWidth = f->coded_width,
-        .ulTargetHeight = f->coded_height,
-        .ulNumDecodeSurfaces = s->surfaces,
-        .display_area = { 0, 0, (short)f->coded_width, (short)f->coded_height }
-    };
+    CUVIDRECONFIGUREDECODERINFO c = { .ulWidth = f->coded_width,
+                                      .ulHeight = f->coded_height,
+                                      .ulTargetWidth = f->coded_width,
+                                      .ulTargetHeight = f->coded_height,
+                                      .ulNumDecodeSurfaces = s->surfaces,
+                                      .display_area = { 0, 0, (short)f->coded_width,
+                                                        (short)f->coded_height } };
     int rc = s->n->reconfigure(s->decoder, &c);
 
     return rc ? broken(s, rc, "a decoder could not be made to fit") : 1;
@@ -566,9 +566,8 @@ static void send_packet(stk_nvdec_session *s, uint32_t i)
     if (k->begins && i)
         send_end(s);
     if (!s->rc)
-        send(s, &(CUVIDSOURCEDATAPACKET){ .flags = CUVID_PKT_ENDOFPICTURE,
-                                          .payload_size = k->len,
-                                          .payload = k->data });
+        send(s, &(CUVIDSOURCEDATAPACKET){
+                    .flags = CUVID_PKT_ENDOFPICTURE, .payload_size = k->len, .payload = k->data });
 }
 
 int stk_nvdec_run(stk_nvdec_session *s, const stk_frame_format *f, const stk_nvdec_clip *clip,

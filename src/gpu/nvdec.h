@@ -29,13 +29,13 @@ uint64_t stk_nvdec_bytes(const stk_frame_format *f);
 typedef struct stk_nvdec_packet {
     const uint8_t *data; /* as a byte stream; a first packet with its parameter sets */
     uint32_t len;
-    uint32_t want;   /* a number that its frame is known by; UINT32_MAX: it is only decoded */
-    uint32_t begins; /* 1: a keyframe that follows nothing */
+    uint32_t want;       /* a number that its frame is known by; UINT32_MAX: it is only decoded */
+    uint32_t begins;     /* 1: a keyframe that follows nothing */
     const uint8_t *mark; /* bytes of it by which its picture is known */
     uint32_t mark_len;
 } stk_nvdec_packet;
 
-typedef struct stk_nvdec_frame { /* in the GPU's memory: NV12, or P016 where values are wider */
+typedef struct stk_nvdec_frame {  /* in the GPU's memory: NV12, or P016 where values are wider */
     const uint8_t *luma, *chroma; /* of pixel (0, 0) */
     uint32_t stride;
     uint32_t want;

@@ -133,10 +133,10 @@ typedef struct stk_pic_item {
     uint8_t *out;       /* where the picture goes, in GPU memory */
     uint64_t out_bytes; /* bytes that its own pixels take there */
     stk_pic_lay lay;
-    uint32_t row;       /* row of its batch */
-    uint32_t batch;     /* which of the batches that are sent together */
-    uint32_t source;    /* ON_GPU: which picture of the launch */
-    uint64_t keep;      /* offset in the arena where its data is cached; 0: it is not */
+    uint32_t row;    /* row of its batch */
+    uint32_t batch;  /* which of the batches that are sent together */
+    uint32_t source; /* ON_GPU: which picture of the launch */
+    uint64_t keep;   /* offset in the arena where its data is cached; 0: it is not */
     /* SHARED: the item whose samples it reads, earlier in this plan or in a plan before */
     const struct stk_pic_item *lead;
     /* set by stk_pic_plan(): offset of its samples in scratch memory */

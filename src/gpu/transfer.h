@@ -68,11 +68,11 @@ struct stk_device {
     int gpu;
     stk_gpu_info info;
     stk_gpu_pool *pool;
-    stk_picture_cache *keep; /* cache of pictures; NULL: none */
-    stk_gpu_clips *clips;    /* NULL: workers decode all videos */
+    stk_picture_cache *keep;        /* cache of pictures; NULL: none */
+    stk_gpu_clips *clips;           /* NULL: workers decode all videos */
     _Atomic uint64_t clip_count[2]; /* by workers; by the GPU */
-    stk_array_cache *arrays; /* cache of arrays; NULL: none */
-    uint32_t blocks;         /* most blocks of threads at once; 0: no limit */
+    stk_array_cache *arrays;        /* cache of arrays; NULL: none */
+    uint32_t blocks;                /* most blocks of threads at once; 0: no limit */
     stk_mutex lock;
     pthread_cond_t wake; /* signalled when a transfer has finished, or on shut */
     stk_queued_batch waiting[STK_MAX_WAITING]; /* lock: from `first` to before `end` */

@@ -55,7 +55,7 @@ int stk_chunk_utf8(const stk_chunk *c); /* is every text UTF-8? */
 
 typedef enum stk_value_kind {
     STK_VALUE_NULL,
-    STK_VALUE_BARE,  /* a number where it reads as one */
+    STK_VALUE_BARE,   /* a number where it reads as one */
     STK_VALUE_QUOTED, /* a text, whatever it reads as */
     STK_VALUE_REAL    /* of a float: the bytes of a double.  All values of a shard are, or none */
 } stk_value_kind;

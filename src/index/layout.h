@@ -113,7 +113,7 @@ struct stk_index {
     double guess;           /* shards per sample */
     _Atomic uint32_t *seen; /* by block: IDX_UNSEEN, IDX_GOOD, or IDX_READING + who reads it */
     char format[33];
-    char *path; /* for messages */
+    char *path;       /* for messages */
     stk_scan scan_as; /* the options that its shards were scanned with */
 };
 

@@ -262,8 +262,8 @@ static void large_rows(void **state)
             if (got.len)
                 assert_memory_equal(got.data, bytes + from[i], got.len);
         }
-        assert_int_equal(
-            stk_seekfile_get(s, &(stk_seek_field){ shard, 3, f, 0, 0 }, &room).len, len);
+        assert_int_equal(stk_seekfile_get(s, &(stk_seek_field){ shard, 3, f, 0, 0 }, &room).len,
+                         len);
     }
     assert_null(stk_seekfile_get(s, &(stk_seek_field){ shard, 4, 0, 0, 0 }, &room).data);
     stk_seek_room_fini(&room);

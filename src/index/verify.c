@@ -249,9 +249,7 @@ static int same_members(const stk_index *ix, const stk_shard_info *was, stk_file
 {
     char name[4096];
     const stk_format *format = stk_registry_find(NULL, STK_PLUGIN_FORMAT, stk_index_format(ix));
-    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress },
-               .ix = ix,
-               .was = was };
+    walk w = { .scan = { .sample = walk_sample, .progress = walk_progress }, .ix = ix, .was = was };
     stk_error why = { 0 };
     int rc;
 

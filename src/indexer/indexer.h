@@ -21,7 +21,7 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     int salvage; /* stk_indexer_open(): shards that are torn have the samples before the tear */
     int skip_damaged;         /* stk_indexer_open(): damaged lines are left out */
     const uint32_t *encoding; /* of CSV: see stk_scan */
-    int grow;    /* stk_indexer_open(): build again where files were only added to folders */
+    int grow; /* stk_indexer_open(): build again where files were only added to folders */
     stk_log log;
     stk_progress_fn progress;
     void *progress_cookie;
@@ -32,10 +32,10 @@ typedef struct stk_indexer { /* init with zeros, set what is wanted, end with fi
     stk_index *index;
     char path[1280]; /* "" when the index is in memory */
     int built;
-    int torn;  /* some are: they are scanned up to the tear, the index stays in memory */
-    int grown; /* an index was found, and files were only added since */
+    int torn;       /* some are: they are scanned up to the tear, the index stays in memory */
+    int grown;      /* an index was found, and files were only added since */
     uint64_t media; /* bit i: columns[i] is a size of media, which HASH.media has */
-    int sys;   /* why the last place that was tried can't be written; 0: it can */
+    int sys;        /* why the last place that was tried can't be written; 0: it can */
     uint64_t reused, data_bytes;
 } stk_indexer;
 

@@ -18,14 +18,14 @@ typedef struct stk_pixels { /* R, G, B, X: 4 bytes a pixel, X undefined; deep: a
     size_t stride;
     stk_rect area; /* covers what was asked for, may be wider */
     stk_lane lane;
-    int deep; /* values of 16 bits, as they were asked for */
+    int deep;                          /* values of 16 bits, as they were asked for */
     const struct stk_pixel_rows *rows; /* not NULL: data is, and a pass asks for rows in order */
 } stk_pixels;
 
 /* Pixels that are made while a pass goes down the picture: they stay in the nearest cache. */
 typedef struct stk_pixel_rows {
     void *cookie;
-    uint32_t most; /* rows in one call */
+    uint32_t most;                                                     /* rows in one call */
     void (*make)(void *cookie, const stk_rect *rows, stk_pixels *out); /* valid until the next */
 } stk_pixel_rows;
 

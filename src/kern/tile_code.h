@@ -27,7 +27,7 @@ enum { /* codes; the numbers that each has */
        STK_ACT_PIL_SATURATION, /* f[0]: factor */
        STK_ACT_HUE,            /* u[0]: sixths of the circle, in units of 2^-16 */
        STK_ACT_HSV,            /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
-       STK_ACT_NOISE,   /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
+       STK_ACT_NOISE,          /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
        STK_ACT_POINT_END,
        /* one pixel by its neighbours */
        STK_ACT_BLUR = 24,     /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */
@@ -48,7 +48,7 @@ enum { /* codes; the numbers that each has */
        STK_ACT_MIX_END,   /* f[0]: share of the mixture in a blend with the remembered one */
        /* in the row, after normalize */
        STK_ACT_ERASE_ROW = 64, /* as ERASE, of what the row has; noise is normal */
-       STK_ACT_PIXEL = 127, /* after it: one pixel, by the kernel of an op of op/pixels.def */
+       STK_ACT_PIXEL = 127,    /* after it: one pixel, by the kernel of an op of op/pixels.def */
 #define STK_PIXEL(name) STK_ACT_##name,
 #include "op/pixels.def"
        STK_ACT_PIXEL_END,

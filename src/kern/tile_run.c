@@ -17,7 +17,7 @@
 
 typedef struct step { /* of one pass */
     stk_action a;
-    float add;     /* CONTRAST: known by now */
+    float add;             /* CONTRAST: known by now */
     stk_channel_tables *t; /* a table in place of the action; NULL: none */
 } step;
 

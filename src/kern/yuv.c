@@ -96,7 +96,7 @@ static stk_yuv_row row_of(const stk_planes *p, const chroma *c, uint32_t y)
 
 /* U or V of a row for the columns of `need`, 16 times as large.  t: room for half of them. */
 static uint16_t *spread(const stk_yuv_kern *k, const stk_planes *p, const stk_yuv_row *r,
-                       const stk_rect *need, uint32_t width, uint16_t *t)
+                        const stk_rect *need, uint32_t width, uint16_t *t)
 {
     int left = p->siting != STK_SITING_CENTER && p->siting != STK_SITING_TOP;
     uint32_t first = need->x / 2, n = (need->x + need->w + 1) / 2 - first;

@@ -117,7 +117,7 @@ static int find_starts(const stk_schedule *s, const stk_plan_data *data, starts 
     uint32_t times = s->set.repeat ? s->set.repeat : 1;
     uint64_t n = stk_sample_set_len(&s->set) / times, once;
 
-    STK_TRY(s->set.select ? add_table(s, data, n, list, err)
+    STK_TRY(s->set.select      ? add_table(s, data, n, list, err)
             : is_forward(data) ? add_runs(s, data, list, err)
                                : add_shards(s, data, list, err));
     once = list->n;

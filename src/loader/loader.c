@@ -147,7 +147,7 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
     if (!s->bins)
         return;
     *window = stk_bins_are_groups(h) ? 1 : h->window;
-    *together = stk_bins_are_groups(h) ? h->group
+    *together = stk_bins_are_groups(h)      ? h->group
                 : h->kind == STK_BIN_BUDGET ? h->group
                 : h->kind == STK_BIN_LIKE   ? h->rows
                                             : 1;

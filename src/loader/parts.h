@@ -100,11 +100,11 @@ int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_p
 void stk_plan_rows_fini(stk_plan_rows *p, const stk_plan *of);
 
 typedef enum stk_rows_of { /* tables of rows: stk_plan_rows */
-                              STK_ROWS_USUAL,
-                              STK_ROWS_UNCACHED, /* as if nothing was on the GPU yet */
-                              STK_ROWS_RESIDENT, /* arrays are on the GPU */
-                              STK_ROWS_REPAIR,   /* made again, for the GPU */
-                              STK_ROWS_TABLES
+                           STK_ROWS_USUAL,
+                           STK_ROWS_UNCACHED, /* as if nothing was on the GPU yet */
+                           STK_ROWS_RESIDENT, /* arrays are on the GPU */
+                           STK_ROWS_REPAIR,   /* made again, for the GPU */
+                           STK_ROWS_TABLES
 } stk_rows_of;
 
 /* plan_kinds.c: how rows of an output are made, in such a table */

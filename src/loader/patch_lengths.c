@@ -93,7 +93,7 @@ static stk_image_info size_of(const stk_chain *c, const stk_media_rec *r)
 }
 
 static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const stk_shard_info *s,
-                     uint32_t *lengths)
+                      uint32_t *lengths)
 {
     stk_media_column field[2 * STK_MAX_FROM];
 
@@ -106,8 +106,7 @@ static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const
         for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size = size_of(k->c, &r);
-        lengths[s->first + i] =
-            size.width && size.height ? count(k, size.width, size.height) : 1;
+        lengths[s->first + i] = size.width && size.height ? count(k, size.width, size.height) : 1;
     }
 }
 

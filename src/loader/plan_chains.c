@@ -275,7 +275,9 @@ static int check_times(const char *name, const stk_clip_how *how, stk_error *err
         return stk_fail(err, STK_EINVAL,
                         "output %s: video(at=%s) has %u times, one for each frame: leave %s out",
                         name, how->at, how->n_at,
-                        how->n_offsets ? "offsets=" : how->fps > 0 ? "fps=" : "stride=");
+                        how->n_offsets ? "offsets="
+                        : how->fps > 0 ? "fps="
+                                       : "stride=");
     if (how->n_at != how->frames)
         return stk_fail(err, STK_EINVAL,
                         "output %s: video(at=%s) has %u times, and the clip %u frames: write "

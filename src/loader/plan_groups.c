@@ -33,9 +33,10 @@ int stk_groups_check(const stk_loader_options *o, stk_error *err)
         return stk_fail(err, STK_EINVAL,
                         "schedule divides max_tokens, the patches of a rank's batch: give it");
     if (o->bucket || o->lengths || o->max_seconds > 0)
-        return stk_fail(err, STK_EINVAL,
-                        "schedule says how many samples a batch has: leave %s",
-                        o->bucket ? "bucket" : o->lengths ? "lengths" : "max_seconds");
+        return stk_fail(err, STK_EINVAL, "schedule says how many samples a batch has: leave %s",
+                        o->bucket    ? "bucket"
+                        : o->lengths ? "lengths"
+                                     : "max_seconds");
     return 0;
 }
 
@@ -189,7 +190,8 @@ int stk_groups_plan_steps(stk_schedule *s, const stk_plan_input *in, const stk_p
         if (e->limit.patches < least)
             return stk_fail(err, STK_EINVAL,
                             "schedule: %u patches are less than a block of %u, which the chain "
-                            "merges", e->limit.patches, least);
+                            "merges",
+                            e->limit.patches, least);
         e->rows = rows_of(in->o, e->limit.patches);
         h->rows = e->rows > h->rows ? e->rows : h->rows;
         h->n_steps++;

@@ -42,8 +42,7 @@ static int with_first(const asked *a)
 /* The array is on the GPU. */
 static int is_resident(const asked *a)
 {
-    return of_arrays(a) && a->kind == STK_ROWS_RESIDENT &&
-           a->plan->cache.gather[a->output].count;
+    return of_arrays(a) && a->kind == STK_ROWS_RESIDENT && a->plan->cache.gather[a->output].count;
 }
 
 static int of_documents(const asked *a)
@@ -198,14 +197,10 @@ static const struct {
     int (*fits)(const asked *a);
     const stk_row_from *from;
 } inputs[] = {
-    { of_arrays, &stk_from_array },
-    { is_clip, &stk_from_clip },
-    { is_sound, &stk_from_recording },
-    { is_cached, &stk_from_cached },
-    { gives_pictures, &stk_from_pictures },
-    { has_picture, &stk_from_picture },
-    { is_direct, &stk_from_direct },
-    { always, &stk_from_field },
+    { of_arrays, &stk_from_array },         { is_clip, &stk_from_clip },
+    { is_sound, &stk_from_recording },      { is_cached, &stk_from_cached },
+    { gives_pictures, &stk_from_pictures }, { has_picture, &stk_from_picture },
+    { is_direct, &stk_from_direct },        { always, &stk_from_field },
 };
 
 /* What makes rows of it. */

@@ -318,8 +318,8 @@ static int plan_sessions(stk_plan_rows *out, const stk_plan_input *in, const stk
 
         if (how && how->step && !c->out[i].gpu_made)
             STK_TRY(stk_sessions_open(&out->sessions[i], stk_pool_account(so_far->memory.pool),
-                                      so_far->memory.limit / 4,
-                                      most > 4096 ? 4096 : (uint32_t)most, err));
+                                      so_far->memory.limit / 4, most > 4096 ? 4096 : (uint32_t)most,
+                                      err));
     }
     return 0;
 }

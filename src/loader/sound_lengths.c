@@ -108,8 +108,7 @@ int stk_seconds_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
         return stk_fail_nomem(err, n * sizeof *s->seconds);
     for (uint32_t i = 0; i < c->n_out; i++)
         for (uint32_t d = 0; c->chain[i].timed && d < so_far->data.n; d++)
-            STK_TRY(add_output(
-                &(adding){ s, &c->chain[i], s->seconds + s->start[d], s->start[d] }, so_far, d,
-                in->o, err));
+            STK_TRY(add_output(&(adding){ s, &c->chain[i], s->seconds + s->start[d], s->start[d] },
+                               so_far, d, in->o, err));
     return 0;
 }

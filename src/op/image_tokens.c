@@ -113,15 +113,17 @@ static int word(const stk_args *args, const char *name, const char *const *words
 
 static int arguments(stk_image_tokens *t, const stk_args *args, stk_error *err)
 {
-    static const char *const gives[] = { "tokens", "labels", "positions", NULL },
-                            *const rules[] = { "transformers", "torchtitan", NULL };
+    static const char *const gives[] = { "tokens", "labels", "positions", NULL }, *const rules[] = {
+        "transformers", "torchtitan", NULL
+    };
     const char *name = stk_args_str(args, "pictures");
     int64_t merge = stk_args_i64(args, "merge");
     int give, rule;
 
     if (!name || strlen(name) >= sizeof t->pictures)
-        return stk_fail(err, STK_EINVAL, "image_tokens: the first argument names the output that "
-                                         "has the pictures");
+        return stk_fail(err, STK_EINVAL,
+                        "image_tokens: the first argument names the output that "
+                        "has the pictures");
     memcpy(t->pictures, name, strlen(name) + 1);
     if (merge < 1 || merge > 16)
         return stk_fail(err, STK_EINVAL, "image_tokens: merge=%" PRId64 " is not in 1..16", merge);

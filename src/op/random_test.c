@@ -47,7 +47,10 @@ static void how_often(void **state)
     static const struct {
         const char *text;
         double p; /* below 0: refused */
-    } cases[] = { { "op()", 0.5 }, { "op(p=0)", 0 }, { "op(p=1)", 1 }, { "op(p=1.01)", -1 },
+    } cases[] = { { "op()", 0.5 },
+                  { "op(p=0)", 0 },
+                  { "op(p=1)", 1 },
+                  { "op(p=1.01)", -1 },
                   { "op(p=-0.01)", -1 } };
 
     (void)state;

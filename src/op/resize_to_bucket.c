@@ -9,7 +9,7 @@
 struct to_bucket {
     stk_bucket_sizes sizes;
     uint8_t filter;
-    int random; /* the place of the crop */
+    int random;    /* the place of the crop */
     uint64_t area; /* no_upscale; 0: it is not */
     uint32_t step;
 };

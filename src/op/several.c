@@ -23,10 +23,10 @@ static int take_root(stk_pictures_state *s, const char *root, stk_error *err)
     if (len < sizeof s->root)
         memcpy(s->root, path, len + 1);
     stk_free(path);
-    return len < sizeof s->root ? 0
-                                : stk_fail(err, STK_ELIMIT,
-                                           "pictures: root has %zu bytes, %zu are allowed", len,
-                                           sizeof s->root - 1);
+    return len < sizeof s->root
+               ? 0
+               : stk_fail(err, STK_ELIMIT, "pictures: root has %zu bytes, %zu are allowed", len,
+                          sizeof s->root - 1);
 }
 
 static int pictures_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
@@ -39,9 +39,8 @@ static int pictures_plan(void *state, const stk_args *args, stk_spec *spec, stk_
                         .dtype = STK_U8,
                         .picture = { .layout = STK_CHW,
                                      .exif = stk_args_bool(args, "exif"),
-                                     .several =
-                                         stk_args_bool(args, "same") ? STK_SEVERAL_SAME
-                                                                     : STK_SEVERAL,
+                                     .several = stk_args_bool(args, "same") ? STK_SEVERAL_SAME
+                                                                            : STK_SEVERAL,
                                      .mul = { 1, 1, 1 } } };
     return 0;
 }

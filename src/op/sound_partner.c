@@ -27,9 +27,9 @@ typedef struct rate { /* a resampler */
 struct stk_partners {
     const char *op;
     stk_dataset *data;
-    char *field;       /* NULL: the first that is sound */
-    stk_mutex lock;    /* of what follows */
-    rate *first;       /* rates, the one used last at first */
+    char *field;    /* NULL: the first that is sound */
+    stk_mutex lock; /* of what follows */
+    rate *first;    /* rates, the one used last at first */
 };
 
 int stk_partners_open(stk_partners **out, const char *op, const stk_args *args, stk_error *err)

@@ -51,8 +51,8 @@ struct part { /* of a policy: an op, how often in tenths, its strength */
 struct timm {
     double m, mstd, mmax, p, translate;
     uint32_t n, fill;
-    int filter;     /* -1: drawn for each op */
-    int increasing; /* ops get stronger with m */
+    int filter;              /* -1: drawn for each op */
+    int increasing;          /* ops get stronger with m */
     const uint8_t *list;     /* RandAugment: of n_list ops one is drawn; NULL: of all, ... */
     const uint16_t *weights; /* ... or by weight, each op once */
     uint32_t n_list;
@@ -275,9 +275,9 @@ static const uint16_t weighted_0[N_ALL] = {
 
 /* timm's _RAND_WEIGHTED_3A, and _RAND_3A. */
 static const uint16_t weighted_3a[N_ALL] = {
-    [SOLARIZE] = 6,  [DESATURATE] = 6, [BLUR] = 6,         [ROTATE] = 3,   [SHEAR_X] = 2,
-    [SHEAR_Y] = 2,   [POSTERIZE] = 1,  [AUTOCONTRAST] = 1, [COLOR] = 1,    [SHARPNESS] = 1,
-    [CONTRAST] = 1,  [BRIGHTNESS] = 1, [EQUALIZE] = 1,     [INVERT] = 1
+    [SOLARIZE] = 6, [DESATURATE] = 6, [BLUR] = 6,         [ROTATE] = 3, [SHEAR_X] = 2,
+    [SHEAR_Y] = 2,  [POSTERIZE] = 1,  [AUTOCONTRAST] = 1, [COLOR] = 1,  [SHARPNESS] = 1,
+    [CONTRAST] = 1, [BRIGHTNESS] = 1, [EQUALIZE] = 1,     [INVERT] = 1
 };
 static const uint8_t list_3a[] = { SOLARIZE, DESATURATE, BLUR };
 

@@ -636,8 +636,7 @@ static size_t window_bytes(const stk_binning *h)
 /* Joined rows of one length each: the budget is a row that they are packed into. */
 static int is_fitted(const stk_binning *h)
 {
-    return h->kind == STK_BIN_BUDGET && h->joined && !h->also.length &&
-           h->budget <= STK_MAX_PACKED;
+    return h->kind == STK_BIN_BUDGET && h->joined && !h->also.length && h->budget <= STK_MAX_PACKED;
 }
 
 static int maker_init(maker *m, const stk_binning *h, stk_error *err)
@@ -661,9 +660,9 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
         return stk_fail_nomem(err, n * sizeof *m->key);
     if (h->kind == STK_BIN_PACK)
         return stk_packer_open(&m->packer, h->fit, h->block, h->window, err);
-    return is_fitted(h) ? stk_packer_open(&m->packer, STK_FIT_BEST, (uint32_t)h->budget, h->window,
-                                          err)
-                        : 0;
+    return is_fitted(h)
+               ? stk_packer_open(&m->packer, STK_FIT_BEST, (uint32_t)h->budget, h->window, err)
+               : 0;
 }
 
 static void maker_fini(maker *m)

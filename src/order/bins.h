@@ -18,13 +18,13 @@ typedef enum stk_bin_kind {
                      * own, and the rest of it is packed; a length of 0 stands nowhere */
     STK_BIN_BUDGET, /* a bin is a batch: rows of like length, rows x the longest <= budget, for each
                      * of one or two lengths (seconds and tokens) */
-    STK_BIN_LIKE, /* a bin is one position: runs of `rows` of them are of like length */
+    STK_BIN_LIKE,   /* a bin is one position: runs of `rows` of them are of like length */
     /* group_bins.c: a bin is a rank's batch, and bins of a group are alike: */
     STK_BIN_CLASS, /* `rows` samples of one class, which is what `length` has */
     STK_BIN_STEPS  /* as many as the schedule says at that step */
 } stk_bin_kind;
 
-typedef enum stk_bin_rest { /* what happens to a rest that fills no group */
+typedef enum stk_bin_rest {                   /* what happens to a rest that fills no group */
                             STK_REST_SMALLER, /* a smaller batch */
                             STK_REST_DROP,    /* not in this epoch */
                             STK_REST_WRAP     /* a whole batch, filled with samples again */
@@ -66,21 +66,21 @@ typedef struct stk_binning {
     const uint32_t *length; /* by global id; borrowed.  Except in PACK, 0 counts as 1 */
     const uint64_t *start;  /* global id of each data set's first sample; borrowed */
     uint64_t seed;
-    int shuffle;       /* shuffle the bins of a window; else the longest come first */
-    uint32_t window;   /* positions */
-    uint32_t block;    /* PACK */
-    stk_fit fit;       /* PACK */
-    uint64_t budget;   /* BUDGET: most tokens of a batch; longer samples: `drops`, or none */
+    int shuffle;     /* shuffle the bins of a window; else the longest come first */
+    uint32_t window; /* positions */
+    uint32_t block;  /* PACK */
+    stk_fit fit;     /* PACK */
+    uint64_t budget; /* BUDGET: most tokens of a batch; longer samples: `drops`, or none */
     /* BUDGET, LIKE: lengths are rounded up to a multiple of this; 0: they are not */
     uint32_t multiple;
-    uint32_t rows;  /* most rows: BUDGET: of a bin; LIKE: of a run */
-    int joined;     /* BUDGET: rows are joined, with a sum <= budget */
+    uint32_t rows; /* most rows: BUDGET: of a bin; LIKE: of a run */
+    int joined;    /* BUDGET: rows are joined, with a sum <= budget */
     /* BUDGET: what is longer than a budget is in no bin; else it counts as the sample `usual`, a
      * global id, does: it is a bad one */
     int drops;
     uint64_t usual;
     uint64_t shortest[2]; /* BUDGET: global ids of two samples, to stand in for bad ones */
-    uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
+    uint32_t group;       /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
     /* BUDGET: what `also` is made of, or `length` where there is no second length; rounded */

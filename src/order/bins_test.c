@@ -247,8 +247,8 @@ static uint64_t of_parts(const stk_binning *h, const uint64_t *position, uint32_
         uint64_t longest = 0, all = 0;
 
         for (uint32_t i = 0; i < n; i++) {
-            uint64_t len =
-                at_position(h->order, 0, position[i], h->parts.length + k * h->parts.stride);
+            uint64_t len = at_position(h->order, 0, position[i],
+                                       h->parts.length + k * h->parts.stride);
 
             longest = len > longest ? len : longest;
             all += len;

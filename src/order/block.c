@@ -36,14 +36,14 @@ typedef struct block {
     const stk_sample_set *set;
     uint64_t seed, n, n_runs;
     uint64_t passes, pass; /* how often the runs come; samples of one pass */
-    uint64_t window; /* of one stream */
-    unsigned bits;   /* V = 2^bits */
-    int forward;     /* windows are not permuted, and streams go forward */
-    stk_perm full;   /* the shape of a whole window */
-    stk_perm shards; /* which shard is run i */
-    run *run;        /* n_runs, and one that begins after the last sample */
-    stream *stream;  /* V, and one after the last */
-    uint64_t *first; /* of shard i: its first number */
+    uint64_t window;       /* of one stream */
+    unsigned bits;         /* V = 2^bits */
+    int forward;           /* windows are not permuted, and streams go forward */
+    stk_perm full;         /* the shape of a whole window */
+    stk_perm shards;       /* which shard is run i */
+    run *run;              /* n_runs, and one that begins after the last sample */
+    stream *stream;        /* V, and one after the last */
+    uint64_t *first;       /* of shard i: its first number */
 } block;
 
 /* ---- streams ---- */

@@ -41,11 +41,9 @@ static void open_order(stk_order *o, stk_sample_set *r, uint64_t n, uint64_t sha
     static uint64_t start[MOST];
     uint8_t begins[MOST] = { 1 };
     uint64_t k = 0;
-    stk_block_plan p = { .seed = SEED,
-                         .streams = streams,
-                         .window = window,
-                         .shards = start,
-                         .forward = forward };
+    stk_block_plan p = {
+        .seed = SEED, .streams = streams, .window = window, .shards = start, .forward = forward
+    };
 
     assert_true(n <= MOST && shards <= n);
     assert_int_equal(stk_sample_set_init(r, &n, 1, NULL), 0);

@@ -124,8 +124,8 @@ int stk_order_exact(stk_order *order, const stk_sample_set *set, uint64_t seed, 
  * beginning of a shard on, and permuted within windows. */
 typedef struct stk_block_plan {
     uint64_t seed;
-    uint32_t streams;       /* a power of two */
-    uint64_t window;        /* samples per window, over all streams; at least one of each */
+    uint32_t streams; /* a power of two */
+    uint64_t window;  /* samples per window, over all streams; at least one of each */
     /* numbers in the sample set at which shards begin, ascending from 0; copied */
     const uint64_t *shards;
     uint64_t n_shards;

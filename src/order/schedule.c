@@ -9,8 +9,8 @@
 #include "base/mem.h"
 
 #define BUDGET_TRIES 64
-#define FEW 32 /* samples that are looked up at once */
-#define WRAPPED 1 /* of stk_share.filler: one row of the epoch's first bin */
+#define FEW 32     /* samples that are looked up at once */
+#define WRAPPED 1  /* of stk_share.filler: one row of the epoch's first bin */
 #define IN_PLACE 2 /* the row is in its own bin */
 
 int stk_schedule_open(stk_schedule **out, const uint64_t *lens, uint32_t n_data,
@@ -302,8 +302,8 @@ static void take_shortest(const stk_schedule *s, const stk_bad_sample *bad, stk_
     uint64_t id;
 
     stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
-    id = s->binning.shortest[stk_schedule_id(s, &replaced) == s->binning.shortest[0] ||
-                             bad->attempt > 1];
+    id = s->binning
+             .shortest[stk_schedule_id(s, &replaced) == s->binning.shortest[0] || bad->attempt > 1];
     out->dataset = 0;
     while (out->dataset + 1 < s->n_data && s->start[out->dataset + 1] <= id)
         out->dataset++;

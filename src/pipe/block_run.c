@@ -13,7 +13,7 @@
 
 /* spans of fewer rows cost more than they save: a few rows are made one by one then */
 #define SHORT 8u
-#define PROBE 1024u             /* samples: the first step when the next block is looked for */
+#define PROBE 1024u                  /* samples: the first step when the next block is looked for */
 #define LOOK_MAX ((uint64_t)1 << 26) /* samples: it is not looked for beyond that */
 
 /* ---- one by one ---- */

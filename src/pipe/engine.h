@@ -105,8 +105,8 @@ typedef struct stk_tune { /* tune.c: chooses workers and batches ahead; consumer
 typedef struct stk_bad_samples { /* on_error="skip" */
     _Atomic uint64_t skipped;    /* consumer only: in batches that were handed out */
     _Atomic uint32_t of_epoch[STK_EPOCHS];
-    uint32_t of_this;   /* consumer only: in batches of this epoch that were handed out */
-    stk_error *list;    /* the first STK_LISTED_SKIPS */
+    uint32_t of_this; /* consumer only: in batches of this epoch that were handed out */
+    stk_error *list;  /* the first STK_LISTED_SKIPS */
     /* grows under the lock with a release store; entries below it are constant */
     _Atomic uint32_t n;
 } stk_bad_samples;
@@ -144,8 +144,8 @@ struct stk_engine {
     /* claims */
     /* copies of the plan's, in the cache line where they are used */
     uint32_t tickets, n_slots, claim_size;
-    _Alignas(64) _Atomic uint64_t claim;   /* seeks << 48 | next ticket */
-    _Alignas(64) _Atomic uint64_t limit;   /* tickets below it may be claimed */
+    _Alignas(64) _Atomic uint64_t claim; /* seeks << 48 | next ticket */
+    _Alignas(64) _Atomic uint64_t limit; /* tickets below it may be claimed */
     _Alignas(64) _Atomic uint32_t n_arrived, inflight;
     _Atomic int cold; /* the last claim had to wait for bytes: begin reads before decoding */
     /* rows that wait for memory; while there are any, workers keep none between rows */

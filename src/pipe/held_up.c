@@ -99,7 +99,7 @@ static void place_of(const stk_engine *e, const stk_slot *s, uint32_t row, stk_w
     d = e->plan->data.set[where.dataset];
     if (!e->plan->data.immediate && d->ops->entry(d, where.sample, &entry, NULL) == 0)
         name = d->ops->wait.awaited ? d->ops->wait.awaited(d, entry.shard)
-                               : d->ops->shard_name(d, entry.shard);
+                                    : d->ops->shard_name(d, entry.shard);
     if (!name) {
         snprintf(text, size, ", sample %" PRIu64, where.sample);
         return;
@@ -124,9 +124,8 @@ static void host_of(const stk_engine *e, stk_waiting *w, char *text, size_t size
     snprintf(w->host, sizeof w->host, "%s", o.host);
     w->retries = o.retries;
     clock_text(stk_now_ns() - o.since_ns, since);
-    snprintf(text, size,
-             "; %s has not answered since %s (%u requests pending, %u sent again%s%s)", o.host,
-             since, o.pending, o.retries, o.why[0] ? ", the last: " : "", o.why);
+    snprintf(text, size, "; %s has not answered since %s (%u requests pending, %u sent again%s%s)",
+             o.host, since, o.pending, o.retries, o.why[0] ? ", the last: " : "", o.why);
 }
 
 /* The slot at the tail is the consumer's to take, so its share and list stay as they are. */

@@ -62,10 +62,10 @@ typedef struct stk_plan_ranks { /* this rank's share, from the options */
 typedef struct stk_plan_data {
     stk_dataset **set; /* holds a reference to each */
     uint32_t n;
-    int immediate; /* all data sets are arrays, so rows need no request; 0: none is */
-    int remote;    /* some shards are remote */
+    int immediate;   /* all data sets are arrays, so rows need no request; 0: none is */
+    int remote;      /* some shards are remote */
     int unversioned; /* the index knows a remote shard by its size alone */
-    int peeks;     /* some shards are in memory */
+    int peeks;       /* some shards are in memory */
 } stk_plan_data;
 
 typedef struct stk_plan_gpu { /* all zero without a GPU */
@@ -177,8 +177,8 @@ typedef struct stk_plan_rows { /* how rows are made; planned last, from all othe
     /* usual: for a batch.  resident: for a batch whose arrays are on the GPU.  repair: for rows
      * that are made again because the GPU could not.  They may be the same table. */
     const stk_row_table *usual, *resident, *repair;
-    stk_row_table *table;    /* memory of these tables */
-    struct stk_row_ops *op;  /* memory of what they point to */
+    stk_row_table *table;   /* memory of these tables */
+    struct stk_row_ops *op; /* memory of what they point to */
     uint32_t *order; /* order of outputs, if some follow others or share a decode; else NULL */
     /* by output: the first output with the same picture, if some share one; else NULL */
     uint32_t *share;

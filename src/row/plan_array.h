@@ -36,12 +36,12 @@ typedef struct stk_packed { /* rows of one data set */
 
 typedef struct stk_array_plan {
     uint32_t n_out, n_data;
-    stk_array_out *out;  /* [data set * n_out + output] */
-    stk_tokens cut;      /* block 0: rows, no windows */
-    size_t sample_bytes; /* that are read for a sample */
-    uint64_t span;       /* tokens of a window and its farthest shift */
+    stk_array_out *out;       /* [data set * n_out + output] */
+    stk_tokens cut;           /* block 0: rows, no windows */
+    size_t sample_bytes;      /* that are read for a sample */
+    uint64_t span;            /* tokens of a window and its farthest shift */
     stk_token_stream *stream; /* of each data set; NULL: rows */
-    stk_packed *packed;  /* of each data set; NULL: documents are not packed */
+    stk_packed *packed;       /* of each data set; NULL: documents are not packed */
 } stk_array_plan;
 
 #endif

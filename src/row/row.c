@@ -158,8 +158,7 @@ static int check_budget(const stk_row *x, stk_error *err)
     const stk_schedule *s = x->schedule;
     const stk_binning *h = &s->binning;
     uint64_t id = stk_schedule_id(s, &x->where);
-    int seconds = h->length == s->seconds &&
-                  stk_bin_round(h->length[id], h->multiple) > h->budget;
+    int seconds = h->length == s->seconds && stk_bin_round(h->length[id], h->multiple) > h->budget;
     uint64_t tokens = h->also.length ? h->also.budget : h->budget;
 
     if (!stk_bin_is_over(h, id))

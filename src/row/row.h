@@ -102,8 +102,8 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     stk_row_arena cut;
     stk_scratch scratch;
     stk_seek_room points; /* of a clip: the piece of its video's points that is looked at */
-    uint64_t ticket;   /* immediate rows: the first ticket of the current run */
-    size_t short_room; /* bytes that the batch had no room for; 0: it had room */
+    uint64_t ticket;      /* immediate rows: the first ticket of the current run */
+    size_t short_room;    /* bytes that the batch had no room for; 0: it had room */
     /* Set by pipe/.  Scratch memory is short, or the batch has no room for `room` bytes: waits for
      * memory while holding no scratch.  0: make the output again. */
     int (*wait_room)(struct stk_maker *m, uint64_t ticket, size_t room, stk_error *err);
@@ -327,15 +327,15 @@ extern const stk_row_from stk_from_clip;      /* row_video.c: frames of a video 
 extern const stk_row_from stk_from_pictures;  /* row_pictures.c: all pictures of a sample */
 extern const stk_row_from stk_from_array;     /* row_array.c */
 
-extern const stk_row_work stk_work_bytes;   /* row_value.c: bytes as they are */
-extern const stk_row_work stk_work_value;   /* a value whose shape the plan knows */
-extern const stk_row_work stk_work_shaped;  /* a value that says its shape itself */
-extern const stk_row_work stk_work_steps;   /* row_call.c: a value that steps change */
-extern const stk_row_work stk_work_called;  /* a picture, with functions of the program */
-extern const stk_row_work stk_work_picture; /* row_picture.c */
-extern const stk_row_work stk_work_tile;    /* row_tile.c: a picture whose pixels are changed */
-extern const stk_row_work stk_work_cached;  /* row_gpu.c: a picture that the GPU may have cached */
-extern const stk_row_work stk_work_clip;    /* row_video.c */
+extern const stk_row_work stk_work_bytes;    /* row_value.c: bytes as they are */
+extern const stk_row_work stk_work_value;    /* a value whose shape the plan knows */
+extern const stk_row_work stk_work_shaped;   /* a value that says its shape itself */
+extern const stk_row_work stk_work_steps;    /* row_call.c: a value that steps change */
+extern const stk_row_work stk_work_called;   /* a picture, with functions of the program */
+extern const stk_row_work stk_work_picture;  /* row_picture.c */
+extern const stk_row_work stk_work_tile;     /* row_tile.c: a picture whose pixels are changed */
+extern const stk_row_work stk_work_cached;   /* row_gpu.c: a picture that the GPU may have cached */
+extern const stk_row_work stk_work_clip;     /* row_video.c */
 extern const stk_row_work stk_work_pictures; /* row_pictures.c */
 /* row_gpu_video.c: a clip that a GPU decodes or finishes; as it must be there */
 extern const stk_row_work stk_work_gpu_clip, stk_work_gpu_clip_ready;

@@ -300,7 +300,6 @@ static int make_called(stk_row *x, stk_error *err)
     return to->counts && to->counts(x) ? 0 : stk_picture_make(x, err);
 }
 
-const stk_row_work stk_work_called = { .name = "called",
-                                       .make = make_called,
-                                       .sample = stk_tile_sample,
-                                       .between = call_pictures };
+const stk_row_work stk_work_called = {
+    .name = "called", .make = make_called, .sample = stk_tile_sample, .between = call_pictures
+};

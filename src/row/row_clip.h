@@ -27,7 +27,7 @@ typedef struct stk_row_clip {
     stk_rect need;
     uint8_t *dst;
     size_t step, bytes; /* from picture to picture there; of a picture */
-    uint8_t *one; /* a frame whose channels are put apart; or NULL */
+    uint8_t *one;       /* a frame whose channels are put apart; or NULL */
     uint64_t ticks;
     int later; /* its packets are read now; job.n_parts 0: they were not */
     stk_media_part part[STK_MEDIA_RANGES]; /* what was read */
@@ -46,8 +46,8 @@ void stk_row_clip_note(const stk_row_clip *c, uint32_t wanted, int64_t time_us);
 int stk_row_clip_frame(void *c, uint32_t i, int64_t time_us, const stk_planes *p, stk_error *err);
 /* ... or as planes to frame(), whose cookie is c; what it takes is not the decoder's time. */
 int stk_row_clip_decode(stk_row_clip *c,
-                        int (*frame)(void *cookie, uint32_t i, int64_t time_us,
-                                     const stk_planes *p, stk_error *err),
+                        int (*frame)(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
+                                     stk_error *err),
                         stk_error *err);
 
 /* row_gpu.c: what is made for records of x->output's row.  Room for `size` bytes of them; what is

@@ -21,7 +21,7 @@
 #define PLANES_MOST 4 /* times as many bytes as the pixels of the output */
 
 typedef struct gpu_clip {
-    stk_row_clip c; /* first: the cookie of frames is both */
+    stk_row_clip c;           /* first: the cookie of frames is both */
     stk_pic_program *program; /* of each view */
     size_t *size, *at;        /* of a record of each view; of its first one, from `base` on */
     uint8_t *base;            /* the row's records */

@@ -17,7 +17,7 @@
 #include "op/several.h"
 #include "row/row.h"
 
-#define MOST (1u << 16) /* pictures of a sample */
+#define MOST (1u << 16)          /* pictures of a sample */
 #define HELD ((size_t)256 << 10) /* of the room for files, from row to row */
 
 typedef struct sorted_field { /* of the sample: by name, or by number */

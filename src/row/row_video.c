@@ -119,9 +119,7 @@ typedef struct reads { /* the field, while it is read */
 
 static int read_to(const stk_wanted *want, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
 {
-    stk_io io = {
-        .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file
-    };
+    stk_io io = { .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file };
     int rc;
 
     if (want->file->source->can & STK_SOURCE_REMOTE)
@@ -297,9 +295,8 @@ static stk_sessions *sessions_of(const stk_row *x)
 {
     stk_sessions **all = x->plan->rows.sessions;
 
-    return all && !(x->req->want[x->output].file->source->can & STK_SOURCE_REMOTE)
-               ? all[x->output]
-               : NULL;
+    return all && !(x->req->want[x->output].file->source->can & STK_SOURCE_REMOTE) ? all[x->output]
+                                                                                   : NULL;
 }
 
 /* Which bytes hold the clip.  0: its points do not say. */
@@ -361,9 +358,7 @@ static void make_rows(void *cookie, const stk_rect *need, stk_pixels *out)
     planes *f = cookie;
 
     stk_yuv_rgbx(stk_cpu_level(), &f->yuv, f->p, need, f->room, f->dst);
-    *out = (stk_pixels){ .data = (uint8_t *)f->dst,
-                         .stride = (size_t)need->w * 4,
-                         .area = *need };
+    *out = (stk_pixels){ .data = (uint8_t *)f->dst, .stride = (size_t)need->w * 4, .area = *need };
 }
 
 /* 1: the frame is seen once, and from the top down: pixels are made as they are needed. */
@@ -617,8 +612,8 @@ static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
 }
 
 int stk_row_clip_decode(clip *c,
-                        int (*frame)(void *cookie, uint32_t i, int64_t time_us,
-                                     const stk_planes *p, stk_error *err),
+                        int (*frame)(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
+                                     stk_error *err),
                         stk_error *err)
 {
     const stk_media_sink sink = { .cookie = c, .frame = frame };

@@ -33,9 +33,9 @@ int stk_convolve(stk_convolver *c, const stk_convolve_in *in, stk_scratch *scrat
 
 typedef struct stk_convolve_block {
     const stk_fft *fft;
-    float *work;       /* 4 * n vectors of eight: the first 2 * n are the input, re and im */
-    const float *taps; /* the response's spectrum by 1 / n: re, im; NULL: that is wanted */
-    float *made;       /* taps NULL: lane 0 of the transform, re, im */
+    float *work;          /* 4 * n vectors of eight: the first 2 * n are the input, re and im */
+    const float *taps;    /* the response's spectrum by 1 / n: re, im; NULL: that is wanted */
+    float *made;          /* taps NULL: lane 0 of the transform, re, im */
     const float *re, *im; /* else: n vectors each, of the result; they are in work */
 } stk_convolve_block;
 

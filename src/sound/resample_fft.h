@@ -40,9 +40,9 @@ void stk_block_rate_run(const stk_block_rate *b, const stk_resample_in *in, uint
 struct stk_block_rate {
     uint64_t up, down;
     uint32_t periods, margin;
-    uint32_t n_in, n_out; /* of a block; even */
-    uint32_t top;         /* values of the spectrum that are not zero */
-    stk_fft in, out;      /* of n_in / 2 and n_out / 2 */
+    uint32_t n_in, n_out;      /* of a block; even */
+    uint32_t top;              /* values of the spectrum that are not zero */
+    stk_fft in, out;           /* of n_in / 2 and n_out / 2 */
     float *turn_in, *turn_out; /* exp(-2 pi i k / n): re, im */
     float *gain;               /* of value k of the spectrum, k < top */
     void (*run)(const stk_block_rate *b, float *work);

@@ -70,7 +70,7 @@ int stk_spectral_run(const stk_spectral *s, const float *x, uint64_t n, stk_scra
 struct stk_spectral {
     stk_spectral_config c;
     uint32_t half, bins;
-    stk_fft transform; /* of half complex values */
+    stk_fft transform;     /* of half complex values */
     float *window;         /* win */
     float *turn;           /* exp(-2 pi i k / fft), k <= half / 2 + 1: re, im */
     uint32_t *first, *len; /* of each band: its first value of the spectrum, how many */

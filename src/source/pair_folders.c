@@ -100,8 +100,9 @@ static int add_folder(stk_pairs *out, stk_text *path, stk_error *err)
     while (path->len > 1 && path->s[path->len - 1] == '/')
         path->s[--path->len] = 0;
     if (!path->len)
-        return stk_fail(err, STK_EINVAL, "an address has no name in it: write "
-                                         "pairs://image=images&mask=masks, coco://FILE&images=DIR");
+        return stk_fail(err, STK_EINVAL,
+                        "an address has no name in it: write "
+                        "pairs://image=images&mask=masks, coco://FILE&images=DIR");
     if (path->s[0] != '/' && !getcwd(cwd, sizeof cwd))
         return stk_fail(err, STK_EIO, "the current folder has no name: %s", strerror(errno));
     if (cwd[0]) {
@@ -182,16 +183,18 @@ int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err)
     stk_free(text.s);
     for (size_t i = 0; rc == 0 && i < out->field.n; i++)
         if (!out->field.name[i][0] && out->field.n > 1 && stk_is_pairs(url))
-            rc = stk_fail(err, STK_EINVAL, "pairs://: of several folders each is a field: write "
-                                           "pairs://image=images&mask=masks");
+            rc = stk_fail(err, STK_EINVAL,
+                          "pairs://: of several folders each is a field: write "
+                          "pairs://image=images&mask=masks");
     if (rc == 0 && !out->folder.n)
         rc = stk_fail(err, STK_EINVAL, "pairs:// names no folder");
     if (rc == 0 && stk_is_yolo(url) &&
         (out->field.name[0][0] || out->field.n > 2 ||
          (out->field.n == 2 && strcmp(out->field.name[1], "names") != 0)))
-        rc = stk_fail(err, STK_EINVAL, "a YOLO data set is yolo://FOLDER, "
-                                       "yolo://FOLDER&names=data.yaml or "
-                                       "yolo://data.yaml&split=val");
+        rc = stk_fail(err, STK_EINVAL,
+                      "a YOLO data set is yolo://FOLDER, "
+                      "yolo://FOLDER&names=data.yaml or "
+                      "yolo://data.yaml&split=val");
     return rc;
 }
 
@@ -261,10 +264,10 @@ int stk_coco_file(const char *shard, stk_text *file, stk_text *images, stk_error
                               err);
     }
     stk_pairs_fini(&p);
-    return rc == 0 && !file->len
-               ? stk_fail(err, STK_EINVAL, "coco:// names no annotation file: write "
-                                           "coco://FILE&images=FOLDER")
-               : rc;
+    return rc == 0 && !file->len ? stk_fail(err, STK_EINVAL,
+                                            "coco:// names no annotation file: write "
+                                            "coco://FILE&images=FOLDER")
+                                 : rc;
 }
 
 static int coco_open(const stk_open_info *o, stk_file **out, stk_error *err)

@@ -17,8 +17,9 @@
 #define STK_PAIRS_MAX 64 /* folders */
 
 #define STK_COCO_SCHEME "coco://"
-#define STK_VOC_SCHEME "voc://"   /* voc:///data/VOC2012/ImageSets/Main/train.txt */
-#define STK_YOLO_SCHEME "yolo://" /* yolo:///data/images/train, labels in /data/labels/train;
+#define STK_VOC_SCHEME "voc://" /* voc:///data/VOC2012/ImageSets/Main/train.txt */
+#define STK_YOLO_SCHEME                                                                            \
+    "yolo://" /* yolo:///data/images/train, labels in /data/labels/train;
                                    * &names=/data/data.yaml has the names of classes */
 
 extern const stk_source stk_source_pairs;

@@ -18,7 +18,7 @@ static uint8_t byte_at(uint64_t at)
     return (uint8_t)(at * 2654435761u >> 13);
 }
 
-typedef struct far { /* what is read */
+typedef struct far {       /* what is read */
     uint32_t reads, fails; /* fails: so many reads that come next */
     uint64_t bytes;
 } far;

@@ -23,8 +23,8 @@
 #include "base/registry.h"
 
 #define SHARE_S 120 /* seconds */
-#define WAIT_MS 10 /* between looks at the lock */
-#define WAITS 6000 /* then it is asked without */
+#define WAIT_MS 10  /* between looks at the lock */
+#define WAITS 6000  /* then it is asked without */
 #define LIST_MAX (256u << 20)
 #define HEAD "stoker list 1\n"
 #define RANKS_MAX 4096
@@ -73,9 +73,12 @@ static uint64_t hash_text(uint64_t h, const char *text)
 /* What is asked, of whom, and by which launch. */
 static uint64_t question(const stk_names *names, const char *pattern)
 {
-    static const char *const env[] = { "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
-                                       "MASTER_ADDR",         "MASTER_PORT",
-                                       "SLURM_JOB_ID",        "SLURM_STEP_ID",
+    static const char *const env[] = { "TORCHELASTIC_RUN_ID",
+                                       "TORCHELASTIC_RESTART_COUNT",
+                                       "MASTER_ADDR",
+                                       "MASTER_PORT",
+                                       "SLURM_JOB_ID",
+                                       "SLURM_STEP_ID",
                                        "OMPI_MCA_ess_base_jobid" };
     const stk_source *from = stk_registry_source(pattern);
     uint64_t h = hash_text((uint64_t)getppid(), pattern);

@@ -62,8 +62,9 @@ static int next_line(reader *r)
 
 static int not_read(stk_bytes what, stk_error *err)
 {
-    return stk_fail(err, STK_ECORRUPT, "\"%.*s\" is YAML that is not understood: write a value, a "
-                                       "list, or numbered values",
+    return stk_fail(err, STK_ECORRUPT,
+                    "\"%.*s\" is YAML that is not understood: write a value, a "
+                    "list, or numbered values",
                     what.len > 60 ? 60 : (int)what.len, (const char *)what.data);
 }
 
@@ -108,8 +109,9 @@ static int add_numbered(stk_bytes item, stk_names *out, stk_error *err)
     if (!colon || stk_number_i64(trimmed((stk_bytes){ item.data, at }), &k) != 1)
         return not_read(item, err);
     if (k != (int64_t)out->n)
-        return stk_fail(err, STK_ECORRUPT, "values are numbered 0, 1, 2, ... in this order: %zu "
-                                           "was expected, not %lld",
+        return stk_fail(err, STK_ECORRUPT,
+                        "values are numbered 0, 1, 2, ... in this order: %zu "
+                        "was expected, not %lld",
                         out->n, (long long)k);
     return add_value(trimmed((stk_bytes){ colon + 1, item.len - at - 1 }), out, err);
 }
@@ -200,8 +202,7 @@ int stk_yaml_read(const char *path, stk_text *out, stk_error *err)
         rc = stk_text_put(out, "", 0, err);
     while (rc == 0 && out->len < info.size) {
         char part[4096];
-        size_t left = (size_t)info.size - out->len,
-               n = left < sizeof part ? left : sizeof part;
+        size_t left = (size_t)info.size - out->len, n = left < sizeof part ? left : sizeof part;
 
         rc = stk_file_read(f, out->len, part, n, err);
         if (rc == 0)

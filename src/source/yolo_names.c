@@ -50,8 +50,9 @@ static void folder_below(const char *base, const char *name, char *out, size_t s
     }
     while (len > 1 && name[len - 1] == '/')
         len--;
-    if (len && stk_name_below((stk_bytes){ (const uint8_t *)base, strlen(base) },
-                              (stk_bytes){ (const uint8_t *)name, len }) &&
+    if (len &&
+        stk_name_below((stk_bytes){ (const uint8_t *)base, strlen(base) },
+                       (stk_bytes){ (const uint8_t *)name, len }) &&
         (size_t)snprintf(out, size, "%s%s%.*s", *name == '/' ? "" : base, *name == '/' ? "" : "/",
                          (int)len, name) < size &&
         is_dir(out))

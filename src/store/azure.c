@@ -95,8 +95,7 @@ static int by_connection(stk_keys *out)
     int rc = STK_END;
 
     memset(out, 0, sizeof *out);
-    if (connection("AccountName", name, sizeof name) &&
-        connection("AccountKey", key, sizeof key))
+    if (connection("AccountName", name, sizeof name) && connection("AccountKey", key, sizeof key))
         rc = stk_keys_take(out, name, key, NULL);
     else if (connection("SharedAccessSignature", out->token, sizeof out->token))
         rc = 0;
@@ -312,11 +311,9 @@ static int list_query(stk_text *q, const char *prefix, const char *token, stk_er
     return stk_uri_encode(q, token, strlen(token), 0, err);
 }
 
-static const stk_xml_names listing = { .entry = "Blob",
-                                       .key = "Name",
-                                       .size = "Content-Length",
-                                       .etag = "Etag",
-                                       .next = "NextMarker" };
+static const stk_xml_names listing = {
+    .entry = "Blob", .key = "Name", .size = "Content-Length", .etag = "Etag", .next = "NextMarker"
+};
 
 static void block_id(const char *upload, uint32_t part, char out[64])
 {

@@ -94,7 +94,7 @@ int stk_keys_take(stk_keys *out, const char *id, const char *secret, const char 
 static int by_environment(stk_keys *out)
 {
     return stk_keys_take(out, env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"),
-                env("AWS_SESSION_TOKEN"));
+                         env("AWS_SESSION_TOKEN"));
 }
 
 static int by_web_identity(stk_store *s, stk_keys *out, stk_error *err)

@@ -46,8 +46,8 @@ struct stk_dialect {    /* read-only */
     int linked; /* the version is in x-linked-etag, of the answer that redirects */
 
     /* Words for errors (<Code>), each a list with blanks between; NULL: none. */
-    const char *expired;   /* keys */
-    const char *skewed;    /* our clock is wrong */
+    const char *expired; /* keys */
+    const char *skewed;  /* our clock is wrong */
     const char *no_bucket;
     const char *elsewhere; /* as a redirect */
     const char *check;     /* what to check where access is denied; NULL: credentials and ... */

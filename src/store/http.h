@@ -25,11 +25,11 @@ typedef struct stk_target { /* an address; read-only once made */
     const stk_dialect *dialect;
     /* "https://host:port", and what comes before each path; NULL: the dialect knows it */
     char *origin;
-    char *path;             /* encoded, begins with "/" */
-    char *query;            /* given with the address; NULL: none.  Secret. */
-    char *bucket;           /* "": no bucket */
-    char *token;            /* token for this address; NULL: none.  Secret. */
-    stk_store *store;       /* holds a reference */
+    char *path;       /* encoded, begins with "/" */
+    char *query;      /* given with the address; NULL: none.  Secret. */
+    char *bucket;     /* "": no bucket */
+    char *token;      /* token for this address; NULL: none.  Secret. */
+    stk_store *store; /* holds a reference */
 } stk_target;
 
 typedef struct stk_answer { /* headers of the answer */
@@ -167,13 +167,13 @@ uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
 /* A try is over: were there enough bytes since the last time that the deadline moves? */
 int stk_transfer_progressed(stk_transfer *t);
 const char *stk_transfer_remedy(const stk_transfer *t); /* what to check where it was denied */
-void stk_transfer_gave_up(stk_transfer *t); /* no time is left: `why` says so */
+void stk_transfer_gave_up(stk_transfer *t);             /* no time is left: `why` says so */
 
 /* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
 #define STK_HEDGE_READS 128u
 typedef struct stk_hedge {
     uint32_t took_us[STK_HEDGE_READS]; /* of the last reads */
-    uint64_t n, sent;                 /* reads, and second requests */
+    uint64_t n, sent;                  /* reads, and second requests */
     /* a read that takes longer is asked for again; 0: not known */
     uint64_t after_ns;
     uint64_t calm_ns; /* not before: a server said "slow down" */

@@ -14,10 +14,10 @@
 #define STK_HOSTS 16u /* whose answers are counted */
 
 typedef struct stk_asked_host { /* the client's lock */
-    char name[128];           /* "host:port"; "": none */
-    _Atomic uint32_t pending; /* transfers; 0: the entry is free.  Thread: any */
-    uint32_t retries;         /* since its last answer */
-    uint64_t since_ns;        /* that it owes an answer */
+    char name[128];             /* "host:port"; "": none */
+    _Atomic uint32_t pending;   /* transfers; 0: the entry is free.  Thread: any */
+    uint32_t retries;           /* since its last answer */
+    uint64_t since_ns;          /* that it owes an answer */
     char why[STK_WHY_MAX];
 } stk_asked_host;
 
@@ -64,10 +64,10 @@ typedef struct stk_client {
     pthread_t thread;
     uint64_t number; /* of all clients that this process had */
     stk_mutex lock;
-    stk_transfer *in, **in_end; /* lock */
-    stk_key_look *found;        /* lock */
-    int stop, look;             /* lock; look: a halt was set */
-    stk_asked_host host[STK_HOSTS];   /* lock */
+    stk_transfer *in, **in_end;     /* lock */
+    stk_key_look *found;            /* lock */
+    int stop, look;                 /* lock; look: a halt was set */
+    stk_asked_host host[STK_HOSTS]; /* lock */
     /* of the client's thread */
     stk_transfer *waiting, **waiting_end, *later;
     stk_key_look *looks;
@@ -121,12 +121,11 @@ void stk_hedge_drop(stk_client *c, stk_transfer *t); /* its second request */
 
 /* pace.c.  Thread: the client's. */
 typedef struct stk_timing { /* of a request */
-    uint64_t now, started; /* ns */
-    uint64_t waited_us;    /* for the first byte of the answer, or in vain */
+    uint64_t now, started;  /* ns */
+    uint64_t waited_us;     /* for the first byte of the answer, or in vain */
 } stk_timing;
 /* it has an answer, or failed */
-void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
-                     uint64_t random);
+void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when, uint64_t random);
 /* Before a request begins: was another process of the host told to slow down? */
 void stk_client_heed(stk_client *c, const stk_transfer *next, uint64_t now);
 

@@ -34,7 +34,7 @@ int stk_env_seconds(const char *name, int usual)
 
 long stk_transfer_strict_ms(const stk_transfer *t, uint64_t now)
 {
-    return !t->strict             ? 0
+    return !t->strict                 ? 0
            : t->own.deadline_ns > now ? (long)((t->own.deadline_ns - now) / 1000000u) + 1
-                                  : 1;
+                                      : 1;
 }

@@ -65,8 +65,7 @@ static int list_page(const stk_target *to, const char *prefix, stk_xml_list *x, 
         rc = stk_fail(err, rc,
                       "the %s can't be listed (HTTP status 403%s%s): check %s, or write the names "
                       "out, as in {000..099}, which needs no listing",
-                      to->dialect->bucket, t.code[0] ? ", " : "", t.code,
-                      stk_transfer_remedy(&t));
+                      to->dialect->bucket, t.code[0] ? ", " : "", t.code, stk_transfer_remedy(&t));
     stk_transfer_fini(&t);
     stk_free(q.s);
     return rc ? rc : stk_xml_listing((stk_bytes){ (const uint8_t *)body->s, body->len }, x, err);

@@ -12,10 +12,10 @@
 #include "store/http_client.h"
 #include "store/store_cache.h"
 
-#define FEW 4u          /* requests: answers to so few are as quick as they can be */
-#define LATE 8u         /* times as long as with few requests */
+#define FEW 4u           /* requests: answers to so few are as quick as they can be */
+#define LATE 8u          /* times as long as with few requests */
 #define LATE_US 1000000u /* ... and at least so long */
-#define LOOK_AT 16u     /* answers make an average */
+#define LOOK_AT 16u      /* answers make an average */
 
 static stk_pace *pace_of(const stk_transfer *t)
 {
@@ -57,16 +57,15 @@ static int slowed(stk_client *c, const stk_timing *when)
     return c->pace.waits >= LOOK_AT / 2 && c->pace.wait_us > late && c->running >= FEW;
 }
 
-void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when,
-                     uint64_t random)
+void stk_client_pace(stk_client *c, const stk_transfer *t, const stk_timing *when, uint64_t random)
 {
     uint64_t pause = t->answer.retry_after * 1000000000ull, now = when->now;
 
     if (t->status == 503 || t->status == 429) {
         halve(c, now);
         c->pace.slow_until = now + (pause > STK_PACE_MAX ? STK_PACE_MAX
-                               : pause              ? pause
-                                                    : 20000000u + random % 80000000u);
+                                    : pause              ? pause
+                                                         : 20000000u + random % 80000000u);
         if (pace_of(t))
             stk_pace_tell(pace_of(t), c->pace.slow_until);
     } else if (slowed(c, when)) {

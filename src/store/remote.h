@@ -39,7 +39,7 @@ int stk_source_owing(const char *url, stk_owing *out);
 
 /* xml.c */
 typedef struct stk_xml_names { /* of the elements of a listing */
-    const char *entry;          /* what is listed, with these in it: */
+    const char *entry;         /* what is listed, with these in it: */
     const char *key, *size, *etag;
     const char *more; /* "true": there is another page; NULL: if there is `next` */
     const char *next, *after;

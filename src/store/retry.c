@@ -267,9 +267,8 @@ static int judge_denied(stk_transfer *t)
         t->rc = STK_EIO;
         return STK_AGAIN;
     }
-    snprintf(t->why, sizeof t->why,
-             "access denied (HTTP status %d%s%s): check %s", t->status, t->code[0] ? ", " : "",
-             t->code, stk_transfer_remedy(t));
+    snprintf(t->why, sizeof t->why, "access denied (HTTP status %d%s%s): check %s", t->status,
+             t->code[0] ? ", " : "", t->code, stk_transfer_remedy(t));
     t->rc = STK_EIO;
     return STK_DONE;
 }

@@ -12,11 +12,11 @@
 #include "base/lock.h"
 
 struct stk_dialect;
-typedef struct stk_key_ring { /* of one dialect */
+typedef struct stk_key_ring {     /* of one dialect */
     const struct stk_dialect *of; /* lock; NULL: free */
-    stk_keys keys;            /* lock */
-    int known;                /* lock: they are what was found, also if that is none */
-    uint64_t turn;            /* lock: counts how often they were looked up */
+    stk_keys keys;                /* lock */
+    int known;                    /* lock: they are what was found, also if that is none */
+    uint64_t turn;                /* lock: counts how often they were looked up */
 } stk_key_ring;
 
 #define STK_RINGS 8

@@ -142,10 +142,13 @@ static stk_target target = {
 static stk_transfer answer(int status, const char *range, size_t got)
 {
     static uint8_t dst[100];
-    stk_transfer t = {
-        .to = &target, .len = 100, .dst = dst, .etag = "v1", .own.tries = 1, .status = status,
-        .got = 0
-    };
+    stk_transfer t = { .to = &target,
+                       .len = 100,
+                       .dst = dst,
+                       .etag = "v1",
+                       .own.tries = 1,
+                       .status = status,
+                       .got = 0 };
 
     stk_answer_clear(&t.answer);
     take(&t.answer, "ETag: \"v1\"");
@@ -472,9 +475,9 @@ static void dialects(void **state)
 /* RFC 4648, and what is not base64. */
 static void base64_texts(void **state)
 {
-    static const char *const pairs[][2] = { { "", "" },         { "f", "Zg==" },
-                                            { "fo", "Zm8=" },   { "foo", "Zm9v" },
-                                            { "foob", "Zm9vYg==" } };
+    static const char *const pairs[][2] = {
+        { "", "" }, { "f", "Zg==" }, { "fo", "Zm8=" }, { "foo", "Zm9v" }, { "foob", "Zm9vYg==" }
+    };
     uint8_t out[8];
     char text[16];
 
@@ -616,18 +619,27 @@ static void paces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs),           cmocka_unit_test(kept_keys_sign_alike),
-        cmocka_unit_test(encodes),         cmocka_unit_test(headers),
-        cmocka_unit_test(means),           cmocka_unit_test(a_whole_file),
-        cmocka_unit_test(another_version), cmocka_unit_test(keys_and_clocks),
-        cmocka_unit_test(regions),         cmocka_unit_test(profiles),
-        cmocka_unit_test(json_keys),       cmocka_unit_test(listings),
+        cmocka_unit_test(signs),
+        cmocka_unit_test(kept_keys_sign_alike),
+        cmocka_unit_test(encodes),
+        cmocka_unit_test(headers),
+        cmocka_unit_test(means),
+        cmocka_unit_test(a_whole_file),
+        cmocka_unit_test(another_version),
+        cmocka_unit_test(keys_and_clocks),
+        cmocka_unit_test(regions),
+        cmocka_unit_test(profiles),
+        cmocka_unit_test(json_keys),
+        cmocka_unit_test(listings),
         cmocka_unit_test(listings_of_azure),
         cmocka_unit_test(dialects),
         cmocka_unit_test(base64_texts),
-        cmocka_unit_test(hides),           cmocka_unit_test(hedges),
-        cmocka_unit_test(paces),           cmocka_unit_test(bytes_that_stay),
-        cmocka_unit_test(redirects),       cmocka_unit_test(queries),
+        cmocka_unit_test(hides),
+        cmocka_unit_test(hedges),
+        cmocka_unit_test(paces),
+        cmocka_unit_test(bytes_that_stay),
+        cmocka_unit_test(redirects),
+        cmocka_unit_test(queries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

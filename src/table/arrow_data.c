@@ -61,8 +61,7 @@ static int still_whole(const stk_arrow *a, uint64_t shard, stk_error *err)
 
     if (!s->map)
         return 0;
-    if (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= size &&
-        !stk_guarded_torn(s->map) &&
+    if (fstat(s->fd, &st) == 0 && (uint64_t)st.st_size >= size && !stk_guarded_torn(s->map) &&
         (!s->mtime_ns ||
          s->mtime_ns == (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec))
         return 0;
@@ -81,8 +80,8 @@ static int data_unchanged(const stk_dataset *d, stk_error *err)
 
     for (uint64_t i = 0; rc == 0 && i < a->base.names.n; i++) {
         rc = still_whole(a, i, err);
-        if (rc == 0 && a->shard[i].mtime_ns && stk_local_renamed(a->base.names.name[i],
-                                                                 a->base.file[i].id)) {
+        if (rc == 0 && a->shard[i].mtime_ns &&
+            stk_local_renamed(a->base.names.name[i], a->base.file[i].id)) {
             rc = stk_fail(err, STK_ESTALE,
                           "another file has this name now than when it was opened: open it again");
             stk_error_at(err, a->base.names.name[i], STK_NO_OFFSET, (stk_bytes){ 0 });

@@ -22,7 +22,7 @@ typedef struct stk_arrow_shard { /* a file, or all of a stream */
     const char *refused; /* why some of its batches can't be read; NULL: they can */
     stk_arrow_ipc *ipc;
     stk_guarded *map;
-    int fd; /* of what is mapped: a file that shrinks is an error, not a signal */
+    int fd;           /* of what is mapped: a file that shrinks is an error, not a signal */
     int64_t mtime_ns; /* 0: not compared, as of what a cache holds */
     /* 1 + bytes of a packed column, by batch and leaf; 0: not known yet.  NULL: none is packed */
     _Atomic uint64_t *room;

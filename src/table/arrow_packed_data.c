@@ -11,7 +11,7 @@
 #include "format/text_list.h"
 #include "table/arrow_data.h"
 
-#define NUMBER_BITS 16 /* of a block's number: the field; the rest is the batch */
+#define NUMBER_BITS 16                /* of a block's number: the field; the rest is the batch */
 #define TEXTS_MAX ((uint64_t)4 << 30) /* bytes that the lists of texts of a batch may take */
 #define ALIGNED(n) (((n) + 7) & ~(uint64_t)7)
 

@@ -27,5 +27,4 @@ typedef struct stk_beton_data { /* Thread: any, once opened. */
     uint32_t *field; /* by column */
 } stk_beton_data;
 
-
 #endif

@@ -49,8 +49,8 @@ static inline uint32_t stk_pq_block_of(const stk_pq_table *t, uint64_t row)
 
 typedef struct stk_pq_shard { /* one file */
     stk_pq_file *meta;
-    uint32_t *leaf_of;              /* by field of the data set: UINT32_MAX: this file has none */
-    char **constant;                /* by partition column */
+    uint32_t *leaf_of; /* by field of the data set: UINT32_MAX: this file has none */
+    char **constant;   /* by partition column */
     stk_pq_leaf *text; /* of decimals, by leaf; NULL: there are none */
     /* by chunk: group * leaves + leaf, then as many again of decimals as text */
     _Atomic(stk_pq_table *) *table;
@@ -67,7 +67,7 @@ typedef struct stk_parquet { /* Thread: any, once opened. */
     uint32_t n_fields, n_partitions;
     stk_pq_field *field;
     stk_pq_shard *shard;
-    void *points_file; /* row seek points as they were read; tables point into it */
+    void *points_file;             /* row seek points as they were read; tables point into it */
     _Atomic uint64_t dictionaries; /* bytes of all that tables hold */
 } stk_parquet;
 
@@ -83,8 +83,7 @@ static inline uint32_t stk_pq_chunks(const stk_pq_file *f)
 /* What chunk it is, of text too. */
 static inline const stk_pq_leaf *stk_pq_leaf_of(const stk_pq_shard *s, uint32_t chunk)
 {
-    return &(chunk < stk_pq_chunks(s->meta) ? s->meta->leaf
-                                            : s->text)[chunk % s->meta->n_leaves];
+    return &(chunk < stk_pq_chunks(s->meta) ? s->meta->leaf : s->text)[chunk % s->meta->n_leaves];
 }
 
 /* parquet_table.c: the table of a chunk, made now where there is none yet. */

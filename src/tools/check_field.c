@@ -35,8 +35,8 @@ static const struct {
     { "image", PICTURE },  { "json", CHECK_JSON }, { "txt", CHECK_TEXT },  { "text", CHECK_TEXT },
     { "cls", CHECK_INT },  { "cls2", CHECK_INT },  { "index", CHECK_INT }, { "inx", CHECK_INT },
     { "npy", CHECK_NPY },  { "npz", CHECK_NPZ },   { "gz", CHECK_GZIP },   { "gzip", CHECK_GZIP },
-    { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD }, { "wav", SOUND },      { "flac", SOUND },
-    { "mp3", SOUND },      { "ogg", SOUND },       { "opus", SOUND },     { "m4a", SOUND },
+    { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD }, { "wav", SOUND },       { "flac", SOUND },
+    { "mp3", SOUND },      { "ogg", SOUND },       { "opus", SOUND },      { "m4a", SOUND },
 };
 
 int check_codecs_plan(check *c, stk_error *err)
@@ -419,8 +419,7 @@ static int check_as(reader *r, check_kind kind, stk_bytes *in, stk_error *err)
         return check_npz(r, *in, err);
     if (kind >= CHECK_FIRST_CODEC)
         return check_codec(r, kind, in, err);
-    return by_content(*in) == kind ? check_picture(r, kind, *in, err)
-                                   : no_picture(kind, *in, err);
+    return by_content(*in) == kind ? check_picture(r, kind, *in, err) : no_picture(kind, *in, err);
 }
 
 /* What is packed is checked too: json.gz as json.  One layer, as a chain unpacks it. */

@@ -73,7 +73,7 @@ const char *check_kind_name(size_t kind); /* NULL: no such kind here */
 int check_field(reader *r, const char *name, stk_bytes in, stk_error *err);
 void check_reader_fini(reader *r);
 int check_names_picture(const char *name); /* does a field of this name have to be a picture? */
-int check_names_sound(const char *name); /* the same of a recording */
+int check_names_sound(const char *name);   /* the same of a recording */
 
 /* check_walk.c: job i is shard i. */
 int check_walk(void *cookie, uint64_t shard, stk_error *err);

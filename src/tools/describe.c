@@ -52,9 +52,8 @@ enum {
     COLUMNS
 };
 static const char *const column_name[COLUMNS] = {
-    "bytes",   "width", "height",   "brightness", "red",     "green",  "blue", "value",
-    "seconds", "rate",  "channels", "loudness",   "clipped", "silent",
-    "frames",  "fps",   "gop",      "codec",
+    "bytes", "width",    "height",   "brightness", "red",    "green",  "blue", "value", "seconds",
+    "rate",  "channels", "loudness", "clipped",    "silent", "frames", "fps",  "gop",   "codec",
 };
 
 typedef struct field {

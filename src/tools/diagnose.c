@@ -224,11 +224,10 @@ static int not_let_ahead(stk_seen *s, stk_diagnosis *out)
     if (!at_rest(s) || gain_of(s, s->loading).high < ENOUGH * without(s, worst_stage(s)).high)
         return s->engines = 0;
     blame(out,
-          s->engines                           ? STK_CAUSE_DECODE
-          : d->copy_s > COPY_SHARE * s->steady ? STK_CAUSE_COPY
-          : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10
-              ? STK_CAUSE_MEMORY
-              : STK_CAUSE_RING,
+          s->engines                                                         ? STK_CAUSE_DECODE
+          : d->copy_s > COPY_SHARE * s->steady                               ? STK_CAUSE_COPY
+          : d->slots_short > 0 || d->busy_s[STK_CAUSE_MEMORY] > s->busy / 10 ? STK_CAUSE_MEMORY
+                                                                             : STK_CAUSE_RING,
           gain_of(s, s->loading));
     return 1;
 }

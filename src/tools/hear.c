@@ -12,7 +12,7 @@
 #define QUIET 0.001f
 #define PIECES 50 /* of a second */
 
-typedef struct hearing { /* the sink */
+typedef struct hearing {      /* the sink */
     uint32_t channels, piece; /* samples of a piece */
     uint32_t left;            /* of the piece that is heard */
     uint64_t values, clipped, pieces, quiet;

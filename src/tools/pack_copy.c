@@ -91,9 +91,8 @@ void stk_pack_name_file(const stk_pack_run *p, stk_bytes *key, stk_part *file, c
         key->len -= strlen(suffix) + 1;
     if (!file)
         return;
-    kind = stk_pack_is_folder(p)
-               ? NULL
-               : stk_pack_picture_kind((stk_bytes){ file->data, file->len });
+    kind = stk_pack_is_folder(p) ? NULL
+                                 : stk_pack_picture_kind((stk_bytes){ file->data, file->len });
     if (kind && !(cut && !strcmp(kind, "jpg") && !strcmp(suffix, "jpeg")))
         file->name = kind;
     else if (cut)

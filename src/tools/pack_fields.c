@@ -94,8 +94,8 @@ static const char *encoding_for(const stk_expr *e)
 {
     static const struct {
         const char *step, *encoding;
-    } all[] = { { "image", "jpeg, 90" }, { "int", "text" },  { "float", "text" },
-                { "text", "text" },      { "vocab", "text" }, { "json", "json" },
+    } all[] = { { "image", "jpeg, 90" }, { "int", "text" },    { "float", "text" },
+                { "text", "text" },      { "vocab", "text" },  { "json", "json" },
                 { "ints", "json" },      { "floats", "json" }, { "npy", "npy" },
                 { "raw", "raw" },        { "one_hot", "npy" }, { "multi_hot", "npy" } };
     const char *found = NULL;
@@ -220,8 +220,7 @@ static int is_picture_name(const char *name)
 static int is_made(const maker *m, const char *name)
 {
     const char *file = stk_pack_file_field(m->p);
-    int image = m->p->name ? is_picture_name(name)
-                           : file && !strcmp(name, file);
+    int image = m->p->name ? is_picture_name(name) : file && !strcmp(name, file);
 
     for (uint32_t i = 0; i < m->f->n; i++)
         if (!strcmp(m->f->field[i].name, name) || (image && is_picture_name(m->f->field[i].name)))

@@ -14,7 +14,7 @@
 #define MAX_SHARDS (1u << 24)
 #define WEIGHED_ROWS 64u
 #define REMOTE_LOOKS 16u /* requests in flight that ask whether a source changed */
-#define PACK_VERSION 1u /* in the fingerprint: change it when the bytes that are written change */
+#define PACK_VERSION 1u  /* in the fingerprint: change it when the bytes that are written change */
 
 static int plan_add(stk_pack_run *p, uint64_t position, stk_error *err)
 {
@@ -201,10 +201,9 @@ static int other_file(const stk_shard_info *was, const stk_file_info *now)
 static int same_remote(void *cookie, uint64_t i, stk_error *err)
 {
     const stk_dataset *ds = cookie;
-    stk_open_info ask = { .url = ds->ops->shard_name(ds, i),
-                          .size = UINT64_MAX,
-                          .store = ds->store,
-                          .uncached = 1 };
+    stk_open_info ask = {
+        .url = ds->ops->shard_name(ds, i), .size = UINT64_MAX, .store = ds->store, .uncached = 1
+    };
     stk_shard_info was;
     stk_file_info now;
     stk_file *f = NULL;

@@ -364,8 +364,7 @@ static int list_keyframes(const stk_video_head *h, stk_scratch *scratch, uint32_
                 list[(*n)++] = unit.show + s;
     }
     stk_scratch_rewind(scratch, mark);
-    return *n ? 0
-              : stk_fail(err, STK_ECORRUPT, "track %u: no keyframe is shown", h->number);
+    return *n ? 0 : stk_fail(err, STK_ECORRUPT, "track %u: no keyframe is shown", h->number);
 }
 
 /* The same as by number, as if there were no other frames. */

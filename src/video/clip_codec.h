@@ -24,8 +24,8 @@ typedef struct stk_clip_how { /* the state of the codec video */
     uint64_t first;
     double fps; /* 0: by stride */
     stk_clip_pad pad;
-    char at[64];        /* the output that has the time; "": none */
-    int at_number;      /* ... not a time but the number of the first frame */
+    char at[64];   /* the output that has the time; "": none */
+    int at_number; /* ... not a time but the number of the first frame */
     uint32_t step; /* of windows: frames from the first of one to that of the next; 0: none are */
     uint32_t at_output; /* ... its number, found when all outputs are planned */
     uint32_t n_at;      /* ... and how many it has: 1, or one for each frame */

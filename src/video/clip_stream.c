@@ -71,8 +71,8 @@ static int add(cut *c, const stk_clip_packet *k, stk_bytes in, stk_error *err)
         return refuse(err, "a packet's units don't fit");
     from = o->len;
     o->len += n;
-    p->mark_len = (uint32_t)stk_stream_picture(
-        c->h->codec, (stk_bytes){ o->data + from, n }, &mark);
+    p->mark_len = (uint32_t)stk_stream_picture(c->h->codec, (stk_bytes){ o->data + from, n },
+                                               &mark);
     p->mark = from + mark;
     if (!p->mark_len)
         return refuse(err, "a packet without one picture of its own");

@@ -513,9 +513,9 @@ static int vp9_holds(const stk_frame_format *f, stk_bytes packet)
 
         if (kind == VP9_INTRA)
             return 0;
-        if (kind == VP9_KEY && (stk_frame_format_read(&own, STK_VIDEO_VP9, (stk_bytes){ 0 },
-                                                      frame[i], NULL) < 0 ||
-                                memcmp(&own, f, sizeof own) != 0))
+        if (kind == VP9_KEY &&
+            (stk_frame_format_read(&own, STK_VIDEO_VP9, (stk_bytes){ 0 }, frame[i], NULL) < 0 ||
+             memcmp(&own, f, sizeof own) != 0))
             return 0;
     }
     return n > 0;

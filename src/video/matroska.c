@@ -64,8 +64,8 @@ typedef struct scan {
     uint64_t default_ns;
     uint64_t elements;
     uint64_t padding_ns; /* of the sound's last packet, that is left out */
-    uint64_t passed; /* the first cluster before the tracks; 0: there is none */
-    size_t ahead;    /* bytes that are read at once */
+    uint64_t passed;     /* the first cluster before the tracks; 0: there is none */
+    size_t ahead;        /* bytes that are read at once */
     int has_tracks;
 } scan;
 
@@ -265,8 +265,8 @@ static int in_video(scan *s, const element *e, void *cookie, stk_error *err)
 {
     entry *t = cookie;
 
-    return e->id == ID_WIDTH    ? uint_of(s, e, &t->width, err)
-           : e->id == ID_HEIGHT ? uint_of(s, e, &t->height, err)
+    return e->id == ID_WIDTH        ? uint_of(s, e, &t->width, err)
+           : e->id == ID_HEIGHT     ? uint_of(s, e, &t->height, err)
            : e->id == ID_COLOUR     ? walk(s, e->body, e->end, in_colour, t, err)
            : e->id == ID_PROJECTION ? walk(s, e->body, e->end, in_projection, t, err)
                                     : 0;

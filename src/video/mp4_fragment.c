@@ -154,9 +154,7 @@ int stk_mp4_fragment(stk_mp4 *m, stk_mp4_in in, uint64_t at, stk_error *err)
     stk_mp4_box b;
 
     while (stk_mp4_next(&in, &b)) {
-        traf f = {
-            .def = m->trex, .moof = at, .base = end, .end = end, .dts = m->next_dts
-        };
+        traf f = { .def = m->trex, .moof = at, .base = end, .end = end, .dts = m->next_dts };
 
         if (b.type != STK_BOX('t', 'r', 'a', 'f'))
             continue;

@@ -13,9 +13,9 @@ struct stk_sessions {
     stk_mutex lock;
     stk_account account; /* a part of the loader's */
     uint32_t most;
-    uint64_t puts;      /* lock */
-    stk_session *idle;  /* lock */
-    void *libav;        /* lock; what it points to stays as it is */
+    uint64_t puts;            /* lock */
+    stk_session *idle;        /* lock */
+    void *libav;              /* lock; what it points to stays as it is */
     stk_sessions_stats stats; /* lock */
 };
 
@@ -158,9 +158,7 @@ static stk_session *add_locked(stk_sessions *p, const asked *a) STK_REQUIRES(p->
         stk_account_give(&p->account, charge_of(a->h));
         return NULL;
     }
-    *s = (stk_session){ .account = &p->account,
-                        .charged = charge_of(a->h),
-                        .next = STK_NO_PACKET };
+    *s = (stk_session){ .account = &p->account, .charged = charge_of(a->h), .next = STK_NO_PACKET };
     p->stats.n++;
     return s;
 }

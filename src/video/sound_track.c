@@ -17,7 +17,7 @@
 #include "codec/sound_points.h"
 #include "video/libav.h"
 
-#define RUN_UP 12     /* packets: MP3 borrows bits of up to nine before */
+#define RUN_UP 12 /* packets: MP3 borrows bits of up to nine before */
 #define OPUS_RATE 48000u
 #define OPUS_RUN_UP 24000u /* samples, as opus.c has it */
 #define CHANNELS 8
@@ -32,7 +32,7 @@ typedef struct sound_track_ctx { /* of one worker; of the field whose header was
 
 const char *stk_sound_coding_name(stk_sound_coding coding)
 {
-    static const char *const names[STK_CODINGS] = { "other", "AAC",  "MP3",  "AC-3",
+    static const char *const names[STK_CODINGS] = { "other",  "AAC",  "MP3",  "AC-3",
                                                     "E-AC-3", "ALAC", "FLAC", "Opus" };
 
     return coding < STK_CODINGS ? names[coding] : "unknown";
@@ -270,8 +270,8 @@ static int give(run *r, const stk_libav_samples *s, stk_error *err)
         return stk_fail(err, STK_ECORRUPT,
                         "packet %u of track %u gives %u samples of %u channels at %u per second, "
                         "where %u of %u at %u should come",
-                        r->next, r->c->track.number, s->n, s->channels, s->rate, n,
-                        r->c->channels, r->c->rate);
+                        r->next, r->c->track.number, s->n, s->channels, s->rate, n, r->c->channels,
+                        r->c->rate);
     r->next++;
     r->at += n;
     if (r->at <= r->from || r->at <= skip)

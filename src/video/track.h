@@ -31,15 +31,15 @@ typedef enum stk_video_codec { /* on disk */
 const char *stk_video_codec_name(stk_video_codec codec);
 
 typedef enum stk_sound_coding {
-                                STK_CODING_OTHER,
-                                STK_CODING_AAC,
-                                STK_CODING_MP3,
-                                STK_CODING_AC3,
-                                STK_CODING_EAC3,
-                                STK_CODING_ALAC,
-                                STK_CODING_FLAC,
-                                STK_CODING_OPUS,
-                                STK_CODINGS
+    STK_CODING_OTHER,
+    STK_CODING_AAC,
+    STK_CODING_MP3,
+    STK_CODING_AC3,
+    STK_CODING_EAC3,
+    STK_CODING_ALAC,
+    STK_CODING_FLAC,
+    STK_CODING_OPUS,
+    STK_CODINGS
 } stk_sound_coding;
 
 /* Of a sound track; what is not 0 is as its container says. */

@@ -387,7 +387,7 @@ static int decode_run(run *r, uint32_t *at, stk_error *err)
     r->v->ops->flush(r->v->stream);
     for (uint32_t i = from; i < end && rc == 0; i++)
         rc = send(r, i, err);
-    /* After an open keyframe errors are covered up, and seen in the frames alone: in all of them. */
+    /* Errors after an open keyframe are covered up, and seen in the frames alone: in all. */
     if (rc == 0 && (r->left || r->open) &&
         r->v->ops->send(r->v->stream, &(stk_vdec_packet){ 0 }, &r->why) == 0)
         rc = take_frames(r, err);

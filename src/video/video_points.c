@@ -339,9 +339,9 @@ typedef struct span { /* units, and the keys of the two at its ends */
 /* Where `v` would be if all units were equally long, which most are. */
 static uint32_t guess(const span *s, int64_t v)
 {
-    double share = s->to > s->from ? ((double)v - (double)s->from) /
-                                         ((double)s->to - (double)s->from)
-                                   : 0;
+    double share = s->to > s->from
+                       ? ((double)v - (double)s->from) / ((double)s->to - (double)s->from)
+                       : 0;
     uint32_t most = s->high - s->low - 1, on = 1;
 
     if (share > 0)

@@ -277,10 +277,13 @@ static void pixel_and_neighbourhood_ops_of_ones_own(void **state)
     static const stk_output out[] = {
         { "image", "from(ppm) | image | negative | smear | to(u8, layout=hwc)" }
     };
-    stk_loader_options o = {
-        .size = sizeof o, .outputs = out, .n_outputs = 1, .batch_size = 7, .num_workers = 2,
-        .collate = STK_COLLATE_LIST, .shuffle = STK_SHUFFLE_EXACT
-    };
+    stk_loader_options o = { .size = sizeof o,
+                             .outputs = out,
+                             .n_outputs = 1,
+                             .batch_size = 7,
+                             .num_workers = 2,
+                             .collate = STK_COLLATE_LIST,
+                             .shuffle = STK_SHUFFLE_EXACT };
     stk_loader *l = seam_loader(&ds, 1, &o);
     stk_batch *b = NULL;
     uint64_t rows = 0;

@@ -89,7 +89,7 @@ static void the_cpus_bits(void **state)
         same_epochs(a, b, 4);
         s = stats_of(b);
         assert_int_equal(s.gpu_redecoded, 0);
-        assert_true(i == 0 ? !s.gpu_clips_by_workers && s.gpu_clips >= 4 * ROUNDS * 4
+        assert_true(i == 0   ? !s.gpu_clips_by_workers && s.gpu_clips >= 4 * ROUNDS * 4
                     : i == 1 ? s.gpu_clips_by_workers > 0
                              : !s.gpu_clips && s.gpu_clips_by_workers >= 4 * ROUNDS * 4);
         stk_loader_close(&a);
@@ -100,8 +100,8 @@ static void the_cpus_bits(void **state)
 /* Whatever call fails, and whatever status frames have, batches are the CPU's. */
 static void failures_are_the_cpus(void **state)
 {
-    const char *const what[] = { "create", "map",      "parse",    "decode", "reconfigure",
-                                 "status", "status:5", "late:7" };
+    const char *const what[] = { "create",      "map",    "parse",    "decode",
+                                 "reconfigure", "status", "status:5", "late:7" };
 
     (void)state;
     for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
@@ -214,8 +214,7 @@ static void many_batches_wait(void **state)
     o.prefetch = 200;
     l = seam_loader(&alike, 1, &o);
     begin(l);
-    for (uint64_t end = seam_now_ms() + 60000;
-         stats_of(l).gpu_clips < 150 && seam_now_ms() < end;)
+    for (uint64_t end = seam_now_ms() + 60000; stats_of(l).gpu_clips < 150 && seam_now_ms() < end;)
         seam_sleep_ms(2);
     assert_true(stats_of(l).gpu_clips >= 150);
     set_gate(64);
@@ -510,8 +509,7 @@ static void two_loaders(void **state)
 
     (void)state;
     for (int i = 0; i < 30; i++) {
-        stk_batch *x[4] = { next_batch(a), next_batch(b), next_batch(c),
-                            next_batch(d) };
+        stk_batch *x[4] = { next_batch(a), next_batch(b), next_batch(c), next_batch(d) };
 
         for (int k = 0; k < 4; k += 2) {
             assert_true(!x[k] == !x[k + 1]);

@@ -475,7 +475,7 @@ static void range_pop(void)
 {
 }
 
-static const stk_cuda table = { STK_CUDA_ABI, say,         count,       current,     bind_to,
+static const stk_cuda table = { STK_CUDA_ABI, say,          count,       current,     bind_to,
                                 info,         pinned_alloc, pinned_free, alloc,       release,
                                 stream_open,  stream_close, stream_wait, stream_sync, event_open,
                                 event_close,  event_record, event_done,  event_ms,    copy,

@@ -33,8 +33,8 @@
 #define NEEDED 5u /* surfaces that a stream is said to need */
 #define SIDE 4096u
 #define POISON 0xA5
-#define REFUSED ((CUresult)1)       /* CUDA_ERROR_INVALID_VALUE */
-#define NO_MEMORY ((CUresult)2)     /* CUDA_ERROR_OUT_OF_MEMORY */
+#define REFUSED ((CUresult)1)   /* CUDA_ERROR_INVALID_VALUE */
+#define NO_MEMORY ((CUresult)2) /* CUDA_ERROR_OUT_OF_MEMORY */
 #define NOT_SUPPORTED ((CUresult)801)
 #define UNKNOWN ((CUresult)999)
 
@@ -497,8 +497,7 @@ CUresult CUDAAPI cuvidReconfigureDecoder(CUvideodecoder obj, CUVIDRECONFIGUREDEC
     decoder *d = obj;
 
     if (fails("reconfigure") || how->ulWidth > d->how.ulMaxWidth ||
-        how->ulHeight > d->how.ulMaxHeight ||
-        how->ulNumDecodeSurfaces > d->how.ulNumDecodeSurfaces)
+        how->ulHeight > d->how.ulMaxHeight || how->ulNumDecodeSurfaces > d->how.ulNumDecodeSurfaces)
         return REFUSED;
     pthread_mutex_lock(&driver);
     note_line("change", how->ulWidth, how->ulHeight);
@@ -578,7 +577,7 @@ CUresult CUDAAPI cuvidGetDecodeStatus(CUvideodecoder obj, int at, CUVIDGETDECODE
 }
 
 CUresult CUDAAPI cuvidMapVideoFrame64(CUvideodecoder obj, int at, unsigned long long *out,
-                                            unsigned int *pitch, CUVIDPROCPARAMS *how)
+                                      unsigned int *pitch, CUVIDPROCPARAMS *how)
 {
     decoder *d = obj;
     const picture *p = shown(d, at);

@@ -66,8 +66,8 @@ static uint32_t crc_of(const one *o, uint32_t bits, size_t stride)
                 if (wide == 1)
                     row[x] = p[at];
                 else
-                    ((uint16_t *)(void *)row)[x] =
-                        ((const uint16_t *)(const void *)p)[at] >> (16 - bits);
+                    ((uint16_t *)(void *)row)[x] = ((const uint16_t *)(const void *)p)[at] >>
+                                                   (16 - bits);
             }
             crc = stk_crc32_of(&o->v->table, crc, row, (k ? cw : w) * wide);
         }
@@ -86,8 +86,8 @@ static int take(void *cookie, const stk_nvdec_frame *f, uint32_t n, stk_error *e
         uint32_t crc;
 
         o->v->cuda->copy(0, o->host, f[i].luma, stride * h, STK_COPY_OUT, o->stream);
-        o->v->cuda->copy(0, o->host + stride * h, f[i].chroma, stride * ((h + 1) / 2),
-                         STK_COPY_OUT, o->stream);
+        o->v->cuda->copy(0, o->host + stride * h, f[i].chroma, stride * ((h + 1) / 2), STK_COPY_OUT,
+                         o->stream);
         if (o->v->cuda->stream_sync(0, o->stream))
             return stk_fail(err, STK_EIO, "a copy failed");
         crc = crc_of(o, o->format.bits, stride);
@@ -125,9 +125,12 @@ static int clip(one *o, uint32_t first, stk_error *err)
         o->first = first;
         packet = calloc(cut.n, sizeof *packet);
         for (uint32_t i = 0; i < cut.n; i++)
-            packet[i] = (stk_nvdec_packet){ cut.data + cut.packet[i].at, cut.packet[i].len,
-                                            cut.packet[i].want, cut.packet[i].begins,
-                                            cut.data + cut.packet[i].mark, cut.packet[i].mark_len };
+            packet[i] = (stk_nvdec_packet){ cut.data + cut.packet[i].at,
+                                            cut.packet[i].len,
+                                            cut.packet[i].want,
+                                            cut.packet[i].begins,
+                                            cut.data + cut.packet[i].mark,
+                                            cut.packet[i].mark_len };
         run.packet = packet;
         run.n = cut.n;
         run.n_want = n;
