@@ -261,7 +261,7 @@ class Chain:
         min_pixels: Qwen's rule: at least so many pixels ...
         max_pixels: ... and at most so many
         max_ratio: the part gets at most so many times as large
-        interpolation: nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture; default bicubic
+        interpolation: nearest, bilinear, bicubic or lanczos; the model's, else bicubic; random: bilinear or bicubic for each picture
         """
 
     def resize_to_bucket(self,
@@ -270,6 +270,7 @@ class Chain:
             step: builtins.int | None = None,
             least: builtins.int | None = None,
             most: builtins.int | None = None,
+            no_upscale: bool | None = None,
             crop: str | None = None,
             interpolation: str | None = None) -> Chain:
         """resize and crop to the bucket whose ratio is nearest
@@ -278,6 +279,7 @@ class Chain:
         step: with area: sides are multiples of this, ...; default 64
         least: ... not shorter than this ...; default 256
         most: ... and not longer; default 1024
+        no_upscale: with area: a smaller picture is only cut to whole steps, not enlarged; default false
         crop: which part is kept: center or random; default center
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         """
