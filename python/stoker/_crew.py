@@ -33,6 +33,7 @@ from .errors import StokerError, UnsupportedError, by_handler
 
 METHODS = ("fork", "forkserver", "spawn")
 _DEATHS = 3                                     # in a row
+_HANDLED = signal.valid_signals() - {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}   # not the thread's own faults
 _crews: weakref.WeakSet[Processes] = weakref.WeakSet()
 
 
@@ -361,7 +362,14 @@ class Processes:
             if stream is not None:
                 stream.flush()                  # or the child would print it again
         _arrays.prepare_seeds()
-        if pid := self._bear(os.fork):
+        # What modules have registered to run around a fork (logging takes its lock) must not be cut short by a handler that raises:
+        # Python would drop the exception, and the lock would stay taken.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+        try:
+            pid = self._bear(os.fork)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if pid:
             return pid
         try:
             gc.freeze()                         # the parent's garbage is not the child's: its finalizers would run in imports
