@@ -207,7 +207,7 @@ def test_absolute_paths_below_the_root(tmp_path):
 
 def test_open_belongs_to_manifests(folder, tmp_path):
     tar = write_tar(tmp_path / "a.tar", [("0.txt", b"x")])
-    with pytest.raises(stoker.StokerError, match="files that a manifest") as e:
+    with pytest.raises(stoker.StokerError, match="files that rows of a manifest") as e:
         stoker.Loader(tar, fields={"x": "from(txt) | open | bytes"})
     assert e.value.code == "ENOTSUP"
     with pytest.raises(stoker.StokerError, match="open stands first"):
