@@ -364,11 +364,7 @@ class Processes:
         _arrays.prepare_seeds()
         # What modules have registered to run around a fork (logging takes its lock) must not be cut short by a handler that raises:
         # Python would drop the exception, and the lock would stay taken.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
-        try:
-            pid = self._bear(os.fork)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        pid = _uncut(self._bear, os.fork)
         if pid:
             return pid
         try:
@@ -636,7 +632,7 @@ class Processes:
         if threading.current_thread() is threading.main_thread():
             with contextlib.suppress(RuntimeError):     # the interpreter ends: no thread starts any more
                 thread = threading.Thread(target=self._close, name="stoker-close")
-                thread.start()
+                _uncut(thread.start)            # a start that is cut short leaves a thread that never runs, and is waited for
                 thread.join()
                 return
         self._close()
@@ -677,6 +673,16 @@ class Processes:
     def __del__(self, ending: Any = sys.is_finalizing) -> None:
         if getattr(self, "_workers", None) and not ending():
             self.close()
+
+
+def _uncut(call: Callable[..., Any], *args: Any) -> Any:
+    """call(*args), during which no handler of a signal runs; one that is due runs after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+        return call(*args)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _wait(left: dict[int, _Process], seconds: float) -> None:

@@ -61,12 +61,13 @@ LOOP = ALARM + """
         signal.signal(signal.SIGALRM, handler)
         while hits < wanted:
             loader = it = batch = None
-            got, over, left = [], False, draws.random() < 0.2
+            got, over, left, in_vain = [], False, draws.random() < 0.2, 0
             while not over:
                 try:
                     try:
                         armed = True
-                        signal.setitimer(signal.ITIMER_REAL, draws.choice((5e-4, 3e-3, 2e-2)) * draws.random() + 1e-6)
+                        # On a busy machine workers may take longer to start than any signal to come: then signals come later.
+                        signal.setitimer(signal.ITIMER_REAL, draws.choice((5e-4, 3e-3, 2e-2)) * draws.random() * (1 + in_vain / 8) + 1e-6)
                         if loader is None:
                             loader = make()
                         if it is None:
@@ -79,8 +80,10 @@ LOOP = ALARM + """
                         loader.close()
                     finally:
                         armed = False
+                        signal.setitimer(signal.ITIMER_REAL, 0)     # none comes when the interpreter has taken the handler away
                 except Alarm:
                     hits += 1
+                    in_vain += 1
                 if batch is not None and (not got or got[-1] is not batch):
                     got.append(batch)           # it was bound; the signal came before it was noted
                 if loader is not None and not over:
