@@ -27,8 +27,9 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define MAX_OPEN_FILES 512u /* files that are read stay open up to so many */
-#define MAX_MAPPED 64u      /* and so do files that are mapped, up to so many */
+#define MANY_BYTES ((size_t)64 << 10) /* a look at the file costs nothing beside their copy */
+#define MAX_OPEN_FILES 512u           /* files that are read stay open up to so many */
+#define MAX_MAPPED 64u                /* and so do files that are mapped, up to so many */
 
 struct stk_map {
     uint8_t *data;      /* NULL: the file is read */
@@ -450,6 +451,16 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
         return map_read(m, p, at, into, bytes, err);
     out->data = m->data + p->offset + at;
     return map_ready(m, p->name, (size_t)(p->offset + at), bytes, err);
+}
+
+int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err)
+{
+    const stk_piece *p = &a->part[a->n_parts > 1 ? stk_array_part(a, row) : 0];
+    stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
+
+    return bytes < MANY_BYTES || p->data || !m || !m->data
+               ? 0
+               : look_again(m, p->name, coarse_ns(), err);
 }
 
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows)

@@ -95,6 +95,10 @@ stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
  * .bin would be read as another type. */
 int stk_has_idx(const stk_piece *p);
 
+/* After bytes of a span were copied, if they are many: was the file cut meanwhile?  Past its end a
+ * map has zeros up to the end of the page, without a signal. */
+int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err);
+
 /* Which part a row is in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 

@@ -116,6 +116,7 @@ static int take(gather *g, uint64_t row, uint64_t n, stk_error *err)
             return misfit(g, at, row, err);
         if (!convert && at.data != g->dst)
             copy(g, at.data, count * g->size);
+        STK_TRY(stk_array_copied(a, row, at.rows * a->row_bytes, err));
         g->dst += count * g->size;
         row += at.rows;
         n -= at.rows;

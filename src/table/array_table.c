@@ -49,7 +49,7 @@ static int data_unpack(const stk_dataset *d, stk_unpack_job *job, stk_error *err
     if (at.data != job->dst)
         memcpy(job->dst, at.data, a->row_bytes);
     job->len = a->row_bytes;
-    return 0;
+    return stk_array_copied(a, job->place->row, a->row_bytes, err);
 }
 
 static void data_close(stk_dataset *d)
