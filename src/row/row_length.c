@@ -9,6 +9,12 @@ static uint32_t as_length(uint64_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+/* A sample that fills up the last batch is measured twice, by two workers: to the same length. */
+static void store(const stk_row *x, uint64_t at, uint64_t n)
+{
+    __atomic_store_n(&x->plan->rows.measured[at], as_length(n), __ATOMIC_RELAXED);
+}
+
 /* The longest of its values, and the patches of each output of pictures, a column each: of a
  * sample, not of what stands in for it.  The longest is less while outputs of the row are still to
  * be measured. */
@@ -24,13 +30,13 @@ int stk_length_note(const stk_row *x, int64_t len)
         *m = (stk_measured){ .row = id + 1 };
     m->longest = (uint64_t)len > m->longest ? (uint64_t)len : m->longest;
     if (!x->req->row.attempt)
-        x->plan->rows.measured[id] = as_length(m->longest);
+        store(x, id, m->longest);
     for (uint32_t i = 0; i < x->m->n_grids; i++) {
         if (!x->plan->chains.chain[i].many.pictures)
             continue;
         at += n;
         if (x->m->grids[i].row == id + 1 && !x->req->row.attempt)
-            x->plan->rows.measured[at] = as_length(x->m->grids[i].patches);
+            store(x, at, x->m->grids[i].patches);
     }
     out->ndim = 1;
     out->shape[0] = 0;
