@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* padded.c - tensors that a GPU makes of rows of different sizes, padded or joined: what is behind
- * the rows, and a row that is made again.
+/* padded.c - tensors that a GPU makes of rows of different sizes, padded or joined: it fills
+ * the space after each row, and replaces a row that is made again.
  *
- * Where rows go was settled when the last of them was there (batch/pad_rows.c).  A row that is made
- * again may have another size, and then all others another place: so the tensor is made anew of the
- * rows that are in the old one. */
+ * The place of each row is decided when the last row is ready (batch/pad_rows.c).  A row that is made
+ * again may have another size, which moves all other rows: the tensor is then built again from the
+ * rows of the old one. */
 #include "gpu/padded.h"
 
 #include <string.h>

@@ -75,15 +75,15 @@ typedef struct stk_binning {
     uint32_t multiple;
     uint32_t rows; /* most rows: BUDGET: of a bin; LIKE: of a run */
     int joined;    /* BUDGET: rows are joined, with a sum <= budget */
-    /* BUDGET: what is longer than a budget is in no bin; else it counts as the sample `usual`, a
-     * global id, does: it is a bad one */
+    /* BUDGET: true if samples longer than a budget are left out.  Otherwise such a sample is a bad
+     * one, and counts as much as `usual`, a global id. */
     int drops;
     uint64_t usual;
     uint64_t shortest[2]; /* BUDGET: global ids of two samples, to stand in for bad ones */
     uint32_t group;       /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
-    /* BUDGET: what `also` is made of, or `length` where there is no second length; rounded */
+    /* BUDGET: the parts of `also`, or of `length` if there is no second length; rounded */
     stk_bin_parts parts;
     /* CLASS, STEPS: `group` is the number of ranks */
     stk_bin_rest rest;

@@ -199,7 +199,7 @@ static int look_at_video(hand *h, stk_bytes in, double *v)
     return 1;
 }
 
-/* A file may have both sound and a video; one that has sound alone is no bad video. */
+/* A file may have both sound and a video; one with sound alone is not a bad video. */
 static int describe_media(hand *h, const char *name, stk_bytes in, uint64_t k, double *v)
 {
     int sound = hear_sound(h, name, in, v), video = sound < 0 ? sound : look_at_video(h, in, v);

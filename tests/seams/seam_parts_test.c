@@ -443,7 +443,7 @@ static void check_same(const epoch *a, const epoch *b)
     assert_memory_equal(a->label, b->label, sizeof a->label);
 }
 
-/* An epoch over the far file is that of the same file here. */
+/* An epoch over the remote file equals one over the same local file. */
 static epoch *check_far(const char *name, int32_t workers, uint32_t n_outputs)
 {
     epoch *here = read_epoch("", name, STK_NONE, n_outputs);

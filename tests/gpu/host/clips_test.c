@@ -434,8 +434,8 @@ static stk_loader *kept(const char *chain, uint64_t limit, const char *decode)
     return seam_loader(&mixed, 1, &o);
 }
 
-/* Frames that are kept are decoded once, and crops of them may differ; where they are drawn anew,
- * or find no room, they are decoded each time.  The bits are the CPU's. */
+/* Cached frames are decoded once, and their crops may differ.  If other frames are drawn, or there
+ * is no room for them, they are decoded each time.  The bits are the CPU's. */
 static void frames_are_kept(void **state)
 {
     const char *const chain[] = {
