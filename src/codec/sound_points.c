@@ -220,7 +220,7 @@ static int too_loud(const char *format, uint64_t sample, uint32_t channel, float
                         sample, channel);
     return stk_fail(err, STK_ECORRUPT,
                     "%s: sample %" PRIu64 " of channel %u is %g, where full scale is 1: more than "
-                    "%g is no sound",
+                    "%g is refused",
                     format, sample, channel, (double)v, (double)STK_SOUND_LOUDEST);
 }
 

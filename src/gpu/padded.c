@@ -2,9 +2,9 @@
 /* padded.c - tensors that a GPU makes of rows of different sizes, padded or joined: it fills
  * the space after each row, and replaces a row that is made again.
  *
- * The place of each row is decided when the last row is ready (batch/pad_rows.c).  A row that is made
- * again may have another size, which moves all other rows: the tensor is then built again from the
- * rows of the old one. */
+ * The place of each row is decided when the last row is ready (batch/pad_rows.c).  A row that is
+ * made again may have another size, which moves all other rows: the tensor is then built again from
+ * the rows of the old one. */
 #include "gpu/padded.h"
 
 #include <string.h>
