@@ -311,7 +311,7 @@ def run_step(name, step, totals):
     if failed:
         lines += ["   | " + line for line in log.text().splitlines()[-TAIL_LINES:]]
         lines.append(f"   whole log: {log.path.relative_to(ROOT)}")
-        totals.failures += [f"{name}: {line}" for line in failures(log.text())]
+        totals.failures += [f"{name}: {line}" for line in failures(log.text()) or log.text().splitlines()[-5:]]
     totals.times += [f"   {name:<12} {line}" for line in folder_times(log.text())]
     print("\n".join(lines), flush=True)
 

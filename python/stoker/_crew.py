@@ -364,7 +364,7 @@ class Processes:
         _arrays.prepare_seeds()
         # What modules have registered to run around a fork (logging takes its lock) must not be cut short by a handler that raises:
         # Python would drop the exception, and the lock would stay taken.
-        pid = _uncut(self._bear, os.fork)
+        pid: int = _uncut(self._bear, os.fork)
         if pid:
             return pid
         try:

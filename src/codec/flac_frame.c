@@ -254,15 +254,24 @@ static void predict(int32_t *s, uint32_t n, const predictor *p, int narrow)
         lpc64(s, n, p, p->order);
         return;
     }
-    switch (p->order) { /* a constant: the loop over coefficients has no branch left */
 #define CASE(k)                                                                                    \
-    case k: lpc32(s, n, p, k); break;
-        CASE(1)
-        CASE(2)
-        CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
-#undef CASE
-            default : lpc32(s, n, p, p->order);
+    case k: lpc32(s, n, p, k); break
+    switch (p->order) { /* a constant: the loop over coefficients has no branch left */
+        CASE(1);
+        CASE(2);
+        CASE(3);
+        CASE(4);
+        CASE(5);
+        CASE(6);
+        CASE(7);
+        CASE(8);
+        CASE(9);
+        CASE(10);
+        CASE(11);
+        CASE(12);
+    default: lpc32(s, n, p, p->order);
     }
+#undef CASE
 }
 
 static void predict_wide(int64_t *s, uint32_t n, const predictor *p)
