@@ -135,25 +135,29 @@ def measure(title, goal, runs, rounds):
         print(f"  {name:38} {v:8.0f} pictures/s" + (f"   {v / peer:5.2f}x the best peer" if name.startswith("stoker") else ""), flush=True)
 
 
-def fill(title, path, fields, goal, repeat):
+def fill(title, path, fields, goal):
     """Of an epoch: what its batches have of their budget, the last one too."""
     import stoker
     used = batches = 0
     budget, collate = 16384, "pack"
-    for batch in stoker.Loader(path, fields, max_tokens=budget, collate=collate, num_workers=1, shuffle=True, repeat=repeat):
+    for batch in stoker.Loader(path, fields, max_tokens=budget, collate=collate, num_workers=1, shuffle=True):
         used += sum(int(batch.offsets[name][-1]) for name in fields)
         batches += 1
     print(f"  {title:60} {100 * used / (batches * budget):6.2f} % of {budget:,} in {batches} batches (goal: {goal})", flush=True)
 
 
-def fills(shard, chats, repeat):
-    print("Packed batches")
+def fills(shard, chats, copies):
+    """An epoch long enough that its last batch, which is as full as chance has it, counts for little."""
+    shards = [f"{shard[:-4]}-{i}.tar" for i in range(copies)]
+    for path in shards:
+        os.link(shard, path)
+    print(f"Packed batches of an epoch of {copies} times the pictures")
     for length, goal in ((576, "98 %"), (1024, "97 %")):
         for op, how in (("resize_to_patches", "no draws"), ("random_resized_crop_to_patches", "random crops")):
             chain = f"from(jpg) | image | {op}(16, max_patches={length}) | patches(16) | to(u8)"
-            fill(f"{length} patches, {how}", shard, {"x": chain}, goal, repeat)
+            fill(f"{length} patches, {how}", shards, {"x": chain}, goal)
     fields = {"ids": "from(json) | ints | image_tokens(x)", "x": "from(jpg) | pictures | resize_to_patches(qwen2_vl, max_pixels=200704) | patches(qwen2_vl) | to(u8)"}
-    fill("text with 0 to 3 pictures, Qwen2-VL", chats, fields, "97 %", 1)
+    fill("text with 0 to 3 pictures, Qwen2-VL", chats, fields, "97 %")
 
 
 def main():

@@ -13,8 +13,8 @@ done
 peers=${PEERS:-build/sound-peers}
 if ! [ -x "$peers/bin/python" ]; then
     python3 -m venv "$peers"
-    "$peers/bin/pip" install -q soundfile soxr kaldi-native-fbank lhotse pyarrow "$(.venv/bin/pip freeze | grep '^torch=')"
-    "$peers/bin/pip" install -q --no-deps torchaudio torchcodec
+    "$peers/bin/pip" install -q soundfile soxr kaldi-native-fbank lhotse urllib3 pyarrow "$(.venv/bin/pip freeze | grep '^torch=')"
+    "$peers/bin/pip" install -q --no-deps torchaudio "torchcodec==0.13.*"     # the one for this torch
     rm -f "$peers"/lib/python*/site-packages/torchaudio/lib/*.so
 fi
 PYTHONPATH=build/python exec "$peers/bin/python" bench/sound.py --rounds "${ROUNDS:-7}" ${ONLY:+--only "$ONLY"} \

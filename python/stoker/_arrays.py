@@ -110,7 +110,8 @@ def from_bytes(raw: bytearray, dtype: str) -> Any:
     """A one-dimensional tensor over `raw`; dtype is a name that torch and NumPy share."""
     torch = torch_or_none()
     if torch is not None:
-        return torch.frombuffer(raw, dtype=getattr(torch, dtype))
+        kind = getattr(torch, dtype)
+        return torch.frombuffer(raw, dtype=kind) if raw else torch.empty(0, dtype=kind)     # torch refuses an empty buffer
     import numpy
     return numpy.frombuffer(raw, dtype=dtype)
 
