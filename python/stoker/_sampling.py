@@ -133,13 +133,15 @@ def lengths_of(value: Any, data: list[Dataset], seconds: bool = False) -> np.nda
     values = _array("lengths", value, data)
     if seconds:
         try:
-            values = np.ceil(values.astype(np.float64) * 10000 - 1e-6)
+            values = values.astype(np.float64)      # of one's own: what follows is done in place
         except (TypeError, ValueError):
             invalid(f"lengths must be seconds, not {values.dtype}")
-        if not np.isfinite(values).all():
+        values *= 10000
+        values -= 1e-6
+        np.ceil(values, out=values)
+        if len(values) and not (np.isfinite(values.min()) and np.isfinite(values.max())):
             invalid("lengths must be seconds, not NaN or infinity")
-        values = values.astype(np.int64)
-    if values.dtype.kind not in "iu":
+    elif values.dtype.kind not in "iu":
         invalid(f"lengths must be whole numbers, not {values.dtype}")
     if len(values) and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
         invalid(f"lengths must be 0 to {2**32 - 1}, not {values.min()} to {values.max()}")

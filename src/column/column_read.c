@@ -19,6 +19,7 @@
 #define MAX_VALUE ((uint64_t)1 << 16) /* bytes of a field that is a value itself */
 #define MAX_JSON ((uint64_t)1 << 24)  /* bytes of a field that holds it */
 #define STOP_EVERY 256u
+#define NUMBERS 256u /* converted at a time */
 
 typedef struct target { /* a column in samples of one schema */
     int field;          /* -1: they have none */
@@ -196,34 +197,35 @@ static int put_json(reading *r, stk_values *values, stk_bytes v, stk_error *err)
     return stk_values_add(values, STK_VALUE_QUOTED, (stk_bytes){ r->plain, len }, err);
 }
 
-/* A field that has a type: an integer as text, a float as it is, also where it is whole. */
-static int put_number(stk_values *values, stk_dtype dtype, stk_bytes in, stk_error *err)
+/* n values of a field that has a type: integers, or floats, also where they are whole. */
+static int put_numbers(stk_values *values, stk_dtype dtype, const uint8_t *in, uint64_t n,
+                       stk_error *err)
 {
     stk_convert_fn whole = stk_convert_c(dtype, STK_I64), wide = stk_convert_c(dtype, STK_F64);
-    char text[40];
-    int64_t i = 0;
-    double f = 0;
-    int n;
+    int is_whole = whole || dtype == STK_I64;
+    size_t size = stk_dtype_size(dtype);
+    uint64_t made[NUMBERS]; /* int64_t or double */
 
+    if (!whole && !wide && dtype != STK_I64 && dtype != STK_F64)
+        return stk_fail(err, STK_ENOTSUP, "a column is not made of %s", stk_dtype_name(dtype));
+    for (uint64_t at = 0, few; at < n; at += few) {
+        few = n - at < NUMBERS ? n - at : NUMBERS;
+        if (dtype == STK_I64 || dtype == STK_F64)
+            memcpy(made, in + at * size, few * size);
+        else
+            (whole ? whole : wide)(made, in + at * size, few);
+        STK_TRY(stk_values_add_numbers(values, is_whole ? STK_VALUE_WHOLE : STK_VALUE_REAL, made,
+                                       few, err));
+    }
+    return 0;
+}
+
+static int put_number(stk_values *values, stk_dtype dtype, stk_bytes in, stk_error *err)
+{
     if (in.len != stk_dtype_size(dtype))
         return stk_fail(err, STK_ECORRUPT, "its value has %zu bytes, a %s has %zu", in.len,
                         stk_dtype_name(dtype), stk_dtype_size(dtype));
-    if (dtype == STK_I64)
-        memcpy(&i, in.data, sizeof i);
-    else if (whole)
-        whole(&i, in.data, 1);
-    else if (dtype == STK_F64)
-        memcpy(&f, in.data, sizeof f);
-    else if (wide)
-        wide(&f, in.data, 1);
-    else
-        return stk_fail(err, STK_ENOTSUP, "a column is not made of %s", stk_dtype_name(dtype));
-    if (dtype != STK_I64 && !whole)
-        return stk_values_add(values, STK_VALUE_REAL, (stk_bytes){ (const uint8_t *)&f, sizeof f },
-                              err);
-    n = snprintf(text, sizeof text, "%" PRId64, i);
-    return stk_values_add(values, STK_VALUE_BARE, (stk_bytes){ (const uint8_t *)text, (size_t)n },
-                          err);
+    return put_numbers(values, dtype, in.data, 1, err);
 }
 
 static int put_value(reading *r, uint32_t c, stk_bytes in, stk_error *err)
@@ -265,18 +267,44 @@ static int read_sample(reading *r, const stk_entry *e, stk_error *err)
     return 0;
 }
 
+/* The only column is one of numbers, and a sample was just read from a block: those after it in
+ * that block, up to a null, at most `left`.  *n: how many there were. */
+static int read_following(reading *r, const stk_entry *e, uint64_t left, uint64_t *n,
+                          stk_error *err)
+{
+    const stk_data_ops *ops = r->job->data->ops;
+    stk_wanted *w = r->request->want;
+    stk_dtype dtype = r->to[0].dtype;
+    stk_value_span s = { .n = left + 1 };
+
+    *n = 0;
+    if (r->job->n_columns != 1 || r->to[0].field < 0 || !dtype || r->to[0].path || !ops->span ||
+        !left || !w->block || w->place.absent || !w->bytes.data)
+        return 0;
+    STK_TRY(stk_block_open(w->block, &w->waiter, &s.block, err)); /* it is there */
+    ops->span(r->job->data, e, &w->field, &w->place, &s);
+    if (s.n < 2 || s.first || s.width != stk_dtype_size(dtype))
+        return 0;
+    *n = s.n - 1;
+    return put_numbers(&r->values[0], dtype, s.data + s.width, *n, err);
+}
+
 static int read_samples(reading *r, const stk_shard_info *s, stk_error *err)
 {
     const stk_dataset *ds = r->job->data;
     const _Atomic int *stop = r->job->stop;
+    uint64_t more;
     stk_entry e;
     int rc;
 
-    for (uint64_t i = 0; i < s->samples; i++) {
-        if (i % STOP_EVERY == 0 && atomic_load_explicit(stop, memory_order_relaxed))
+    for (uint64_t i = 0, looked = 0; i < s->samples; i += 1 + more) {
+        if (i >= looked && atomic_load_explicit(stop, memory_order_relaxed))
             return stk_fail(err, STK_ECLOSED, "stopped by the caller");
+        looked = i >= looked ? i + STOP_EVERY : looked;
         STK_TRY(ds->ops->entry(ds, s->first + i, &e, err));
         rc = read_sample(r, &e, err);
+        if (rc == 0)
+            rc = read_following(r, &e, s->samples - i - 1, &more, err);
         if (rc < 0) {
             stk_error_at(err, r->shard_name, e.offset, e.key);
             return rc;

@@ -57,7 +57,10 @@ typedef enum stk_value_kind {
     STK_VALUE_NULL,
     STK_VALUE_BARE,   /* a number where it reads as one */
     STK_VALUE_QUOTED, /* a text, whatever it reads as */
-    STK_VALUE_REAL    /* of a float: the bytes of a double.  All values of a shard are, or none */
+    /* of a field with a type: the bytes of a double, or of an int64_t.  All values of a shard are
+     * of this kind or null, or none is */
+    STK_VALUE_REAL,
+    STK_VALUE_WHOLE
 } stk_value_kind;
 
 typedef struct stk_values { /* values as text, a row each.  Init with zeros.  Thread: one. */
@@ -71,6 +74,9 @@ typedef struct stk_values { /* values as text, a row each.  Init with zeros.  Th
 } stk_values;
 
 int stk_values_add(stk_values *s, stk_value_kind kind, stk_bytes value, stk_error *err);
+/* n of REAL or WHOLE at once, 8 bytes each. */
+int stk_values_add_numbers(stk_values *s, stk_value_kind kind, const void *numbers, uint64_t n,
+                           stk_error *err);
 /* All are bare integers: I64; all are numbers: F64; else TEXT.  *out owns its bytes. */
 int stk_values_chunk(const stk_values *s, stk_chunk *out, stk_error *err);
 void stk_values_fini(stk_values *s);

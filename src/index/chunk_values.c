@@ -16,16 +16,37 @@
 #include "index/chunk.h"
 #include "index/dict.h"
 
+#define NUMBER 8u /* bytes of REAL and WHOLE */
+
+/* Room for n more values that have these bytes together. */
+static int reserve(stk_values *s, uint64_t n, uint64_t bytes, stk_error *err)
+{
+    if (n >= UINT32_MAX - s->rows - 2 || bytes >= UINT32_MAX - s->n_text)
+        return stk_fail(err, STK_ELIMIT,
+                        "the values of one column take more than 4 GiB in one shard: split it");
+    STK_TRY(idx_reserve((void **)&s->end, &s->end_cap, s->rows + n, sizeof *s->end, err));
+    STK_TRY(idx_reserve((void **)&s->kind, &s->kind_cap, s->rows + n, 1, err));
+    return idx_reserve((void **)&s->text, &s->text_cap, s->n_text + bytes, 1, err);
+}
+
+int stk_values_add_numbers(stk_values *s, stk_value_kind kind, const void *numbers, uint64_t n,
+                           stk_error *err)
+{
+    STK_TRY(reserve(s, n, n * NUMBER, err));
+    memcpy(s->text + s->n_text, numbers, n * NUMBER);
+    memset(s->kind + s->rows, (int)kind, n);
+    for (uint64_t i = 0; i < n; i++)
+        s->end[s->rows + i] = (uint32_t)(s->n_text + (i + 1) * NUMBER);
+    s->n_text += n * NUMBER;
+    s->rows += n;
+    return 0;
+}
+
 int stk_values_add(stk_values *s, stk_value_kind kind, stk_bytes value, stk_error *err)
 {
     if (kind == STK_VALUE_NULL)
         value.len = 0;
-    if (s->rows + 2 >= UINT32_MAX || value.len >= UINT32_MAX - s->n_text)
-        return stk_fail(err, STK_ELIMIT,
-                        "the values of one column take more than 4 GiB in one shard: split it");
-    STK_TRY(idx_reserve((void **)&s->end, &s->end_cap, s->rows + 1, sizeof *s->end, err));
-    STK_TRY(idx_reserve((void **)&s->kind, &s->kind_cap, s->rows + 1, 1, err));
-    STK_TRY(idx_reserve((void **)&s->text, &s->text_cap, s->n_text + value.len, 1, err));
+    STK_TRY(reserve(s, 1, value.len, err));
     if (value.len)
         memcpy(s->text + s->n_text, value.data, value.len);
     s->n_text += value.len;
@@ -72,6 +93,21 @@ static void look_at_real(facts *f, double d)
         f->narrow = 0;
 }
 
+static int64_t whole_of(stk_bytes v)
+{
+    int64_t i;
+
+    assert(v.len == sizeof i);
+    memcpy(&i, v.data, sizeof i);
+    return i;
+}
+
+static void look_at_whole(facts *f, int64_t i)
+{
+    f->least = i < f->least ? i : f->least;
+    f->most = i > f->most ? i : f->most;
+}
+
 static void look_at_number(facts *f, stk_bytes text)
 {
     int64_t i;
@@ -81,8 +117,7 @@ static void look_at_number(facts *f, stk_bytes text)
     if (f->type == STK_CHUNK_I64 && stk_number_i64(text, &i) != 1)
         f->type = STK_CHUNK_F64;
     if (f->type == STK_CHUNK_I64) {
-        f->least = i < f->least ? i : f->least;
-        f->most = i > f->most ? i : f->most;
+        look_at_whole(f, i);
         whole = text.len < STK_NUMBER_TEXT; /* as stk_number_f64() has it */
         d = (double)i;
     }
@@ -103,6 +138,8 @@ static facts look(const stk_values *s)
             f.type = STK_CHUNK_TEXT;
         else if (s->kind[i] == STK_VALUE_REAL)
             look_at_real(&f, real_of(cell(s, i)));
+        else if (s->kind[i] == STK_VALUE_WHOLE)
+            look_at_whole(&f, whole_of(cell(s, i)));
         else if (s->kind[i] == STK_VALUE_BARE)
             look_at_number(&f, cell(s, i));
     }
@@ -141,7 +178,9 @@ static int pack_i64(const stk_values *s, const facts *f, stk_chunk *out, stk_err
         int64_t v = f->least;
         uint64_t d;
 
-        if (s->kind[i] != STK_VALUE_NULL)
+        if (s->kind[i] == STK_VALUE_WHOLE)
+            v = whole_of(cell(s, i));
+        else if (s->kind[i] != STK_VALUE_NULL)
             (void)stk_number_i64(cell(s, i), &v);
         d = (uint64_t)v - (uint64_t)f->least;
         memcpy(out->owned + i * out->rec.width, &d, out->rec.width);

@@ -102,7 +102,7 @@ static void look_at(const stk_bins *b, maker *m, uint64_t id, uint32_t at)
 static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w, sums *s)
 {
     const stk_binning *h = &b->how;
-    uint64_t first = w * h->window, left = b->positions - first, position[RUN];
+    uint64_t first = w * h->window, left = b->positions - first, position[RUN], ids[RUN];
     uint32_t n = left < h->window ? (uint32_t)left : h->window, placed = 0;
 
     assert(first < b->positions); /* no window is empty */
@@ -111,8 +111,12 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
         for (uint32_t i = 0; i < k; i++)
             position[i] = first + at + i;
         h->order->at(h->order->state, number, position, k, m->where);
+        for (uint32_t i = 0; i < k; i++) { /* lengths are far apart: they come while ids are made */
+            ids[i] = h->start[m->where[i].dataset] + m->where[i].sample;
+            __builtin_prefetch(&h->length[ids[i]]);
+        }
         for (uint32_t i = 0; i < k; i++) {
-            uint64_t id = h->start[m->where[i].dataset] + m->where[i].sample;
+            uint64_t id = ids[i];
 
             if (stk_bin_is_over(h, id)) {
                 if (h->drops)
@@ -294,8 +298,8 @@ static uint32_t fits(const stk_binning *h, const maker *m, uint32_t at, uint32_t
     return rows;
 }
 
-/* Rows that are joined: m->key batch by batch, each as they come, the longest rows first into the
- * batch that they leave the least room in; m->row: how many each has. */
+/* Rows that are joined: m->key batch by batch, each as they come, in as few batches as the
+ * packer finds; m->row: how many each has. */
 static uint32_t fill_joined(const stk_binning *h, maker *m, uint32_t n)
 {
     uint32_t packed = stk_packer_run(m->packer, m->length, n, m->row), bins = 0, at = 0;
@@ -661,7 +665,7 @@ static int maker_init(maker *m, const stk_binning *h, stk_error *err)
     if (h->kind == STK_BIN_PACK)
         return stk_packer_open(&m->packer, h->fit, h->block, h->window, err);
     return is_fitted(h)
-               ? stk_packer_open(&m->packer, STK_FIT_BEST, (uint32_t)h->budget, h->window, err)
+               ? stk_packer_open(&m->packer, STK_FIT_EVEN, (uint32_t)h->budget, h->window, err)
                : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_fit.c - first-fit, and best-fit by falling length.
+/* pack_fit.c - first-fit, best-fit by falling length, and rows that are about equally full.
  *
  * Best-fit: rows with equal room are alike, so rows are kept in lists by their room, and two levels
  * of bits say which lists have any: the next row is found in a few steps whatever the block is.
@@ -135,14 +135,20 @@ static uint32_t least_room(const stk_packer *p, uint32_t want)
     return NONE;
 }
 
+/* No row has room: there is none. */
+static void forget_rows(stk_packer *p)
+{
+    memset(p->head, 0xff, ((size_t)p->block + 1) * sizeof *p->head);
+    memset(p->some, 0, words(p->block) * sizeof *p->some);
+    memset(p->group, 0, (words(p->block) / 64 + 1) * sizeof *p->group);
+}
+
 static uint32_t best(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t *row)
 {
     uint32_t rows = 0;
 
     sort(p, length, n);
-    memset(p->head, 0xff, ((size_t)p->block + 1) * sizeof *p->head);
-    memset(p->some, 0, words(p->block) * sizeof *p->some);
-    memset(p->group, 0, (words(p->block) / 64 + 1) * sizeof *p->group);
+    forget_rows(p);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = p->order[k], room = least_room(p, length[i]);
 
@@ -152,6 +158,56 @@ static uint32_t best(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t
             push(p, row[i], room);
     }
     return rows;
+}
+
+/* ---- about equally full ---- */
+
+/* The most room that a row has; 0: none has any. */
+static uint32_t most_room(const stk_packer *p)
+{
+    for (size_t g = words(p->block) / 64 + 1; g-- > 0;)
+        if (p->group[g]) {
+            size_t word = g * 64 + 63 - (size_t)__builtin_clzll(p->group[g]);
+
+            return (uint32_t)(word * 64 + 63 - (size_t)__builtin_clzll(p->some[word]));
+        }
+    return 0;
+}
+
+/* 0: not into so few rows.  p->order has the lengths, the longest first. */
+static int even(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t rows, uint32_t *row)
+{
+    forget_rows(p);
+    for (uint32_t r = 0; r < rows; r++)
+        push(p, r, p->block);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = p->order[k], room = most_room(p);
+
+        if (room < length[i])
+            return 0;
+        row[i] = pop(p, room);
+        if (room > length[i])
+            push(p, row[i], room - length[i]);
+    }
+    return 1;
+}
+
+#define TRIES 4u /* more rows than the fewest hardly ever help */
+
+static uint32_t fewest(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t *row)
+{
+    uint32_t rows = best(p, length, n, row), least;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += length[i];
+    least = (uint32_t)((sum + p->block - 1) / p->block);
+    if (least >= rows)
+        return rows;
+    for (uint32_t few = least; few < rows && few < least + TRIES; few++)
+        if (even(p, length, n, few, row))
+            return few;
+    return best(p, length, n, row);
 }
 
 /* ---- first-fit ---- */
@@ -185,7 +241,9 @@ uint32_t stk_packer_run(stk_packer *p, const uint32_t *length, uint32_t n, uint3
     assert(n <= p->most);
     if (!n)
         return 0;
-    rows = p->fit == STK_FIT_FIRST ? first(p, length, n, row) : best(p, length, n, row);
+    rows = (p->fit == STK_FIT_FIRST  ? first
+            : p->fit == STK_FIT_EVEN ? fewest
+                                     : best)(p, length, n, row);
     memset(p->order, 0xff, rows * sizeof *p->order);
     for (uint32_t i = 0; i < n; i++) {
         if (p->order[row[i]] == NONE)

@@ -13,7 +13,11 @@ typedef enum stk_fit {
     STK_FIT_FIRST = 1, /* in their order, each into the first row with room */
     /* longest first, each into the row where it leaves the least room; among equal rows, the one
      * filled last */
-    STK_FIT_BEST = 2
+    STK_FIT_BEST = 2,
+    /* in as few rows as there can be, about equally full: longest first, each into the emptiest
+     * row.  Where that does not work out, as STK_FIT_BEST.  For lengths of about the same size, of
+     * which best-fit puts the longest together and leaves rows without a last one */
+    STK_FIT_EVEN = 3
 } stk_fit;
 
 typedef struct stk_packer stk_packer; /* Thread: one. */

@@ -469,3 +469,14 @@ def test_to_device_takes_all_that_is_beside_the_outputs(shard):
     made = rebuild({"nested": [batch]}, lambda value: ("moved", value))["nested"][0]
     for beside in ("offsets", "grid", "pictures"):
         assert getattr(made, beside)["x"][0] == "moved" and getattr(batch, beside)["x"][0] != "moved"
+
+
+@pytest.mark.parametrize("collate", ["pack", "pad"])
+def test_a_batch_without_any_picture(shard, collate):
+    """Samples one at a time, and the second has none: its batch is one like the others."""
+    fields = {"ids": "from(ids.json) | ints | image_tokens(x)", "x": f"from(jpg,png) | pictures | {QWEN} | to(f32)"}
+    rows = []
+    for batch in load(f"{shard}/a.tar", fields, batch_size=1, collate=collate):
+        assert tuple(batch.grid["x"].shape) == (len(batch.grid["x"]), 3) and len(batch["ids"])
+        rows.append((len(batch.grid["x"]), int(numpy(batch["x"]).size > 0)))
+    assert rows == [(n, int(n > 0)) for n in COUNTS]
