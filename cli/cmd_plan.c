@@ -36,7 +36,8 @@ static int mean_of(stk_column *c, uint64_t n, double *out, stk_error *err)
 /* The mean length of the recordings in the first field whose name is one of sound. */
 static int find_seconds(stk_dataset *ds, double *out, stk_error *err)
 {
-    static const char *const names[] = { "wav", "flac", "mp3", "ogg", "opus", "m4a", "audio" };
+    static const char *const names[] = { "wav",  "flac", "mp3",   "ogg",
+                                         "opus", "m4a",  "audio", "sound" };
     const stk_column_options how = { .size = sizeof how, .read = STK_YES };
     const char *field;
     char name[200];

@@ -137,6 +137,31 @@ static int find_picture(const stk_chain *c, const stk_dataset *ds, uint32_t sche
     return found;
 }
 
+#define KINDS 9u
+
+/* The same for files of folders that are videos or sound: `video` is a video of any kind, and mp4 a
+ * field that is called `video`. */
+static int find_media(const stk_chain *c, const stk_dataset *ds, uint32_t schema, const char *name,
+                      stk_binding *out)
+{
+    static const struct {
+        const char *field, *kind[KINDS];
+    } media[] = {
+        { "video", { "mp4", "mkv", "webm", "mov", "m4v" } },
+        { "sound", { "wav", "flac", "mp3", "ogg", "opus", "oga", "m4a", "aac", "mka" } },
+    };
+    int found = 0;
+
+    for (size_t m = 0; m < sizeof media / sizeof *media && !found; m++)
+        for (size_t k = 0; k < KINDS && media[m].kind[k] && !found; k++) {
+            if (!strcmp(name, media[m].field))
+                found = find_field(c, ds, schema, media[m].kind[k], out);
+            else if (!strcmp(name, media[m].kind[k]))
+                found = find_field(c, ds, schema, media[m].field, out);
+        }
+    return found;
+}
+
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err)
 {
@@ -154,6 +179,8 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
             found = find_field(c, ds, s, c->field.name[i], &map[s]);
         for (i = 0; i < c->field.n_names && !found; i++)
             found = find_picture(c, ds, s, c->field.name[i], &map[s]);
+        for (i = 0; i < c->field.n_names && !found; i++)
+            found = find_media(c, ds, s, c->field.name[i], &map[s]);
         if (!found && c->many.pictures)
             found = find_numbered(c, ds, s, &map[s]);
         if (!found && !c->field.given && ds->can & STK_DATA_ONE_FIELD) {

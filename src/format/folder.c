@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* folder.c - a directory of pictures as a shard: field `image` is a file, field `cls` the number
  * of its class.  A file beside the picture that differs in its suffix only (1.jpg, 1.txt) is one
- * more field, called by the suffix.
+ * more field, called by the suffix.  Where there is no picture, videos are the samples, field
+ * `video`, and where there is none either recordings, field `sound`.
  *
  * Order and numbers are those of torchvision's ImageFolder: classes sorted by name, in a class
  * the directories by path, in a directory the files by name.  The class of a sample is that of
@@ -35,6 +36,7 @@ typedef struct picture { /* or what belongs to one */
 } picture;
 
 typedef struct listing { /* the pictures of one directory, and the files that belong to them */
+    stk_file_kind kind;  /* what is a picture: or videos, or recordings */
     stk_text names;
     picture *picture;
     size_t n, cap;
@@ -63,9 +65,10 @@ static int take_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
 {
     listing *l = cookie;
     struct stat st;
-    int companion = e->folder || stk_is_picture(e->name) ? 0 : companion_of(e->name);
+    int one = !e->folder && l->kind && stk_file_kind_of(e->name) == l->kind;
+    int companion = e->folder || one ? 0 : companion_of(e->name);
 
-    if (e->folder || (!companion && !stk_is_picture(e->name)))
+    if (!one && !companion)
         return 0;
     if (l->n == l->cap) {
         size_t cap = l->cap ? 2 * l->cap : 64;
@@ -124,7 +127,10 @@ static uint32_t find_companions(const listing *l, size_t i, int has_class, stk_f
 static int report(scan_state *s, size_t i, size_t prefix, uint32_t n, stk_error *err)
 {
     const picture *p = &s->list.picture[i];
-    stk_field fields[2 + N_COMPANIONS] = { { "image", 5, 0, p->size }, { "cls", 3, 0, 0 } };
+    stk_field fields[2 + N_COMPANIONS] = {
+        { stk_file_kind_field(s->list.kind), 5, 0, p->size }, /* image, video, sound */
+        { "cls", 3, 0, 0 },
+    };
 
     n += find_companions(&s->list, i, n == 2, fields + n);
     s->key.len = prefix;
@@ -192,15 +198,17 @@ static int scan_folders(scan_state *s, const stk_names *dirs, stk_error *err)
         char why[180];
 
         snprintf(why, sizeof why,
-                 "%" PRIu64 " pictures have the name of another but for its suffix: each is a "
+                 "%" PRIu64 " files have the name of another but for its suffix: each is a "
                  "sample; pairs=True (pairs://FOLDER) makes files of one name one",
                  s->same_name);
         s->scan->warn(s->scan, why);
     }
     if (!s->samples)
-        return stk_fail(err, STK_ENOTFOUND,
-                        "the class has no picture (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff "
-                        ".webp) in its folder or below: remove the folder, or fill it");
+        return stk_fail(
+            err, STK_ENOTFOUND,
+            "the class has no picture (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff "
+            ".webp), video (.mp4 .m4v .mov .mkv .webm) or sound (.wav .flac .mp3 .opus "
+            ".ogg .oga .m4a .aac .mka) in its folder or below: remove the folder, or fill it");
     return 0;
 }
 
@@ -213,9 +221,10 @@ static int folder_index(stk_file *f, uint64_t size, stk_scan *scan, stk_error *e
     (void)size;
     if (!s.path)
         return stk_fail(err, STK_EINVAL, "is a file, not a folder of pictures");
-    if (stk_is_flat(s.path)) /* what is deeper has no class and is none of a flat folder's */
+    rc = stk_folder_kind(s.path, "", !stk_is_flat(s.path), &s.list.kind, err);
+    if (rc == 0 && stk_is_flat(s.path)) /* what is deeper has no class and is none of its */
         rc = stk_names_add(&dirs, "", 0, err);
-    else
+    else if (rc == 0)
         rc = stk_folder_walk(s.path, &dirs, err);
     if (rc == 0)
         rc = scan_folders(&s, &dirs, err);
@@ -377,6 +386,14 @@ static const char *folder_class_name(const void *state, uint32_t i)
 
 /* ---- reading ---- */
 
+static int is_companion(const char *field)
+{
+    for (size_t i = 0; i < N_COMPANIONS; i++)
+        if (!strcmp(field, companions[i]))
+            return 1;
+    return 0;
+}
+
 static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
     const classes *c = e->state;
@@ -393,7 +410,7 @@ static int folder_locate(const stk_entry *e, const stk_field *field, stk_place *
     }
     *out = (stk_place){ .len = field->size, .must_equal = 1, .listed = 1 };
     out->name = (stk_bytes){ slash, e->key.len - (size_t)(slash - e->key.data) };
-    if (strcmp(field->name, "image") != 0)
+    if (is_companion(field->name))
         out->suffix = (stk_bytes){ (const uint8_t *)field->name, field->name_len };
     if (!out->name.len)
         return stk_fail(err, STK_ECORRUPT, "the index has no file name here");
@@ -404,7 +421,9 @@ const stk_format stk_format_folder = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_format),
     .name = "folder",
-    .help = "pictures in directories, a class each as in ImageFolder: fields image and cls",
+    .help =
+        "pictures, videos or sound in directories, a class each as in ImageFolder: fields image "
+        "(video, sound) and cls",
     .suffixes = "/",
     .probe = folder_probe,
     .index = folder_index,

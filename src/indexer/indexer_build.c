@@ -347,13 +347,18 @@ static int format_by_name(stk_indexer *x, stk_error *err)
 /* Files that people have and that are no shards: what to do with them. */
 static int no_format(const char *name, int several, stk_error *err)
 {
+    static const char *const one[] = { "", "a picture", "a video", "a recording" };
+    static const char *const many[] = { "", "pictures", "videos", "recordings" };
     const char *end = strrchr(name, '.');
+    stk_file_kind kind = stk_file_kind_of(name);
 
-    if (stk_is_picture(name))
-        return stk_fail(err, STK_ECORRUPT,
-                        "%s: open the folder, or a manifest of them: a .csv or .jsonl file with a "
-                        "column path, whose chain is from(path) | open | image",
-                        several ? "pictures are no shards" : "a picture is no shard");
+    if (kind)
+        return stk_fail(
+            err, STK_ECORRUPT,
+            "%s %s: open the folder, or a manifest of them: a .csv or .jsonl file with a "
+            "column path, whose chain is from(path) | open | %s",
+            several ? many[kind] : one[kind], several ? "are no shards" : "is no shard",
+            stk_file_kind_field(kind));
     if (end && strlen(end) < 12 && !strchr(end, '/') && strcmp(end, ".tar") != 0)
         return stk_fail(err, STK_ECORRUPT,
                         "%s files are no shards. Files of any kind are handed out by a manifest (a "

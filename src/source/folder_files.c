@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder_files.c - directories of pictures.
+/* folder_files.c - directories of pictures, videos or recordings.
  *
  * The rules are those of torchvision's ImageFolder, so that classes get the same numbers: every
  * subdirectory of the root is a class, symlinks are followed.  Two things differ: what programs
@@ -53,19 +53,39 @@ int stk_is_clutter(const char *name)
     return name[0] == '.';
 }
 
+stk_file_kind stk_file_kind_of(const char *name)
+{
+    static const struct {
+        const char *end;
+        stk_file_kind kind;
+    } ends[] = {
+        { "jpg", STK_FILE_PICTURE }, { "jpeg", STK_FILE_PICTURE }, { "png", STK_FILE_PICTURE },
+        { "ppm", STK_FILE_PICTURE }, { "bmp", STK_FILE_PICTURE },  { "pgm", STK_FILE_PICTURE },
+        { "tif", STK_FILE_PICTURE }, { "tiff", STK_FILE_PICTURE }, { "webp", STK_FILE_PICTURE },
+        { "mp4", STK_FILE_VIDEO },   { "m4v", STK_FILE_VIDEO },    { "mov", STK_FILE_VIDEO },
+        { "mkv", STK_FILE_VIDEO },   { "webm", STK_FILE_VIDEO },   { "wav", STK_FILE_SOUND },
+        { "flac", STK_FILE_SOUND },  { "mp3", STK_FILE_SOUND },    { "opus", STK_FILE_SOUND },
+        { "ogg", STK_FILE_SOUND },   { "oga", STK_FILE_SOUND },    { "m4a", STK_FILE_SOUND },
+        { "aac", STK_FILE_SOUND },   { "mka", STK_FILE_SOUND },
+    };
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
+        if (!strcasecmp(dot + 1, ends[i].end))
+            return ends[i].kind;
+    return STK_FILE_OTHER;
+}
+
+const char *stk_file_kind_field(stk_file_kind k)
+{
+    static const char *const field[] = { "", "image", "video", "sound" };
+
+    return field[k];
+}
+
 int stk_is_picture(const char *name)
 {
-    static const char *const ends[] = { ".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                        ".pgm", ".tif",  ".tiff", ".webp" };
-    size_t n = strlen(name);
-
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t len = strlen(ends[i]);
-
-        if (n >= len && !strcasecmp(name + n - len, ends[i]))
-            return 1;
-    }
-    return 0;
+    return stk_file_kind_of(name) == STK_FILE_PICTURE;
 }
 
 /* ---- listing ---- */
@@ -230,33 +250,44 @@ int stk_folder_walk(const char *path, stk_names *out, stk_error *err)
 
 /* ---- a root's shards ---- */
 
-static int stop_at_picture(void *cookie, const stk_dir_entry *e, stk_error *err)
+static void note_kind(stk_file_kind *best, stk_file_kind k)
 {
-    (void)cookie, (void)err;
-    return !e->folder && stk_is_picture(e->name) ? STK_END : 0;
+    if (k && (!*best || k < *best))
+        *best = k;
 }
 
-/* STK_END: a picture is at or below path/sub; 0: none does. */
-static int has_picture(const char *path, const char *sub, stk_error *err)
+/* Nothing comes before pictures. */
+static int stop_at_picture(void *cookie, const stk_dir_entry *e, stk_error *err)
+{
+    stk_file_kind *best = cookie;
+
+    (void)err;
+    if (!e->folder)
+        note_kind(best, stk_file_kind_of(e->name));
+    return *best == STK_FILE_PICTURE ? STK_END : 0;
+}
+
+int stk_folder_kind(const char *path, const char *sub, int deep, stk_file_kind *best,
+                    stk_error *err)
 {
     stk_names dirs = { 0 };
     stk_text base = { 0 };
     int rc = join(&base, path, sub, err);
 
     if (rc == 0)
-        rc = stk_folder_list(base.s, "", stop_at_picture, NULL, err); /* as a rule that is all */
-    if (rc == 0)
+        rc = stk_folder_list(base.s, "", stop_at_picture, best, err); /* as a rule that is all */
+    if (rc == 0 && deep)
         rc = stk_folder_walk(base.s, &dirs, err);
     for (size_t i = 1; rc == 0 && i < dirs.n; i++)
-        rc = stk_folder_list(base.s, dirs.name[i], stop_at_picture, NULL, err);
+        rc = stk_folder_list(base.s, dirs.name[i], stop_at_picture, best, err);
     stk_names_fini(&dirs);
     stk_free(base.s);
-    return rc;
+    return rc == STK_END ? 0 : rc;
 }
 
 typedef struct root {
     stk_names subs;
-    int pictures;
+    stk_file_kind kind, below; /* of the files in it, and in all its directories */
 } root;
 
 static int root_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
@@ -265,7 +296,7 @@ static int root_entry(void *cookie, const stk_dir_entry *e, stk_error *err)
 
     if (e->folder)
         return stk_names_add(&r->subs, e->name, strlen(e->name), err);
-    r->pictures |= stk_is_picture(e->name);
+    note_kind(&r->kind, stk_file_kind_of(e->name));
     return 0;
 }
 
@@ -285,32 +316,38 @@ static int add_shard(const char *path, const char *sub, const char *end, stk_nam
     return rc;
 }
 
+static int find_below(const char *path, root *r, stk_error *err)
+{
+    for (size_t i = 0; r->below != STK_FILE_PICTURE && i < r->subs.n; i++)
+        STK_TRY(stk_folder_kind(path, r->subs.name[i], 1, &r->below, err));
+    return 0;
+}
+
 static int add_classes(const char *path, const root *r, stk_names *out, stk_error *err)
 {
-    int found = 0;
-
-    for (size_t i = 0; !found && i < r->subs.n; i++)
-        found = has_picture(path, r->subs.name[i], err);
-    if (found < 0)
-        return found;
-    for (size_t i = 0; found && i < r->subs.n; i++)
+    for (size_t i = 0; i < r->subs.n; i++)
         STK_TRY(add_shard(path, r->subs.name[i], "/", out, err));
-    return found;
+    return 0;
 }
 
 int stk_folder_expand(const char *path, stk_names *out, stk_error *err)
 {
     root r = { 0 };
     int rc = stk_folder_list(path, "", root_entry, &r, err);
+    stk_file_kind kind;
 
     if (rc == 0 && r.subs.n)
         qsort(r.subs.name, r.subs.n, sizeof *r.subs.name, by_bytes);
     if (rc == 0)
+        rc = find_below(path, &r, err);
+    kind = r.kind;
+    note_kind(&kind, r.below);
+    if (rc == 0 && kind && r.below == kind)
         rc = add_classes(path, &r, out, err);
-    if (rc == 0 && r.pictures)
+    else if (rc == 0 && kind)
         rc = add_shard(path, "", "/.", out, err);
     stk_names_fini(&r.subs);
-    return rc < 0 ? rc : 0;
+    return rc;
 }
 
 /* ---- a directory as a shard ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder_files.h - directories of pictures: which of them are shards, what is in them, and whether
- * they changed.
+/* folder_files.h - directories of pictures, videos or recordings: which of them are shards, what is
+ * in them, and whether they changed.
  *
  * A shard that is a directory says so by its name: "photos/train/cat/" is the class cat of the
  * root photos/train, "photos/train/." is a root whose pictures are in it without classes.  Both
@@ -13,16 +13,29 @@
 int stk_is_folder(const char *name); /* ends in "/" or "/." */
 int stk_is_flat(const char *name);   /* ends in "/." */
 
-/* Does the name end like a picture's (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp), in any
- * case? */
+/* What a file is by the end of its name, in any case.  A folder is one of the first of these kinds
+ * that is in it. */
+typedef enum stk_file_kind {
+    STK_FILE_OTHER,
+    STK_FILE_PICTURE, /* .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp */
+    STK_FILE_VIDEO,   /* .mp4 .m4v .mov .mkv .webm */
+    STK_FILE_SOUND    /* .wav .flac .mp3 .opus .ogg .oga .m4a .aac .mka */
+} stk_file_kind;
+
+stk_file_kind stk_file_kind_of(const char *name);
+const char *stk_file_kind_field(stk_file_kind k); /* image, video, sound */
 int stk_is_picture(const char *name);
 
 /* Names that are not looked at: hidden ones (.DS_Store, ._1.jpg, .ipynb_checkpoints) and what some
  * systems put beside the data (__MACOSX, @eaDir, lost+found ...). */
 int stk_is_clutter(const char *name);
 
-/* The shards of the root `path`: its subdirectories, if a picture is anywhere below one of
- * them, else the root itself.  A root without pictures adds nothing. */
+/* *best: the first of the kinds that files in path/sub are, and in *best before; deep: or below. */
+int stk_folder_kind(const char *path, const char *sub, int deep, stk_file_kind *best,
+                    stk_error *err);
+
+/* The shards of the root `path`: its subdirectories, if a file of its kind is anywhere below one of
+ * them, else the root itself.  A root without such files adds nothing. */
 int stk_folder_expand(const char *path, stk_names *out, stk_error *err);
 
 /* A directory as a shard: stat() tells its own mtime and size 0, nothing can be read from it. */

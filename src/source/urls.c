@@ -247,7 +247,7 @@ static int no_shards(const char *folder, stk_error *err)
     return stk_fail(
         err, STK_ENOTFOUND,
         "the folder \"%.120s\" has no .tar, .parquet or .arrow files and no pictures (.jpg .png "
-        ".webp ...) in it or below",
+        ".webp ...), videos (.mp4 .mkv ...) or sound (.wav .flac ...) in it or below",
         folder);
 }
 

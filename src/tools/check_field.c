@@ -37,6 +37,7 @@ static const struct {
     { "npy", CHECK_NPY },  { "npz", CHECK_NPZ },   { "gz", CHECK_GZIP },   { "gzip", CHECK_GZIP },
     { "zst", CHECK_ZSTD }, { "zstd", CHECK_ZSTD }, { "wav", SOUND },       { "flac", SOUND },
     { "mp3", SOUND },      { "ogg", SOUND },       { "opus", SOUND },      { "m4a", SOUND },
+    { "sound", SOUND },
 };
 
 int check_codecs_plan(check *c, stk_error *err)
