@@ -253,6 +253,10 @@ fi
 if [ "${TORCH:-1}" != 0 ] && ! (install_requirements transforms --no-deps --target "$VENV/transforms" --upgrade) 2>/dev/null; then
     say "timm and albumentations can't be installed, so left out: the tests that translate their recipes are skipped"
 fi
+if [ "${TORCH:-1}" != 0 ] && ! (install_requirements sound --no-deps --target "$VENV/sound" --upgrade) 2>/dev/null; then
+    say "torchaudio, lhotse, NeMo and kaldi-native-fbank can't be installed, so left out: tests of features against them are skipped"
+fi
+rm -f "$VENV"/sound/torchaudio/lib/*.so
 if ! (install_requirements ray --no-deps --target "$VENV/ray" --upgrade) 2>/dev/null; then
     say "Ray can't be installed, so left out: the tests of pack(engine=\"ray\") are skipped"
 fi

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform.h - a chain's ops on pictures that are decoded in memory, the host's or a GPU's.
+/* transform.h - a chain's ops on pictures that are decoded in memory, the host's or a GPU's, and on
+ * recordings in the host's memory.
  *
  * Draws are addressed as a loader's: for equal (seed, epoch, position, output, place in the chain)
- * the pixels are the loader's, bit for bit, whatever the number of threads. */
+ * the pixels and numbers are the loader's, bit for bit, whatever the number of threads. */
 #ifndef STOKER_TRANSFORM_H
 #define STOKER_TRANSFORM_H
 
-#include <stoker/base.h>
+#include <stoker/batch.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +23,7 @@ typedef struct stk_transform_options {
     uint64_t seed;
     uint32_t output;               /* number of the output whose draws these are, 0..255 */
     struct stk_registry *registry; /* what the chain may name; kept; NULL: what the process has */
+    uint32_t rate; /* of a chain of sound's ops alone: they follow sound(rate=...); else 0 */
 } stk_transform_options;
 
 typedef struct stk_transform_info { /* what comes out */
@@ -30,6 +32,9 @@ typedef struct stk_transform_info { /* what comes out */
     uint32_t width, height; /* 0: differ by picture */
     const char *layout;     /* "chw": planes; "hwc", "channels_last": interleaved; static */
     uint32_t views;         /* of views(n): a picture comes out n times; 0: it has none */
+    uint32_t sound;         /* 1: it takes recordings, and what is said of pictures is 0 or "" */
+    uint32_t ndim;          /* of a recording's row, where all have one shape; 0: they differ */
+    int64_t shape[STK_MAX_DIMS];
 } stk_transform_info;
 
 typedef struct stk_picture {
@@ -45,7 +50,8 @@ typedef struct stk_picture {
 } stk_picture;
 
 /* `chain`: "random_resized_crop(224) | hflip | to(f16)", numbered as if `image |` stood before it;
- * or a loader's whole chain, from() and image included.  *out: end with stk_transform_close(). */
+ * with a rate "speed(0.9, 1.1) | fbank(80)", as if `sound(rate=RATE) |` did; or a loader's whole
+ * chain, from(), image or sound included.  *out: end with stk_transform_close(). */
 STK_API STK_MUST_CHECK int stk_transform_open(stk_transform **out, const char *chain,
                                               const stk_transform_options *opt, stk_error *err);
 /* What comes out: type, layout, and the size where the chain fixes one. */
@@ -58,6 +64,23 @@ STK_API STK_MUST_CHECK int stk_transform_sizes(const stk_transform *t, uint32_t 
 STK_API STK_MUST_CHECK int stk_transform_run(const stk_transform *t, uint32_t epoch,
                                              const stk_picture *pictures, uint64_t n,
                                              stk_error *err);
+
+typedef struct stk_recording { /* sound in memory */
+    const float *data;         /* f32, the first sample of the first channel; borrowed */
+    uint64_t samples;          /* of each channel, side by side */
+    uint32_t channels;
+    uint32_t rate;     /* samples per second */
+    int64_t step_c;    /* bytes to the next channel, a multiple of 4; may be negative */
+    uint64_t position; /* addresses its draws */
+} stk_recording;
+
+/* The row of each recording, in the host's memory: out[i].buffer is the caller's, who ends it with
+ * stk_buffer_unref().  Where the info has a shape, the rows are one after another in one block of
+ * memory.  The first that fails stops the rest; its number is in the message, and all of `out` is
+ * empty.  STK_ECORRUPT: a recording that a loader would call bad. */
+STK_API STK_MUST_CHECK int stk_transform_run_sound(const stk_transform *t, uint32_t epoch,
+                                                   const stk_recording *in, uint64_t n,
+                                                   stk_tensor *out, stk_error *err);
 
 typedef struct stk_transform_place { /* a GPU, and a CUDA stream on it (NULL: the default one) */
     uint32_t size;

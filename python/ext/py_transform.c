@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_transform.c - a chain's ops on pictures that Python objects lend as buffers, or of a GPU.
+/* py_transform.c - a chain's ops on pictures that Python objects lend as buffers, or of a GPU, and
+ * on recordings.
  *
  * Pictures come as a list of buffers (height, width, channels) of u8 with any strides; what comes
  * out goes into one writable buffer at given offsets.  Every buffer is held while it is read, and
  * the library checks that each picture fits where it goes.  Pictures on a GPU come as a table of
- * addresses, sizes and strides: what they say is transform.py's to know. */
+ * addresses, sizes and strides: what they say is transform.py's to know.
+ *
+ * Recordings come as a list of buffers (channels, samples) of f32, whose samples are side by side;
+ * the library says how long rows are, so that they come out as Tensors. */
 #include "pystoker.h"
 
 #include <string.h>
@@ -24,7 +28,7 @@ enum { T_DATA, T_HEIGHT, T_WIDTH, T_CHANNELS, T_STEP_Y, T_STEP_X, T_STEP_C, T_CO
 
 static int transform_init(PyObject *obj, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "chain", "seed", "output", "num_workers", NULL };
+    static char *names[] = { "chain", "seed", "output", "num_workers", "rate", NULL };
     transform_object *self = (transform_object *)obj;
     stk_transform_options o = { .size = sizeof o };
     unsigned long long seed = 0;
@@ -32,8 +36,8 @@ static int transform_init(PyObject *obj, PyObject *args, PyObject *kwargs)
     const char *chain;
     int rc;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KII:Transform", names, &chain, &seed,
-                                     &o.output, &o.num_workers))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|KIII:Transform", names, &chain, &seed,
+                                     &o.output, &o.num_workers, &o.rate))
         return -1;
     if (self->t) { /* another thread may be running it */
         PyErr_SetString(PyExc_RuntimeError, "this transform is open");
@@ -287,6 +291,159 @@ static PyObject *transform_run_gpu(PyObject *obj, PyObject *args)
     return none_or_error(state_of(obj), rc, &err);
 }
 
+/* ---- recordings ---- */
+
+typedef struct heard {
+    Py_buffer *view; /* of the recordings */
+    stk_recording *in;
+    stk_tensor *out;
+    Py_ssize_t n;
+    Py_buffer rates, positions; /* u32, u64 */
+} heard;
+
+static void heard_free(heard *h)
+{
+    for (Py_ssize_t i = 0; h->view && i < h->n; i++)
+        PyBuffer_Release(&h->view[i]);
+    for (Py_ssize_t i = 0; h->out && i < h->n; i++)
+        if (h->out[i].buffer)
+            stk_buffer_unref(h->out[i].buffer);
+    PyBuffer_Release(&h->rates);
+    PyBuffer_Release(&h->positions);
+    PyMem_Free(h->view);
+    PyMem_Free(h->in);
+    PyMem_Free(h->out);
+}
+
+static int recording_of(const Py_buffer *v, stk_recording *out)
+{
+    if (v->ndim != 2 || v->itemsize != 4 || !v->format || strcmp(v->format, "f") != 0 ||
+        v->shape[0] > UINT32_MAX || (v->shape[1] > 1 && v->strides[1] != 4)) {
+        PyErr_SetString(PyExc_TypeError, "a recording is a buffer (channels, samples) of f32, "
+                                         "samples side by side");
+        return -1;
+    }
+    *out = (stk_recording){ .data = v->buf,
+                            .channels = (uint32_t)v->shape[0],
+                            .samples = (uint64_t)v->shape[1],
+                            .step_c = v->strides[0] };
+    return 0;
+}
+
+static int heard_take(heard *h, PyObject *list, PyObject *rates, PyObject *positions)
+{
+    const uint32_t *rate;
+    const uint64_t *position;
+
+    h->n = PyList_Size(list);
+    h->view = PyMem_Calloc((size_t)h->n + 1, sizeof *h->view);
+    h->in = PyMem_Calloc((size_t)h->n + 1, sizeof *h->in);
+    h->out = PyMem_Calloc((size_t)h->n + 1, sizeof *h->out);
+    if (!h->view || !h->in || !h->out) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (PyObject_GetBuffer(rates, &h->rates, PyBUF_SIMPLE) < 0 ||
+        PyObject_GetBuffer(positions, &h->positions, PyBUF_SIMPLE) < 0)
+        return -1;
+    if (h->rates.len != h->n * (Py_ssize_t)sizeof *rate ||
+        h->positions.len != h->n * (Py_ssize_t)sizeof *position) {
+        PyErr_SetString(PyExc_ValueError, "one rate a recording, as u32, and a position, as u64");
+        return -1;
+    }
+    rate = h->rates.buf;
+    position = h->positions.buf;
+    for (Py_ssize_t i = 0; i < h->n; i++) {
+        if (PyObject_GetBuffer(PyList_GetItem(list, i), &h->view[i],
+                               PyBUF_STRIDED_RO | PyBUF_FORMAT) < 0 ||
+            recording_of(&h->view[i], &h->in[i]) < 0)
+            return -1;
+        h->in[i].rate = rate[i];
+        h->in[i].position = position[i];
+    }
+    return 0;
+}
+
+/* All rows as one, which are one after another. */
+static PyObject *rows_together(module_state *st, const heard *h)
+{
+    stk_tensor t = h->out[0];
+
+    memmove(t.shape + 1, t.shape, t.ndim * sizeof *t.shape);
+    memmove(t.strides + 1, t.strides, t.ndim * sizeof *t.strides);
+    t.shape[0] = (int64_t)h->n;
+    t.strides[0] = t.ndim ? t.shape[1] * t.strides[1] : 1;
+    t.ndim++;
+    return tensor_new(st, &t);
+}
+
+static PyObject *rows_list(module_state *st, const heard *h)
+{
+    PyObject *list = PyList_New(0);
+
+    for (Py_ssize_t i = 0; list && i < h->n; i++) {
+        PyObject *one = tensor_new(st, &h->out[i]);
+
+        if (!one || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *transform_run_sound(PyObject *obj, PyObject *args)
+{
+    stk_transform_info info = { .size = sizeof info };
+    const stk_transform *t = opened(obj);
+    PyObject *list, *rates, *positions, *answer = NULL;
+    stk_error err = { 0 };
+    unsigned int epoch;
+    heard h = { 0 };
+    int rc;
+
+    if (!t ||
+        !PyArg_ParseTuple(args, "IO!OO:run_sound", &epoch, &PyList_Type, &list, &rates, &positions))
+        return NULL;
+    stk_transform_describe(t, &info);
+    if (heard_take(&h, list, rates, positions) == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        rc = stk_transform_run_sound(t, epoch, h.in, (uint64_t)h.n, h.out, &err);
+        Py_END_ALLOW_THREADS
+        answer = rc < 0             ? raise_error(state_of(obj), rc, &err)
+                 : info.ndim && h.n ? rows_together(state_of(obj), &h)
+                                    : rows_list(state_of(obj), &h);
+    }
+    heard_free(&h);
+    return answer;
+}
+
+static PyObject *shape_of(const stk_transform_info *info)
+{
+    PyObject *shape = PyTuple_New(info->ndim);
+
+    for (uint32_t i = 0; shape && i < info->ndim; i++) {
+        PyObject *n = PyLong_FromLongLong(info->shape[i]);
+
+        if (!n || PyTuple_SetItem(shape, i, n) < 0)
+            Py_CLEAR(shape);
+    }
+    return shape;
+}
+
+static PyObject *transform_sound_info(PyObject *obj, PyObject *unused)
+{
+    stk_transform_info info = { .size = sizeof info };
+    const stk_transform *t = opened(obj);
+
+    (void)unused;
+    if (!t)
+        return NULL;
+    stk_transform_describe(t, &info);
+    if (!info.sound)
+        Py_RETURN_NONE;
+    return shape_of(&info);
+}
+
 static PyObject *transform_info(PyObject *obj, PyObject *unused)
 {
     stk_transform_info info = { .size = sizeof info };
@@ -310,11 +467,15 @@ static PyMethodDef transform_methods[] = {
       "run_gpu(epoch, table, positions, (address, bytes), offsets, (gpu, stream)); a picture of "
       "the "
       "table: address, height, width, channels and strides of these" },
+    { "sound_info", transform_sound_info, METH_NOARGS,
+      "shape of a recording's row, () where they differ; None: it takes pictures" },
+    { "run_sound", transform_run_sound, METH_VARARGS,
+      "run_sound(epoch, recordings, rates, positions): rows, together where they have one shape" },
     { NULL, NULL, 0, NULL },
 };
 
 static PyType_Slot transform_slots[] = {
-    { Py_tp_doc, (void *)"A chain's ops on decoded pictures; use stoker.Transform." },
+    { Py_tp_doc, (void *)"A chain's ops on decoded pictures or sound; use stoker.Transform." },
     { Py_tp_init, (void *)transform_init },
     { Py_tp_dealloc, (void *)transform_dealloc },
     { Py_tp_methods, transform_methods },

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transform: a chain's ops on batches of pictures in memory, the host's or a GPU's."""
+"""Transform: a chain's ops on pictures in memory, the host's or a GPU's, and on recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _stoker
+from . import _stoker, _transform_sound
 from ._arrays import torch_or_none
 from ._options import or_chosen, whole
 from .chains import Chain
@@ -18,48 +18,63 @@ _LAYOUTS = (None, "chw", "hwc")
 
 
 class Transform(Whole, has=("epoch", "position")):
-    """Crops, flips and normalizes pictures as a loader does, draws and all.
+    """Crops, flips and normalizes pictures as a loader does, draws and all; makes features of sound as it does.
 
         augment = stoker.Transform("random_resized_crop(224) | hflip | normalize(imagenet) | to(f16)", seed=1)
         images = augment(batch)                 # uint8, (n, 3, h, w) or (n, h, w, 3)
 
-    chain: ops, as text or built; a loader's whole chain does too, of which from() and image stand for the
-        pictures given
+        features = stoker.Transform("sound(rate=16000) | speed(0.9, 1.1) | fbank(80)", seed=1)
+        rows = features([left, right], rate=[44100, 16000])     # float32, (samples) or (channels, samples) each
+
+    chain: ops, as text or built; a loader's whole chain does too, of which from(), image and sound stand for the
+        pictures or recordings given
     seed, output: address the draws, with the epoch and each picture's position: for equal ones, the
         pixels are those of a loader whose output number `output` has this chain.  Give its whole chain: draws
-        depend on a step's place, and from() is one; ops alone are numbered as after `image`
+        depend on a step's place, and from() is one; ops alone are numbered as after `image`, or as after
+        `sound(rate=)` where a rate is given
     layout: "chw" or "hwc", of pictures that could be either; None: what has 1 or 3 channels, and where
         both do, chw for tensors and hwc for NumPy arrays
     num_workers: threads; None: chosen; 1: the caller's alone
+    rate: samples per second of the recordings given, where the call does not say; with it, a chain of ops alone
+        is of sound
 
-    Positions count up from 0 with every picture; set_epoch() begins at 0 again.
+    Positions count up from 0 with every picture or recording; set_epoch() begins at 0 again.
     """
 
     def __init__(self, chain: str | Chain, seed: int = 0, *, output: int = 0, layout: str | None = None,
-                 num_workers: int | None = None) -> None:
+                 num_workers: int | None = None, rate: int | None = None) -> None:
         if not isinstance(chain, (str, Chain)):
             invalid(f"a chain is text or built from objects, not {not_a_chain(chain)}")
         if layout not in _LAYOUTS:
             invalid(f'layout must be "chw", "hwc" or None, not {shown(layout)}')
         self._made_of = str(chain), whole("seed", seed, 0, 2**64 - 1), whole("output", output, 0, 255), \
-            or_chosen("num_workers", num_workers)
-        self._core = _stoker.Transform(*self._made_of)
+            or_chosen("num_workers", num_workers), _transform_sound.rate_of(rate)
+        self._core = _stoker.Transform(*self._made_of[:4], self._made_of[4] or 0)
+        self._sound = self._core.sound_info()
         self._layout = layout
         self._dtype, self._order, self._views, *self._size = self._core.info()
         self.epoch = self.position = 0
 
-    def __call__(self, pictures: Any, *, epoch: int | None = None, positions: Any = None) -> Any:
-        """The pictures, transformed.
+    def __call__(self, pictures: Any, *, epoch: int | None = None, positions: Any = None, rate: Any = None) -> Any:
+        """The pictures or recordings, transformed.
 
         pictures: a uint8 tensor or array (n, 3, h, w) or (n, h, w, 3), or a list of pictures of any sizes;
             gray ones have 1 channel, or none as an array (h, w); torch tensors on a GPU are transformed
-            there, on its current stream
-        epoch, positions: address the draws, one position a picture; None: as they count up
+            there, on its current stream.  Of sound: one recording, a float32 tensor or array (samples) or
+            (channels, samples); a list of recordings of any lengths; or several of one length, (n, channels,
+            samples)
+        epoch, positions: address the draws, one position a picture or recording; None: as they count up
+        rate: samples per second of the recordings, or a list with that of each; None: as the Transform was told
 
-        Answers a tensor (a NumPy array where torch is not installed), or a list of them where a list was
+        Of one recording its row comes out; of several a list, or one tensor where the chain fixes the rows' shape,
+        as pad_to(2.0) does.  Of pictures it answers a tensor (a NumPy array where torch is not installed), or a list of them where a list was
         given and the chain fixes no size.  With views(v) in the chain it is (n, v, ...).
         """
         epoch = self.epoch if epoch is None else whole("epoch", epoch, 0, 2**32 - 1)
+        if self._sound is not None:
+            return self._hear(pictures, epoch, positions, rate, self._sound)
+        if rate is not None:
+            invalid("a rate is of sound, and this transform is of pictures")
         one = not isinstance(pictures, (list, tuple))
         device = _gpu_of(pictures, one)
         rows = self._batch(pictures) if one else [self._picture(p, i) for i, p in enumerate(pictures)]
@@ -70,6 +85,14 @@ class Transform(Whole, has=("epoch", "position")):
         if positions is None:
             self.position += len(numbers)
         return made
+
+    def _hear(self, given: Any, epoch: int, positions: Any, rate: Any, shape: tuple[int, ...]) -> Any:
+        rows, one = _transform_sound.recordings(given)
+        numbers = self._numbers(len(rows), positions)
+        made = self._core.run_sound(epoch, rows, _transform_sound.rates(rate, len(rows), self._made_of[4]), numbers)
+        if positions is None:
+            self.position += len(rows)
+        return _transform_sound.made_of(made, len(rows), one, shape, self._dtype)
 
     # ---- what was given --------------------------------------------------------------------------
 
@@ -113,7 +136,7 @@ class Transform(Whole, has=("epoch", "position")):
             return numpy.arange(self.position, self.position + n, dtype=numpy.uint64)
         found = numpy.asarray(positions)
         if found.shape != (n,) or found.dtype.kind not in "iu" or (n and found.min() < 0):
-            invalid(f"positions must be {n} whole numbers from 0 on, one a picture")
+            invalid(f"positions must be {n} whole numbers from 0 on, one for each")
         return numpy.ascontiguousarray(found, numpy.uint64)
 
     # ---- what comes out --------------------------------------------------------------------------
@@ -181,8 +204,8 @@ class Transform(Whole, has=("epoch", "position")):
 
 
 def _again(made_of: Sequence[Any], layout: str | None, state: Mapping[str, int]) -> Transform:
-    chain, seed, output, workers = made_of
-    made = Transform(chain, seed, output=output, layout=layout, num_workers=workers or None)
+    chain, seed, output, workers, *rate = made_of        # what an older version pickled has no rate
+    made = Transform(chain, seed, output=output, layout=layout, num_workers=workers or None, rate=rate[0] if rate else None)
     made.load_state_dict(state)
     return made
 

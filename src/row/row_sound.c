@@ -1,95 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_sound.c - a recording, or the part of it that is drawn.
  *
- * The part is drawn in samples of the rate that the chain asks for, from how long the recording is:
- * by its points before a byte is read, else by its header.  Then the inputs of these samples are
- * read and decoded, mixed into one channel where that is asked for, and resampled.  Filters reach
- * past the cut, and their places count from the recording's start: a part has the same bits as that
- * part of the whole.  Draws are addressed, so that make() draws what know() drew. */
-#include <assert.h>
-#include <math.h>
-#include <string.h>
-
-#include "base/rng.h"
-#include "codec/sound_codec.h"
+ * The part (sound_span.c) is drawn from how long the recording is: by its points before a byte is
+ * read, else by its header.  Then the samples that it needs are read and decoded.  Draws are
+ * addressed, so that make() draws what know() drew. */
 #include "codec/sound_decoders.h"
-#include "codec/sound_points.h"
-#include "op/sound.h"
 #include "row/row.h"
+#include "row/sound_span.h"
 
-typedef struct span { /* what is wanted of a recording */
-    stk_media_info info;
-    double rate;                     /* of what comes out */
-    uint64_t from, to;               /* samples of it */
-    uint64_t in_from, in_to;         /* samples of the recording that hold them */
-    const stk_rate_change *resample; /* NULL: none is needed */
-    int channel;                     /* this one; STK_CHANNEL_ALL: all, or their mean */
-    uint32_t channels;               /* that come out */
-} span;
-
-static const stk_sound *state_of(const stk_row *x)
+static void draw_of(const stk_row *x, void *ctx, stk_sound_draw *out)
 {
-    return stk_row_chain(x)->sound->state;
-}
-
-/* The channel that the sample's field names.  A recording of one channel needs no number. */
-static int channel_of_field(const stk_row *x, span *s, stk_error *err)
-{
-    const stk_sound *want = state_of(x);
-    double v;
-
-    if (!want->given)
-        return stk_fail(err, STK_EINVAL,
-                        "sound: the field %s says which channel, which only a loader knows",
-                        want->field);
-    v = want->given[stk_schedule_id(x->schedule, &x->where)];
-    if (isnan(v) && s->info.channels > 1)
-        return stk_fail(err, STK_ECORRUPT,
-                        "the sample's field %s does not say which of its %u channels is meant",
-                        want->field, s->info.channels);
-    if (!isnan(v) && !(v >= 0 && v < s->info.channels && v == floor(v)))
-        return stk_fail(err, STK_ECORRUPT,
-                        "the sample's field %s is %g, which is no channel of a recording that has "
-                        "%u: they are numbered from 0 on",
-                        want->field, v, s->info.channels);
-    s->channel = isnan(v) ? 0 : (int)v;
-    return 0;
-}
-
-static int draw_channel(const stk_row *x, span *s, stk_error *err)
-{
-    const stk_sound *want = state_of(x);
-    stk_rng rng;
-
-    s->channel = want->channel;
-    s->channels = want->mono || want->channel != STK_CHANNEL_ALL ? 1 : s->info.channels;
-    if (want->channel == STK_CHANNEL_RANDOM) {
-        stk_value_rng(x, stk_row_chain(x)->sound, &rng);
-        s->channel = (int)stk_rng_below(&rng, s->info.channels);
-    }
-    if (want->channel == STK_CHANNEL_FIELD)
-        return channel_of_field(x, s, err);
-    if (s->channel >= (int)s->info.channels)
-        return stk_fail(err, STK_ECORRUPT, "channel %d of a recording that has %u", s->channel,
-                        s->info.channels);
-    return 0;
-}
-
-static void find_inputs(span *s)
-{
-    int64_t from, to;
-
-    s->in_from = s->from;
-    s->in_to = s->to;
-    if (!s->resample)
-        return;
-    stk_rate_change_needs(s->resample, s->from, s->to, &from, &to);
-    s->in_from = from > 0 ? (uint64_t)from : 0;
-    s->in_to = to > 0 ? (uint64_t)to : 0;
-    if (s->in_to > s->info.units)
-        s->in_to = s->info.units;
-    if (s->in_from > s->in_to)
-        s->in_from = s->in_to;
+    *out = (stk_sound_draw){ .chain = stk_row_chain(x),
+                             .at = { .seed = x->plan->policy.seed,
+                                     .position = x->position,
+                                     .epoch = (uint32_t)x->batch->epoch,
+                                     .output = x->output,
+                                     .view = x->view },
+                             .sample = stk_schedule_id(x->schedule, &x->where),
+                             .most = x->plan->policy.max_pixels,
+                             .ctx = ctx };
 }
 
 /* Batches are made by durations: a recording that is longer would not fit.  Durations of tables are
@@ -114,52 +43,15 @@ static int check_seconds(const stk_row *x, const stk_media_info *i, stk_error *e
                     seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
 }
 
-/* A few bytes of silence may be days: so many samples, in or out, have no room in a row. */
-static int check_size(const stk_row *x, const span *s, uint64_t n, stk_error *err)
-{
-    uint64_t most = x->plan->policy.max_pixels;
-
-    if (n <= most / s->channels)
-        return 0;
-    return stk_fail(err, STK_ELIMIT,
-                    "%" PRIu64 " samples of %u channels are over the limit of %" PRIu64
-                    ": take a part with part() or random_part(), or raise max_pixels",
-                    n, s->channels, most);
-}
-
 /* What is drawn of a recording of which s->info is known. */
-static int draw(stk_row *x, span *s, stk_error *err)
+static int draw(stk_row *x, stk_sound_span *s, stk_sound_draw *d, stk_error *err)
 {
-    const stk_chain *c = stk_row_chain(x);
-    const stk_sound *want = state_of(x);
     const stk_codec_work *work;
 
-    if (s->info.medium != STK_SOUND)
-        return stk_fail(err, STK_ECORRUPT, "this is a picture, not sound");
-    if (!s->info.units)
-        return stk_fail(err, STK_ECORRUPT, "the recording has no samples");
     STK_TRY(stk_row_parser(x, &work, err));
-    STK_TRY(stk_sound_resampler(work->ctx, want, s->info.rate, &s->resample, err));
-    s->rate = s->resample ? want->rate : s->info.rate;
-    s->from = 0;
-    s->to = s->resample ? stk_rate_change_length(s->resample, s->info.units) : s->info.units;
-    for (const stk_step *p = c->sound + 1; p < c->step + c->n_steps && p->early; p++) {
-        const stk_part_in in = { s->rate, s->to - s->from,
-                                 stk_schedule_id(x->schedule, &x->where) };
-        stk_part_of part;
-        stk_rng rng;
-
-        stk_value_rng(x, p, &rng);
-        STK_TRY(stk_part_span(p->state, &rng, &in, &part, err));
-        assert(part.from <= part.to && part.to <= in.n);
-        s->to = s->from + part.to;
-        s->from += part.from;
-    }
-    STK_TRY(check_seconds(x, &s->info, err));
-    STK_TRY(draw_channel(x, s, err));
-    find_inputs(s);
-    STK_TRY(check_size(x, s, s->to - s->from, err));
-    return check_size(x, s, s->in_to - s->in_from, err);
+    draw_of(x, work->ctx, d);
+    STK_TRY(stk_sound_span_draw(s, d, err));
+    return check_seconds(x, &s->info, err);
 }
 
 /* ---- before it is read ---- */
@@ -171,14 +63,16 @@ static void know(stk_row *x)
     const stk_decoder *decoder;
     stk_media_points points;
     stk_media_ask ask = { 0 };
-    span s;
+    stk_sound_draw d;
+    stk_sound_span s;
     void *ctx;
 
     stk_picture_know_whole(x);
     points = (stk_media_points){ .head = want->hint };
     if (!stk_row_may_read_parts(x) ||
         stk_decoders_of_points(&x->m->decoders, want->hint, &decoder, &ctx, NULL) ||
-        !decoder->ranges || decoder->know(&points, 0, &s.info, NULL) < 0 || draw(x, &s, NULL) < 0)
+        !decoder->ranges || decoder->know(&points, 0, &s.info, NULL) < 0 ||
+        draw(x, &s, &d, NULL) < 0)
         return;
     ask.from = s.in_from;
     ask.to = s.in_to;
@@ -188,42 +82,6 @@ static void know(stk_row *x)
 }
 
 /* ---- decoding ---- */
-
-typedef struct taker { /* the sink */
-    const span *s;
-    float *out;      /* s->channels rows of in_to - in_from samples */
-    uint64_t filled; /* samples so far */
-} taker;
-
-static int take(void *cookie, uint64_t first, const float *const *channel, uint32_t n,
-                stk_error *err)
-{
-    taker *t = cookie;
-    const span *s = t->s;
-    uint64_t len = s->in_to - s->in_from;
-    float *out = t->out + t->filled, each = 1.0f / (float)s->info.channels;
-
-    if (first != s->in_from + t->filled || n > len - t->filled)
-        return stk_fail(err, STK_ECORRUPT, "sample %" PRIu64 " comes where %" PRIu64 " should",
-                        first, s->in_from + t->filled);
-    t->filled += n;
-    if (s->channel >= 0 || s->info.channels == 1) {
-        memcpy(out, channel[s->channel >= 0 ? s->channel : 0], n * sizeof *out);
-        return 0;
-    }
-    for (uint32_t c = 0; s->channels > 1 && c < s->channels; c++)
-        memcpy(out + c * len, channel[c], n * sizeof *out);
-    if (s->channels > 1)
-        return 0;
-    for (uint32_t i = 0; i < n; i++)
-        out[i] = channel[0][i] + channel[1][i];
-    for (uint32_t c = 2; c < s->info.channels; c++)
-        for (uint32_t i = 0; i < n; i++)
-            out[i] += channel[c][i];
-    for (uint32_t i = 0; i < n; i++)
-        out[i] *= each;
-    return 0;
-}
 
 typedef struct source { /* who decodes it, and what there is of it */
     const stk_decoder *decoder;
@@ -276,12 +134,12 @@ static int find_source(stk_row *x, source *from, stk_media_info *info, stk_error
     return from->decoder->know(&from->points, 0, info, err);
 }
 
-static int decode(stk_row *x, const source *from, const span *s, float *out, stk_error *err)
+static int decode(stk_row *x, const source *from, stk_sound_taker *t, stk_error *err)
 {
-    taker t = { .s = s, .out = out };
+    const stk_sound_span *s = t->s;
     const stk_media_ask ask = { .from = s->in_from, .to = s->in_to };
     stk_lane lane = STK_LANE_PLAIN;
-    const stk_media_sink sink = { .cookie = &t, .sound = take, .lane = &lane };
+    const stk_media_sink sink = { .cookie = t, .sound = stk_sound_take, .lane = &lane };
     const stk_media_job job = { .points = &from->points,
                                 .ask = &ask,
                                 .part = from->part,
@@ -290,48 +148,24 @@ static int decode(stk_row *x, const source *from, const span *s, float *out, stk
                                 .scratch = &x->m->scratch };
 
     STK_TRY(from->decoder->decode(from->ctx, &job, err));
-    if (t.filled != s->in_to - s->in_from)
+    if (t->filled != s->in_to - s->in_from)
         return stk_fail(err, STK_ECORRUPT, "%s: %" PRIu64 " samples were decoded of %" PRIu64,
-                        from->decoder->name, t.filled, s->in_to - s->in_from);
+                        from->decoder->name, t->filled, s->in_to - s->in_from);
     return 0;
-}
-
-static int room(stk_row *x, uint64_t n, float **out, stk_error *err)
-{
-    *out = stk_scratch_get(&x->m->scratch, (size_t)n * sizeof **out + 1);
-    return *out ? 0 : stk_fail_nomem(err, (size_t)n * sizeof **out);
 }
 
 int stk_sound_value(stk_row *x, stk_value_row *row, stk_error *err)
 {
+    stk_sound_taker t;
+    stk_sound_draw d;
+    stk_sound_span s;
     source from;
-    span s;
-    uint64_t n, len;
-    float *in, *out, *work;
 
     STK_TRY(find_source(x, &from, &s.info, err));
-    STK_TRY(draw(x, &s, err));
-    assert(s.in_from <= s.in_to && s.in_to <= s.info.units);
-    len = s.in_to - s.in_from;
-    n = s.to - s.from;
-    STK_TRY(room(x, len * s.channels, &in, err));
-    STK_TRY(decode(x, &from, &s, in, err));
-    out = in;
-    if (s.resample) {
-        STK_TRY(room(x, n * s.channels, &out, err));
-        STK_TRY(room(x, stk_rate_change_work(s.resample), &work, err));
-        for (uint32_t c = 0; c < s.channels; c++)
-            stk_rate_change_run(s.resample,
-                                &(stk_resample_in){ in + c * len, (int64_t)s.in_from, len, work },
-                                s.from, n, out + c * n);
-    }
-    *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .data = out, .rate = s.rate };
-    if (!state_of(x)->mono && state_of(x)->channel == STK_CHANNEL_ALL) {
-        row->ndim = 2;
-        row->shape[0] = s.channels;
-    }
-    row->shape[row->ndim - 1] = (int64_t)n;
-    return 0;
+    STK_TRY(draw(x, &s, &d, err));
+    STK_TRY(stk_sound_taker_init(&t, &s, &x->m->scratch, err));
+    STK_TRY(decode(x, &from, &t, err));
+    return stk_sound_span_row(&t, &d, &x->m->scratch, row, err);
 }
 
 const stk_row_from stk_from_recording = { .name = "recording", .know = know };

@@ -7,50 +7,27 @@
  * Pictures go to threads in runs of several, each with scratch of its own (fresh memory would cost
  * more than most ops); small jobs stay in the caller's thread, where starting others would cost
  * more than they bring. */
-#include <stoker/transform.h>
+#include "tools/transform_model.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/expr.h"
-#include "base/lock.h"
-#include "base/mem.h"
+#include "base/jobs.h"
 #include "base/opts.h"
 #include "base/registry.h"
 #include "base/rng.h"
 #include "codec/codec.h"
+#include "codec/sound_points.h"
 #include "gpu/pic.h"
-#include "gpu/gpu_views.h"
 #include "kern/sample.h"
-#include "base/jobs.h"
 #include "row/tiles.h"
 
 #define MAX_PIXELS UINT64_C(178956970) /* of a picture, as the loader's default */
 #define ALONE UINT64_C(200000)         /* so few source pixels are done without threads */
-#define MAX_GPUS 64
-#define MAX_THERE (1u << 20) /* pictures of one call on a GPU */
-#define SHARES 4             /* runs of pictures a thread */
+#define MAX_THERE (1u << 20)           /* pictures of one call on a GPU */
 
-#define IDLE 8                        /* scratches that wait for the next call ... */
-#define IDLE_BYTES ((size_t)16 << 20) /* ... each of at most so many bytes */
-
-typedef struct idle {
-    stk_mutex lock;
-    uint32_t n;                /* lock */
-    stk_scratch scratch[IDLE]; /* lock */
-} idle;
-
-struct stk_transform {
-    stk_chain chain;
-    const stk_kern *kern;
-    uint64_t seed;
-    uint32_t workers;
-    uint8_t output;
-    stk_registry *registry;
-    idle *idle;
-    stk_mutex lock;
-    stk_views *views[MAX_GPUS]; /* lock */
-};
+#define IDLE_BYTES ((size_t)16 << 20) /* of scratch memory that waits for the next call, at most */
 
 /* ---- plan ---- */
 
@@ -66,17 +43,12 @@ static int is_bare(const stk_transform *t, const char *text, int *out, stk_error
     return 0;
 }
 
-static int check_chain(const stk_chain *c, stk_error *err)
+static int check_pictures(const stk_chain *c, stk_error *err)
 {
     for (uint32_t i = 0; i < c->n_steps; i++)
         if (c->step[i].codec && !(c->step[i].codec->can & STK_CODEC_PICTURES))
             return stk_fail(err, STK_EINVAL, "a transform takes decoded pictures: leave `%s` away",
                             c->step[i].codec->name);
-    if (c->calls.n)
-        return stk_fail(
-            err, STK_ENOTSUP,
-            "a transform has no functions: leave call() away, and call yours on what it "
-            "gives");
     if (c->spec.picture.several)
         return stk_fail(err, STK_EINVAL, "a transform takes one picture: leave `pictures` away");
     if (c->spec.picture.mode)
@@ -88,25 +60,48 @@ static int check_chain(const stk_chain *c, stk_error *err)
         return stk_fail(err, STK_EINVAL,
                         "iou_crop works in a loader, beside the output of boxes that it names");
     if (c->spec.kind != STK_KIND_IMAGE)
-        return stk_fail(err, STK_EINVAL, "a transform works on pictures: the chain makes none");
+        return stk_fail(err, STK_EINVAL,
+                        "a transform works on pictures or sound: the chain makes neither");
     return 0;
 }
 
-static int plan_text(stk_transform *t, const char *text, stk_error *err)
+static int check_chain(const stk_chain *c, uint32_t rate, stk_error *err)
 {
-    static const char head[] = "image | ";
+    if (c->calls.n)
+        return stk_fail(
+            err, STK_ENOTSUP,
+            "a transform has no functions: leave call() away, and call yours on what it "
+            "gives");
+    if (c->sound)
+        return stk_transform_check_sound(c, err);
+    if (rate)
+        return stk_fail(err, STK_EINVAL, "a rate is of sound, and the chain is of pictures");
+    return check_pictures(c, err);
+}
+
+/* Of sound, ops alone follow `sound` at the rate that was given. */
+static int plan_text(stk_transform *t, const char *text, uint32_t rate, stk_error *err)
+{
+    char head[40] = "";
     size_t len = strlen(text) + sizeof head;
     int bare = 0, rc;
     char *full;
 
+    if (rate > STK_SOUND_RATE)
+        return stk_fail(err, STK_EINVAL, "a rate of %u samples per second is not in 1..%d", rate,
+                        STK_SOUND_RATE);
     STK_TRY(is_bare(t, text, &bare, err));
+    if (bare && rate)
+        snprintf(head, sizeof head, "sound(rate=%u) | ", rate);
+    else if (bare)
+        snprintf(head, sizeof head, "image | ");
     full = stk_alloc(len);
     if (!full)
         return stk_fail_nomem(err, len);
-    snprintf(full, len, "%s%s", bare ? head : "", text);
-    rc = stk_chain_plan(&t->chain, t->registry, "image", full, err);
+    snprintf(full, len, "%s%s", head, text);
+    rc = stk_chain_plan(&t->chain, t->registry, rate ? "sound" : "image", full, err);
     stk_free(full);
-    return rc < 0 ? rc : check_chain(&t->chain, err);
+    return rc < 0 ? rc : check_chain(&t->chain, rate, err);
 }
 
 int stk_transform_open(stk_transform **out, const char *chain, const stk_transform_options *opt,
@@ -123,7 +118,7 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t = STK_NEW(stk_transform);
     if (!t)
         return stk_fail_nomem(err, sizeof *t);
-    t->idle = STK_NEW(idle);
+    t->idle = STK_NEW(stk_transform_idle);
     if (!t->idle) {
         stk_free(t);
         return stk_fail_nomem(err, sizeof *t->idle);
@@ -135,21 +130,29 @@ int stk_transform_open(stk_transform **out, const char *chain, const stk_transfo
     t->workers = o.num_workers ? o.num_workers : stk_cpu_share();
     t->output = (uint8_t)o.output;
     t->registry = stk_registry_ref(o.registry);
-    rc = plan_text(t, chain, err);
+    rc = plan_text(t, chain, o.rate, err);
     if (rc < 0)
         stk_transform_close(&t);
     *out = t;
     return rc;
 }
 
+static void room_fini(const stk_transform *t, stk_transform_room *room)
+{
+    if (room->sound)
+        t->chain.sound->codec->close(room->sound);
+    stk_scratch_fini(&room->scratch);
+    *room = (stk_transform_room){ 0 };
+}
+
 void stk_transform_close(stk_transform **t)
 {
     if (!*t)
         return;
-    for (uint32_t i = 0; i < MAX_GPUS; i++)
+    for (uint32_t i = 0; i < STK_TRANSFORM_GPUS; i++)
         stk_views_close(&(*t)->views[i]);
     for (uint32_t i = 0; i < (*t)->idle->n; i++)
-        stk_scratch_fini(&(*t)->idle->scratch[i]);
+        room_fini(*t, &(*t)->idle->room[i]);
     stk_mutex_destroy(&(*t)->idle->lock);
     stk_free((*t)->idle);
     stk_mutex_destroy(&(*t)->lock);
@@ -165,15 +168,21 @@ void stk_transform_describe(const stk_transform *t, stk_transform_info *out)
         [STK_CHW] = "chw", [STK_HWC] = "hwc", [STK_CHANNELS_LAST] = "channels_last"
     };
     const stk_spec *s = &t->chain.spec;
-    int fixed = s->picture.width && s->picture.height;
+    int sound = t->chain.sound != NULL;
+    int fixed = !sound && s->picture.width && s->picture.height;
 
     stk_transform_info info = { .size = out->size,
                                 .dtype = s->dtype,
                                 .width = fixed ? s->picture.width : 0,
                                 .height = fixed ? s->picture.height : 0,
-                                .layout = layouts[s->picture.layout],
-                                .views = stk_spec_lead(s, STK_LEAD_VIEWS) };
+                                .layout = sound ? "" : layouts[s->picture.layout],
+                                .views = stk_spec_lead(s, STK_LEAD_VIEWS),
+                                .sound = (uint32_t)sound };
 
+    if (sound && s->out == STK_OUT_DENSE && t->chain.row_bytes) {
+        info.ndim = s->ndim;
+        memcpy(info.shape, s->shape, sizeof info.shape);
+    }
     memcpy(out, &info, out->size < sizeof info ? out->size : sizeof info);
 }
 
@@ -297,11 +306,19 @@ static int at_picture(uint64_t i, int rc, stk_error *err)
     return rc;
 }
 
+static int takes_pictures(const stk_transform *t, stk_error *err)
+{
+    if (!t->chain.sound)
+        return 0;
+    return stk_fail(err, STK_EINVAL, "this transform takes sound: stk_transform_run_sound()");
+}
+
 int stk_transform_sizes(const stk_transform *t, uint32_t epoch, stk_picture *pictures, uint64_t n,
                         stk_error *err)
 {
     stk_draws d;
 
+    STK_TRY(takes_pictures(t, err));
     for (uint64_t i = 0; i < n; i++) {
         STK_TRY(at_picture(i, draw(t, epoch, &pictures[i], &d, err), err));
         pictures[i].out_width = stk_draws_last(&d)->vis_w;
@@ -317,35 +334,41 @@ typedef struct run {
     uint32_t epoch;
 } run;
 
-static void take_scratch(idle *k, stk_scratch *out)
+void stk_transform_room_take(const stk_transform *t, stk_transform_room *out)
 {
+    stk_transform_idle *k = t->idle;
+
     stk_mutex_lock(&k->lock);
-    *out = k->n ? k->scratch[--k->n] : (stk_scratch){ 0 };
+    *out = k->n ? k->room[--k->n] : (stk_transform_room){ 0 };
     stk_mutex_unlock(&k->lock);
 }
 
-static void give_scratch(idle *k, stk_scratch *s)
+void stk_transform_room_give(const stk_transform *t, stk_transform_room *room)
 {
+    stk_transform_idle *k = t->idle;
+
+    if (room->scratch.total > IDLE_BYTES)
+        stk_scratch_fini(&room->scratch);
     stk_mutex_lock(&k->lock);
-    if (k->n < IDLE && s->total <= IDLE_BYTES) {
-        k->scratch[k->n++] = *s;
-        *s = (stk_scratch){ 0 };
+    if (k->n < STK_TRANSFORM_IDLE) {
+        k->room[k->n++] = *room;
+        *room = (stk_transform_room){ 0 };
     }
     stk_mutex_unlock(&k->lock);
-    stk_scratch_fini(s);
+    room_fini(t, room);
 }
 
 static int run_share(void *cookie, uint64_t job, stk_error *err)
 {
     const run *r = cookie;
     uint64_t end = (job + 1) * r->share < r->n ? (job + 1) * r->share : r->n;
-    stk_scratch scratch;
+    stk_transform_room room;
     int rc = 0;
 
-    take_scratch(r->t->idle, &scratch);
+    stk_transform_room_take(r->t, &room);
     for (uint64_t i = job * r->share; rc == 0 && i < end; i++)
-        rc = at_picture(i, make(r->t, r->epoch, &r->pictures[i], &scratch, err), err);
-    give_scratch(r->t->idle, &scratch);
+        rc = at_picture(i, make(r->t, r->epoch, &r->pictures[i], &room.scratch, err), err);
+    stk_transform_room_give(r->t, &room);
     return rc;
 }
 
@@ -356,11 +379,12 @@ int stk_transform_run(const stk_transform *t, uint32_t epoch, const stk_picture 
     uint32_t workers = t->workers;
     uint64_t pixels = 0;
 
+    STK_TRY(takes_pictures(t, err));
     for (uint64_t i = 0; i < n && pixels < ALONE; i++)
         pixels += (uint64_t)pictures[i].width * pictures[i].height;
     if (pixels < ALONE)
         workers = 1;
-    r.share = n / (workers * SHARES) + 1;
+    r.share = n / (workers * STK_TRANSFORM_SHARES) + 1;
     return stk_jobs_run(workers, (n + r.share - 1) / r.share, run_share, &r, err);
 }
 
@@ -371,9 +395,9 @@ static int views_of(stk_transform *t, uint32_t gpu, stk_views **out, stk_error *
     const stk_views_options o = { .gpu = gpu };
     int rc = 0;
 
-    if (gpu >= MAX_GPUS)
+    if (gpu >= STK_TRANSFORM_GPUS)
         return stk_fail(err, STK_EINVAL, "GPU %u: they are counted from 0 to %d", gpu,
-                        MAX_GPUS - 1);
+                        STK_TRANSFORM_GPUS - 1);
     stk_mutex_lock(&t->lock);
     if (!t->views[gpu])
         rc = stk_views_open(&t->views[gpu], &o, err);
@@ -430,6 +454,7 @@ int stk_transform_run_gpu(stk_transform *t, uint32_t epoch, const stk_picture *p
     stk_views *views = NULL;
 
     stk_options_take(&place, sizeof place, where);
+    STK_TRY(takes_pictures(t, err));
     if (n > MAX_THERE)
         return stk_fail(err, STK_ELIMIT, "%" PRIu64 " pictures at once, and a GPU takes %u", n,
                         MAX_THERE);

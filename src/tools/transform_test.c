@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform_test.c - decoded pictures through a chain: strides, gray, bounds, errors, failing
- * memory.  That the pixels are a loader's is looked at in python/tests/test_transform.py. */
+/* transform_test.c - decoded pictures and recordings through a chain: strides, gray, bounds,
+ * errors, failing memory.  That pixels and samples are a loader's is looked at in
+ * python/tests/test_transform.py and tests/sound/test_transform_sound.py. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -161,6 +162,7 @@ static void test_refusals(void **state)
 
     (void)state;
     refused("int", "decoded pictures");
+    refused("fbank(80)", "put `sound` before it");
     refused("gunzip | image | resize(8)", "leave `gunzip` away");
     refused("resise(8)", "did you mean `resize`?");
     refused("", "");
@@ -198,6 +200,146 @@ static void test_every_allocation_may_fail(void **state)
     assert_int_equal(rc, 0);
 }
 
+/* ---- recordings ---- */
+
+enum { LONG = 4000, SHORT = 2500 };
+
+static float wave[2][LONG];
+
+static void fill_waves(void)
+{
+    for (int c = 0; c < 2; c++)
+        for (int i = 0; i < LONG; i++)
+            wave[c][i] = (float)((i * 37 + c * 11) % 201 - 100) / 128;
+}
+
+static stk_recording recording(uint64_t samples)
+{
+    return (stk_recording){
+        .data = wave[0], .samples = samples, .channels = 2, .rate = 8000, .step_c = sizeof wave[0]
+    };
+}
+
+static stk_transform *hears(const char *chain, uint32_t rate)
+{
+    stk_transform_options o = { .size = sizeof o, .num_workers = 2, .seed = 5, .rate = rate };
+    stk_transform *t = NULL;
+    stk_error err;
+
+    if (stk_transform_open(&t, chain, &o, &err) < 0)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static void let_go(stk_tensor *out, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (out[i].buffer)
+            stk_buffer_unref(out[i].buffer);
+}
+
+static void test_recordings(void **state)
+{
+    stk_recording in[2] = { recording(LONG), recording(SHORT) };
+    stk_transform_info info = { .size = sizeof info };
+    stk_transform *t = hears("sound(mono=false)", 0);
+    stk_tensor out[2];
+    stk_error err;
+
+    (void)state;
+    stk_transform_describe(t, &info);
+    assert_int_equal(info.sound, 1);
+    assert_int_equal(info.ndim, 0);
+    assert_int_equal(info.dtype, STK_F32);
+    in[1].data = wave[1]; /* the channels, the other way round */
+    in[1].step_c = -in[1].step_c;
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 2, out, &err), 0);
+    assert_int_equal(out[0].ndim, 2);
+    assert_int_equal(out[0].shape[1], LONG);
+    assert_int_equal(out[1].strides[0], SHORT);
+    assert_memory_equal(out[0].data, wave, sizeof wave);
+    assert_memory_equal(out[1].data, wave[1], SHORT * sizeof(float));
+    assert_memory_equal((float *)out[1].data + SHORT, wave[0], SHORT * sizeof(float));
+    let_go(out, 2);
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 0, out, &err), 0);
+    stk_transform_close(&t);
+}
+
+static void test_rows_of_one_shape(void **state)
+{
+    stk_recording in[2] = { recording(LONG), recording(SHORT) };
+    stk_transform_info info = { .size = sizeof info };
+    stk_transform *t = hears("part(0.1, 0.2) | pad_to(0.25) | to(f16)", 8000);
+    stk_tensor out[2];
+    stk_error err;
+
+    (void)state;
+    stk_transform_describe(t, &info);
+    assert_int_equal(info.ndim, 1);
+    assert_int_equal(info.shape[0], 2000);
+    assert_int_equal(info.dtype, STK_F16);
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 2, out, &err), 0);
+    assert_ptr_equal(out[1].data, (char *)out[0].data + 4000);
+    assert_memory_equal(out[0].data, out[1].data, 4000); /* one part of the same samples */
+    let_go(out, 2);
+    stk_transform_close(&t);
+}
+
+static void test_bad_recordings(void **state)
+{
+    stk_recording in[2] = { recording(LONG), recording(SHORT) };
+    stk_transform_options o = { .size = sizeof o, .rate = 8000 };
+    stk_transform *t = hears("part(0.4)", 8000), *pictures = opened("hflip", 1);
+    static uint8_t room[8];
+    stk_picture p = interleaved(0, room, sizeof room);
+    stk_tensor out[2];
+    stk_error err;
+
+    (void)state;
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 2, out, &err), STK_ECORRUPT);
+    assert_non_null(strstr(err.message, "recording 1: part: the recording has 0.312 seconds"));
+    assert_null(out[0].buffer);
+    in[0].rate = 0;
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 1, out, &err), STK_ECORRUPT);
+    in[0].rate = 8000;
+    in[0].channels = 257;
+    assert_int_equal(stk_transform_run_sound(t, 0, in, 1, out, &err), STK_ECORRUPT);
+    assert_int_equal(stk_transform_run_sound(pictures, 0, in, 1, out, &err), STK_EINVAL);
+    assert_int_equal(stk_transform_run(t, 0, &p, 1, &err), STK_EINVAL);
+    assert_int_equal(stk_transform_sizes(t, 0, &p, 1, &err), STK_EINVAL);
+    assert_int_equal(stk_transform_run_gpu(t, 0, &p, 1, NULL, &err), STK_EINVAL);
+    stk_transform_close(&t);
+    stk_transform_close(&pictures);
+    assert_int_equal(stk_transform_open(&t, "image | hflip", &o, &err), STK_EINVAL);
+    o.rate = 4000001;
+    assert_int_equal(stk_transform_open(&t, "gain(3)", &o, &err), STK_EINVAL);
+    assert_null(t);
+}
+
+static void test_every_allocation_for_sound_may_fail(void **state)
+{
+    stk_transform_options o = { .size = sizeof o, .num_workers = 1, .rate = 16000 };
+    stk_recording in[2] = { recording(LONG), recording(SHORT) };
+    stk_tensor out[2];
+    stk_transform *t;
+    stk_error err;
+    int rc = -1;
+
+    (void)state;
+    for (uint64_t n = 1; rc < 0 && n < 500; n++) {
+        stk_mem_fail_at(n);
+        rc = stk_transform_open(&t, "speed(0.9, 1.1) | fbank(20)", &o, &err);
+        if (rc == 0)
+            rc = stk_transform_run_sound(t, 0, in, 2, out, &err);
+        stk_mem_fail_at(0);
+        assert_true(rc == 0 || rc == STK_ENOMEM);
+        if (rc == 0)
+            let_go(out, 2);
+        stk_transform_close(&t);
+    }
+    assert_int_equal(rc, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,8 +349,13 @@ int main(void)
         cmocka_unit_test(test_info),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_recordings),
+        cmocka_unit_test(test_rows_of_one_shape),
+        cmocka_unit_test(test_bad_recordings),
+        cmocka_unit_test(test_every_allocation_for_sound_may_fail),
     };
 
     fill();
+    fill_waves();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
