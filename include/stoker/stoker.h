@@ -177,7 +177,8 @@ typedef struct stk_loader_options {
      * drop_last, else "smaller". */
     const char *bucket_rest;
     /* A sample that is longer than max_tokens or max_seconds.  "bad": opening fails, with its key
-     * and the numbers; with on_error skip it is a bad sample.  "drop": it is in no batch.  NULL:
+     * and the numbers; with on_error skip it is a bad sample.  "drop": it is in no batch.
+     * "truncate": its pictures keep the whole rows of patches that fit, from the top.  NULL:
      * "bad". */
     const char *over_budget;
 } stk_loader_options;

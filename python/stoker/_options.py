@@ -280,8 +280,8 @@ def bucket_rest(value: Any) -> str | None:
 
 
 def over_budget(value: Any) -> str | None:
-    if value not in (None, "bad", "drop"):
-        invalid(f'over_budget must be "bad" or "drop", not {shown(value)}')
+    if value not in (None, "bad", "drop", "truncate"):
+        invalid(f'over_budget must be "bad", "drop" or "truncate", not {shown(value)}')
     return None if value in (None, "bad") else str(value)
 
 

@@ -99,7 +99,8 @@ class Loader(LoaderBase):
         before; None: "drop" with drop_last, else "smaller"
     over_budget: with max_tokens or max_seconds, a sample that is longer than that: "bad": an error with its
         key and the numbers when the loader is opened, and with on_error="skip" a bad sample; "drop": in no
-        batch, and counted in the log; None: "bad"
+        batch, and counted in the log; "truncate": its pictures keep the whole rows of patches that fit, from
+        the top (docs/native.md); None: "bad"
     batch_ops: ops on whole batches, in order, made ahead of the loop: texts ("mixup_cutmix(image, label,
         mixup=0.8, cutmix=1.0, switch=0.5)", mixup, cutmix, label_smoothing), then functions of your own,
         which take a batch and return it or another dict (docs/batches.md)

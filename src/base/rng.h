@@ -28,6 +28,9 @@ typedef struct stk_address {
     /* 0, or what ops take in place of their max_patches, and the side of a patch; draws do not
      * depend on it */
     uint32_t max_patches, patch;
+    /* 0, or how many blocks of `unit` x `unit` pixels the picture keeps at most
+     * (over_budget="truncate"); draws do not depend on it */
+    uint32_t keep, unit;
 } stk_address;
 
 /* Of step `step` (< 256) of a chain; of what is nested in it: stk_path_child(). */

@@ -3,6 +3,8 @@
 #include "chain/boxes.h"
 #include "op/patch_size.h"
 
+#include <assert.h>
+
 static void note(const stk_draw_observer *watch, const stk_address *at, const stk_step *s,
                  const stk_view *view)
 {
@@ -125,6 +127,35 @@ static void draw_step(stk_draws *d, const stk_step *s, stk_address *at)
     at->path = path;
 }
 
+/* Where the geometry of a chain ends: the step after the last one that may change a size. */
+static uint32_t geometry_end(const stk_chain *c)
+{
+    uint32_t end = c->n_steps;
+
+    while (end && !(c->step[end - 1].op &&
+                    c->step[end - 1].op->can & (STK_OP_VIEW | STK_OP_CHOOSE | STK_OP_VIEWS)))
+        end--;
+    return end;
+}
+
+/* A sample that is over its budget keeps some of its patches.  Ops that change pixels see what is
+ * left. */
+static void cut(stk_draws *d, const stk_address *at)
+{
+    const stk_view *seen = stk_draws_last(d);
+    uint32_t size[2] = { seen->vis_w, seen->vis_h };
+    stk_view *view;
+
+    if (seen->refused)
+        return;
+    stk_patch_cut(at->unit, at->keep, size);
+    if (size[0] == seen->vis_w && size[1] == seen->vis_h)
+        return;
+    view = d->n_actions > d->from[d->n_passes - 1] ? open_view(d) : stk_draws_last(d);
+    stk_view_crop(view, 0, 0, size[0], size[1]);
+    assert(!view->split); /* a part of what is seen */
+}
+
 typedef struct walk {
     const stk_chain *c;
     const stk_address *at;
@@ -137,7 +168,9 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
 {
     const stk_chain *c = w->c;
     stk_address here = *w->at;
+    uint32_t cut_at = w->at->keep ? geometry_end(c) : UINT32_MAX;
 
+    cut_at = cut_at < w->first ? w->first : cut_at;
     if (!c->many.pictures && (!stk_spec_lead(&c->spec, STK_LEAD_VIEWS) || w->first <= c->views_at))
         here.view = 0; /* what stands before views is the same for all of them */
     out->n_passes = 1;
@@ -149,6 +182,8 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
     for (uint32_t i = w->first; i < c->n_steps; i++) {
         const stk_step *s = &c->step[i];
 
+        if (i == cut_at)
+            cut(out, w->at);
         if (!s->op || !(s->op->can & (STK_OP_VIEW | STK_OP_ACT | STK_OP_CHOOSE | STK_OP_VIEWS))) {
             if (s->op && s->op->can & STK_OP_CALL && !w->through)
                 break;
@@ -162,6 +197,8 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
         draw_step(out, s, &here);
         note(w->watch, w->at, s, stk_draws_last(out));
     }
+    if (cut_at == c->n_steps)
+        cut(out, w->at);
 }
 
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],

@@ -15,6 +15,7 @@
 
 #include "base/halt.h"
 #include "base/hash.h"
+#include "loader/truncate_lengths.h"
 
 #define MAGIC 0x32304e454c4b5453u /* STKLEN02 */
 #define BATCH 256
@@ -379,6 +380,33 @@ static void sum_parts(stk_schedule *s, counting *p, int apart, uint32_t multiple
     p->length = NULL;
 }
 
+/* over_budget="truncate": what samples count that are over the budget.  Called before parts are
+ * summed. */
+static int truncate_over(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o,
+                         const counting *p, stk_error *err)
+{
+    uint32_t none = 0, values = UINT32_MAX, patches = 0;
+    stk_truncating t;
+    int rc = 0;
+
+    if (!stk_truncates(o))
+        return 0;
+    STK_TRY(stk_truncating_init(&t, s, &so_far->chains, o, err));
+    for (uint32_t k = 0; k < p->n; k++)
+        *(p->output[k] == VALUES ? &values : &patches) = k;
+    for (uint64_t i = 0; rc == 0 && i < p->samples; i++)
+        rc = stk_truncating_add(&t, i, &p->length[patches * p->samples + i],
+                                values == UINT32_MAX ? &none : &p->length[values * p->samples + i],
+                                err);
+    if (rc == 0 && s->truncated.n)
+        stk_log_line(&so_far->policy.log, STK_LOG_WARN,
+                     "%" PRIu64 " of %" PRIu64
+                     " samples may be longer than max_tokens: output %s keeps what fits of their "
+                     "pictures",
+                     s->truncated.n, p->samples, so_far->chains.out[s->truncated.output].name);
+    return rc;
+}
+
 static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o, counting *p,
                  stk_error *err)
 {
@@ -388,13 +416,16 @@ static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_optio
 
     if (p->n == 1) {
         p->length = s->lengths;
-        return find_parts(s, so_far, o, p, err);
+        STK_TRY(find_parts(s, so_far, o, p, err));
+        return truncate_over(s, so_far, o, p, err);
     }
     STK_TRY(stk_bins_multiple(&so_far->chains, &multiple, err));
     p->length = stk_zalloc(p->n * p->samples + 1, sizeof *p->length);
     if (!p->length)
         return stk_fail_nomem(err, p->n * p->samples * sizeof *p->length);
     rc = find_parts(s, so_far, o, p, err);
+    if (rc == 0)
+        rc = truncate_over(s, so_far, o, p, err);
     if (rc == 0)
         sum_parts(s, p, apart, multiple);
     stk_free(p->length);

@@ -11,6 +11,7 @@
 #include "loader/lengths.h"
 #include "loader/plan_groups.h"
 #include "loader/sampling.h"
+#include "loader/truncate_lengths.h"
 
 #define MAX_WINDOW ((uint64_t)1 << 24)
 #define MAX_ROWS (1u << 20)
@@ -25,6 +26,10 @@ int stk_bins_check(const stk_loader_options *o, stk_error *err)
 {
     if (o->over_budget && !stk_has_budget(o))
         return stk_fail(err, STK_EINVAL, "over_budget goes with max_tokens or max_seconds");
+    if (stk_truncates(o) && (!o->max_tokens || o->max_seconds > 0 || o->lengths || o->schedule))
+        return stk_fail(err, STK_EINVAL,
+                        "over_budget=\"truncate\" goes with max_tokens, without max_seconds, "
+                        "lengths or schedule");
     if (stk_has_budget(o) && o->global_batch_size)
         return stk_fail(err, STK_EINVAL,
                         "%s says how large a rank's batch is: leave global_batch_size (a "
@@ -47,7 +52,8 @@ static int say_too_long(const stk_schedule *s, uint64_t id, const stk_bin_bound 
     return stk_fail(err, STK_EINVAL,
                     "a row of %u values, padded %" PRIu64 ", is longer than max_tokens=%" PRIu64
                     ": raise it, cut rows with truncate(), lower max_patches or max_pixels of "
-                    "pictures, or leave it out: over_budget=\"drop\"",
+                    "pictures, or set over_budget: \"truncate\" cuts patches, \"drop\" leaves "
+                    "it out",
                     b->length[id], stk_bin_round(b->length[id], b->multiple), b->budget);
 }
 

@@ -164,6 +164,17 @@ uint64_t stk_patch_most(const stk_patch_sizing *s)
     return s->max_patches + 2 * unit * s->max_side + unit * unit; /* what padding adds */
 }
 
+void stk_patch_cut(uint32_t unit, uint32_t most, uint32_t size[2])
+{
+    uint32_t across = size[0] / unit, down = size[1] / unit;
+
+    assert(unit && most);
+    if (size[0] % unit || size[1] % unit || (uint64_t)across * down <= most)
+        return;
+    size[0] = (across < most ? across : most) * unit;
+    size[1] = (across < most ? most / across : 1) * unit;
+}
+
 /* ---- arguments ---- */
 
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,

@@ -37,6 +37,11 @@ const char *stk_patch_size_of(const stk_patch_sizing *s, uint32_t w, uint32_t h,
 /* The most patches that a picture may get. */
 uint64_t stk_patch_most(const stk_patch_sizing *s);
 
+/* What is left of a picture of size[0] x size[1] pixels that has more than `most` blocks of `unit`
+ * pixels a side: whole rows of blocks from the top, or the left part of the first row.  A picture
+ * that is not whole blocks stays as it is. */
+void stk_patch_cut(uint32_t unit, uint32_t most, uint32_t size[2]);
+
 typedef struct stk_patch_model { /* what a model wants, by name */
     const char *name;
     stk_patch_sizing sizing;

@@ -49,6 +49,7 @@ void stk_schedule_close(stk_schedule **sp)
     *sp = NULL;
     stk_bins_close(&s->bins);
     stk_free(s->lengths);
+    stk_free(s->truncated.sample);
     stk_free(s->parts);
     stk_free(s->seconds);
     stk_free(s->classes);
@@ -89,6 +90,22 @@ int stk_schedule_bin(stk_schedule *s, stk_ticket_kind tickets, stk_error *err)
     s->bins = fresh;
     s->tickets = tickets;
     return 0;
+}
+
+uint32_t stk_schedule_keeps(const stk_schedule *s, uint32_t output, uint64_t id)
+{
+    const stk_truncation *t = &s->truncated;
+    uint64_t lo = 0, hi = t->output == output ? t->n : 0;
+
+    while (lo < hi) {
+        uint64_t mid = lo + (hi - lo) / 2;
+
+        if (t->sample[mid].id < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return t->output == output && lo < t->n && t->sample[lo].id == id ? t->sample[lo].blocks : 0;
 }
 
 /* ---- steps ---- */

@@ -30,6 +30,17 @@ typedef enum stk_ticket_kind {                      /* what one ticket of a batc
 
 #define STK_SECOND 10000u /* lengths of sound are counted in tenths of a millisecond */
 
+typedef struct stk_reduced { /* a sample that is over the budget: over_budget="truncate" */
+    uint64_t id;
+    uint32_t blocks; /* that its pictures keep */
+} stk_reduced;
+
+typedef struct stk_truncation {
+    uint32_t output, unit; /* whose pictures are cut; pixels of a block's side */
+    uint64_t n;
+    stk_reduced *sample; /* by id, ascending */
+} stk_truncation;
+
 typedef struct stk_schedule {
     stk_order order;
     stk_sample_set set;
@@ -47,6 +58,7 @@ typedef struct stk_schedule {
     uint32_t *parts;
     /* by global id: length of sound, as of stk_schedule_seconds(); NULL: no sound */
     uint32_t *seconds;
+    stk_truncation truncated;
     uint32_t *classes;        /* by global id: which size its pictures get; NULL: not needed */
     double quadratic;         /* weight of the quadratic part in the cost of sound; 0: none */
     uint64_t streams, window; /* of the block order; 0: the order is another one */
@@ -74,6 +86,10 @@ static inline void stk_schedule_at(const stk_schedule *s, uint64_t epoch, const 
 {
     s->order.at(s->order.state, epoch, position, n, out);
 }
+
+/* How many blocks of truncated.unit pixels a side the pictures of a sample keep in an output; 0:
+ * all. */
+uint32_t stk_schedule_keeps(const stk_schedule *s, uint32_t output, uint64_t id);
 
 /* What a row of `seconds` of sound counts, in parts of STK_SECOND, rounded up. */
 uint32_t stk_schedule_seconds(const stk_schedule *s, double seconds);

@@ -137,6 +137,7 @@ typedef struct stk_row { /* a row while it is made; on the worker's stack */
     uint32_t row, output;         /* row in the batch; output being made */
     uint32_t view;                /* with views(n): which of the n is being placed */
     uint32_t picture;             /* with pictures(): whose random numbers are drawn */
+    uint32_t keep;                /* with pictures(): blocks that each keeps; 0: all */
     int again;                    /* second try of an output that had no memory */
     const stk_piece_place *piece; /* piece of a packed row; NULL: the sample is the row */
     uint64_t position;
@@ -363,7 +364,10 @@ void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 /* ---- between the kinds ---- */
 
-/* row_patches.c: pictures as patches.  The row's shape for a picture of this view; an error if it
+/* row_patches.c: pictures as patches.  Blocks that the picture keeps in an output if its sample is
+ * over the budget; 0: all. */
+uint32_t stk_patches_keep(const stk_row *x, uint32_t output);
+/* The row's shape for a picture of this view; an error if it
  * is not whole patches. */
 int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
 /* Makes of `job`, which wants patches, a job for the whole picture in scratch memory: as RGBX, or

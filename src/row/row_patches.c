@@ -20,6 +20,13 @@ static stk_patch_spec patch_of(const stk_row *x)
     return p;
 }
 
+uint32_t stk_patches_keep(const stk_row *x, uint32_t output)
+{
+    if (x->keep || !x->schedule->truncated.n || x->plan->chains.chain[output].many.pictures)
+        return x->keep;
+    return stk_schedule_keeps(x->schedule, output, stk_schedule_id(x->schedule, &x->where));
+}
+
 int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err)
 {
     const stk_patch_spec p = patch_of(x);

@@ -105,13 +105,16 @@ int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t vi
 {
     const stk_chain *c = stk_row_chain(x), *drawn = c->like.leader ? c->like.leader : c;
     const stk_draw_observer *watch = stk_picture_observer(x);
+    uint32_t output = c->like.leader ? c->like.leader_output : x->output;
     const stk_address at = { .seed = x->plan->policy.seed,
                              .position = x->position,
                              .epoch = (uint32_t)x->batch->epoch,
-                             .output = c->like.leader ? c->like.leader_output : x->output,
+                             .output = output,
                              .view = view,
                              .max_patches = x->batch->limit.patches,
-                             .patch = x->batch->limit.side };
+                             .patch = x->batch->limit.side,
+                             .keep = stk_patches_keep(x, output),
+                             .unit = x->schedule->truncated.unit };
     const uint32_t size[2] = { info->width, info->height };
 
     d->boxes = NULL;

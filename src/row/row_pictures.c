@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "kern/convert.h"
 #include "op/image_tokens.h"
+#include "op/patch_size.h"
 #include "op/several.h"
 #include "row/row.h"
 
@@ -467,6 +468,58 @@ static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
     return 0;
 }
 
+/* Blocks of all pictures if each keeps at most `level`. */
+static uint64_t blocks_at(const stk_grid_list *g, uint32_t blocks_of, uint32_t level)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t size[2] = { g->at[i][1] / blocks_of, g->at[i][0] / blocks_of };
+
+        stk_patch_cut(1, level, size);
+        sum += (uint64_t)size[0] * size[1];
+    }
+    return sum;
+}
+
+/* A sample that is over its budget: the largest pictures are cut, to one level, so that all
+ * together keep no more than fits. */
+static int lower(stk_row *x, stk_grid_list *g, stk_error *err)
+{
+    uint64_t id = stk_schedule_id(x->schedule, &x->where);
+    uint32_t keep = stk_schedule_keeps(x->schedule, x->output, id), lo = 1, hi = keep;
+    uint32_t by = keep ? x->schedule->truncated.unit / stk_row_chain(x)->spec.picture.patch.side
+                       : 1;
+
+    x->keep = 0;
+    if (!keep || blocks_at(g, by, UINT32_MAX) <= keep)
+        return 0;
+    if (g->n > keep)
+        return stk_fail(err, STK_ECORRUPT,
+                        "it is over max_tokens with %u pictures, of which each keeps %u patches at "
+                        "least: %u fit",
+                        g->n, by * by, keep * by * by);
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo + 1) / 2;
+
+        if (blocks_at(g, by, mid) <= keep)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    x->keep = lo;
+    g->patches = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t size[2] = { g->at[i][1], g->at[i][0] };
+
+        stk_patch_cut(by, lo, size);
+        g->at[i][0] = size[1];
+        g->at[i][1] = size[0];
+        g->patches += (uint64_t)size[0] * size[1];
+    }
+    return 0;
+}
+
 static int find_all(stk_row *x, stk_grid_list **g, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
@@ -478,7 +531,10 @@ static int find_all(stk_row *x, stk_grid_list **g, stk_error *err)
         return STK_ENOMEM;
     stk_scratch_reset(&x->m->scratch);
     STK_TRY(collect(x, err));
+    x->keep = 0;
     rc = measure(x, *g, err);
+    if (rc == 0)
+        rc = lower(x, *g, err);
     want->bytes = field; /* the row may be made again */
     x->picture = 0;
     return rc;
@@ -576,6 +632,7 @@ static int make(stk_row *x, stk_error *err)
 {
     int rc = make_all(x, err);
 
+    x->keep = 0;
     drop_room(x);
     return rc;
 }

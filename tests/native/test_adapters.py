@@ -43,11 +43,11 @@ def shard(tmp_path_factory):
     return write_tar(tmp_path_factory.mktemp("adapters") / "a.tar", sizes(), "PNG")
 
 
-def from_timm(file, *names):
+def from_timm(file, *names, given=()):
     path = os.path.join(os.environ.get("STOKER_TRANSFORMS", os.path.join(sys.prefix, "transforms")), "timm", "data", file)
     if not os.path.exists(path):
         pytest.skip(f"{path} is not installed: make setup")
-    scope = {"torch": torch, "math": __import__("math"), **{n: getattr(typing, n) for n in ("Any", "Dict", "List", "Optional", "Tuple", "Union")}}
+    scope = {"torch": torch, "math": __import__("math"), **{n: getattr(typing, n) for n in ("Any", "Dict", "List", "Optional", "Tuple", "Union")}, **dict(given)}
     body = [x for x in ast.parse(pathlib.Path(path).read_text()).body if getattr(x, "name", "") in names]
     if len(body) < len(names):
         pytest.skip(f"{path} has no {', '.join(names)}")
@@ -65,12 +65,27 @@ def resized(image, size, filter):
     return image.resize((size[0], image.height), filter).resize(size, filter)
 
 
+SEEN = {}       # of each test: values compared, those that differ by more than 1, the farthest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def figures(request):
+    """What was compared is printed: pytest -s."""
+    yield
+    for name, (values, far, most) in SEEN.items():
+        print(f"\n{name}: {N} samples, {values:,} values, {far:,} differ by more than 1 of 255, the most is {most:.3f}", end="")
+    print()
+
+
 def near(got, want, mean, std, exactly=False, most=2):
     """Pixels behind normalized values, in 255ths."""
     if want.shape != got.shape:
         return False
     by = np.resize(std, got.shape[-1]) if np.ndim(std) else std
     far = np.abs((np.asarray(got, "f8") - np.asarray(want, "f8")) * by * 255)
+    name = os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split(" ")[0]
+    values, more, farthest = SEEN.get(name, (0, 0, 0.0))
+    SEEN[name] = values + far.size, more + int((far > 1.01).sum()), max(farthest, float(far.max(initial=0)))
     return far.max() < (1e-3 if exactly else most + .01) and (far > 1.01).mean() < (1e-4 if most < 3 else 3e-3)
 
 
