@@ -122,11 +122,17 @@ def test_upside_down(urls):
 
 
 GPU = """
-import json, sys
+import ctypes, json, sys
 import stoker
 
 def same(value):
     return value
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.POINTER(ctypes.c_double), ctypes.c_uint64)
+def nothing(pixels, height, width, args, seed):
+    pass
+
+stoker.op(nothing, name="own")
 
 chains, path = json.loads(sys.argv[1]), sys.argv[2]
 for name, (chain, options) in chains.items():
@@ -160,12 +166,13 @@ MADE = {    # name: chain, options, why workers make it
     "boxes": (f"from(jpg) | image | iou_crop(boxes) | {RESIZED}",
               {"fields": {"boxes": "from(json) | json(boxes) | floats(shape=(-1, 4)) | like(image)"}, "collate": "list"},
               "its crop depends on boxes, which workers read"),
-    "op": ("from(jpg) | image | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, "timm_augmix has no device code"),
+    "op": ("from(jpg) | image | resize((32, 32)) | own | to(f32)", {}, "own has no device code"),
+    "augmix": ("from(jpg) | image | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, None),
     "call": ("", {}, FUNCTION),
     "cpu": (f"from(jpg) | image | {RESIZED}", {"decode": "cpu"}, 'decode is "cpu"'),
     "clip": (f"from(mp4) | video(frames=4) | {RESIZED}", {}, None),
     "cthw": ("from(mp4) | video(frames=4) | resize((32, 32)) | to(f32, cthw)", {}, None),
-    "clip and op": ("from(mp4) | video(frames=4) | resize((32, 32)) | timm_augmix(3) | to(f32)", {}, "timm_augmix has no device code"),
+    "clip and op": ("from(mp4) | video(frames=4) | resize((32, 32)) | own | to(f32)", {}, "own has no device code"),
 }
 
 

@@ -4,7 +4,8 @@
  *
  * The tile's memory is figures first, then areas of as many pixels as the largest step has.  A tile
  * is in area 0 or 2, so that the other two are side by side: a blur's sums, four of 16 bits a
- * pixel, take both. */
+ * pixel, take both.  Versions that are mixed have four more areas: the picture that all of them are
+ * made of, and a sum for each channel. */
 #ifndef STOKER_PIC_PROG_H
 #define STOKER_PIC_PROG_H
 
@@ -20,6 +21,7 @@
 #endif
 
 #define STK_PIC_AREAS 3
+#define STK_PIC_MIX_AREAS 7      /* ... of a picture that versions are mixed of */
 #define STK_PIC_TILE_PIXELS 2048 /* that a block of threads takes at once */
 #define STK_PIC_MAX_TILE 65535   /* a side */
 #define STK_PIC_BLUR_NEAR 12     /* taps on each side of a blur that is one step; others are two */
@@ -58,6 +60,8 @@ STK_PROG_FN uint32_t stk_pic_sort_of(const stk_pic_step *s, const stk_action *ac
                                                                 : STK_PIC_WIDE_ACROSS;
     if (!s->head)
         return STK_PIC_PLAIN;
+    if (stk_act_mixes(act[s->head - 1].code))
+        return STK_PIC_MIX;
     return s->half == STK_PIC_HALF_WHOLE && act[s->head - 1].code == STK_ACT_BLUR ? STK_PIC_NEAR
                                                                                   : STK_PIC_HEADED;
 }
@@ -140,9 +144,13 @@ STK_PROG_FN int stk_pic_head_sound(const stk_pic *r, const stk_pic_step *s)
         return (s->half == STK_PIC_HALF_ACROSS || s->half == STK_PIC_HALF_DOWN) &&
                (s->from_to & 255) != s->from_to >> 8 &&
                stk_pic_table_sound(r, a->v.u[3], 2 * STK_PIC_WEIGHTS * sizeof(uint16_t));
+    if (stk_act_mixes(a->code))
+        return s->half == STK_PIC_HALF_WHOLE && r->prog.areas == STK_PIC_MIX_AREAS &&
+               (s->from_to & 255) < STK_PIC_AREAS && s->from_to >> 8 < STK_PIC_AREAS;
     return s->half == STK_PIC_HALF_WHOLE &&
            (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
-            (a->code == STK_ACT_PIL_BOX && a->v.u[0] <= STK_PIL_BOX_MAX) || stk_act_moves(a->code));
+            (a->code == STK_ACT_PIL_BOX && a->v.u[0] <= STK_PIL_BOX_MAX) ||
+            stk_act_moves(a->code) || a->code == STK_ACT_MIX_WARP);
 }
 
 STK_PROG_FN int stk_pic_step_sound(const stk_pic *r, uint32_t k)
@@ -173,7 +181,7 @@ STK_PROG_FN int stk_pic_prog_sound(const stk_pic *r)
         return !r->prog.n_slots;
     if (r->prog.at % 16 || r->prog.at < sizeof(stk_pic) || r->prog.at > r->size ||
         r->prog.n_steps > STK_PIC_MAX_STEPS || stk_pic_prog_bytes(r) > r->size - r->prog.at ||
-        r->prog.n_row > r->prog.n_acts || r->prog.areas < 1 || r->prog.areas > STK_PIC_AREAS ||
+        r->prog.n_row > r->prog.n_acts || r->prog.areas < 1 || r->prog.areas > STK_PIC_MIX_AREAS ||
         r->prog.n_slots > STK_PIC_MAX_STEPS || r->x.n > STK_PIC_MAX_TILE ||
         r->y.n > STK_PIC_MAX_TILE || r->prog.area % 4 || (uint64_t)r->x.n * r->y.n > r->prog.area)
         return 0;

@@ -81,6 +81,11 @@ typedef struct stk_pic_known { /* what the pixels of a step share */
     uint64_t before[3][257]; /* equalize: pixels of lower values; the last: a step */
 } stk_pic_known;
 
+STK_PIC_FN int stk_pic_is_map(unsigned code)
+{
+    return code == STK_ACT_PIL_WARP || code == STK_ACT_MIX_WARP;
+}
+
 /* Thread t of n, before all wait for each other; then stk_pic_know(). */
 STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uint32_t t)
 {
@@ -88,7 +93,7 @@ STK_PIC_FN void stk_pic_know_first(stk_pic_known *k, const stk_pic_stage *g, uin
 
     if (t == 0 && g->s.head && g->act[g->s.head - 1].code == STK_ACT_WARP)
         k->warp = stk_warp_of(g->act + g->s.head - 1);
-    if (t == 0 && g->s.head && g->act[g->s.head - 1].code == STK_ACT_PIL_WARP)
+    if (t == 0 && g->s.head && stk_pic_is_map(g->act[g->s.head - 1].code))
         k->map = stk_pil_map_of(g->act + g->s.head - 1, g->s.in_w, g->s.in_h);
     if (!g->s.slot)
         return;
@@ -399,6 +404,7 @@ STK_PIC_FN uint32_t stk_pic_headed(const stk_pic_stage *g, const stk_pic_known *
     case STK_ACT_BLUR: return stk_pic_blur_down(g, a, i);
     case STK_ACT_WARP: return stk_pic_warped(g, &k->warp, i);
     case STK_ACT_PIL_WARP:
+    case STK_ACT_MIX_WARP:
         return stk_pil_pixel(&k->map, g->from, g->s.w, g->s.h, i % g->s.w, i / g->s.w);
     case STK_ACT_PIL_BOX: return stk_pil_box(a, g->from, g->s.w, g->s.h, i);
     case STK_ACT_JPEG: return stk_pic_colored(g, i);
@@ -425,6 +431,40 @@ STK_PIC_FN stk_pic_four stk_pic_four_made(const stk_pic_stage *g, const stk_pic_
     STK_PIC_ONE_COPY
     for (uint32_t j = 0; j < 4; j++)
         stk_pic_turn(&f, j < f.n ? stk_pic_headed(g, k, i + j) : 0);
+    return f;
+}
+
+/* ... of versions that are mixed.  Such a step has its tile in one of the first areas
+ * (pic_prog.h). */
+STK_PIC_FN uint32_t stk_pic_mixed(const stk_pic_stage *g, const stk_action *a, uint32_t i,
+                                  uint32_t px)
+{
+    uint64_t area = g->rec->prog.area;
+    uint32_t *whole = g->to + (STK_PIC_AREAS - (g->s.from_to >> 8)) * area + i, out = 0;
+    float *sum = (float *)(void *)(whole + area);
+
+    if (a->code == STK_ACT_MIX_BEGIN)
+        *whole = px;
+    for (int c = 0; c < 3; c++, sum += area) {
+        if (a->code == STK_ACT_MIX_BEGIN)
+            *sum = 0;
+        else if (a->code == STK_ACT_MIX_ADD)
+            *sum = stk_pic_add(*sum, stk_pic_mul(a->v.f[0], (float)(px >> 8 * c & 255)));
+        else
+            out |= stk_pil_blend((int32_t)(*whole >> 8 * c & 255), (int32_t)stk_pt_cut(*sum),
+                                 a->v.f[0])
+                   << 8 * c;
+    }
+    return a->code == STK_ACT_MIX_END ? out : *whole;
+}
+
+STK_PIC_FN stk_pic_four stk_pic_four_mixed(const stk_pic_stage *g, uint32_t i, uint32_t end)
+{
+    stk_pic_four f = stk_pic_four_at(g, i, end);
+
+    STK_PIC_ONE_COPY
+    for (uint32_t j = 0; j < 4; j++)
+        stk_pic_turn(&f, j < f.n ? stk_pic_mixed(g, g->act + g->s.head - 1, i + j, f.px[0]) : 0);
     return f;
 }
 

@@ -110,6 +110,7 @@ enum {
     STK_PIC_NEAR,        /* ... after a blur of few taps (pic_blur.h) */
     STK_PIC_WIDE_ACROSS, /* the first half of another blur */
     STK_PIC_LOSS,        /* the first half of what saving as JPEG does (pic_loss.h) */
+    STK_PIC_MIX,         /* single pixels of versions that are mixed */
     STK_PIC_SORTS
 };
 
@@ -136,7 +137,7 @@ typedef struct stk_pic_prog {
     uint16_t n_steps, n_acts; /* n_steps 0: there is no program */
     uint16_t n_row;           /* of the actions, the last: in the output, after color */
     uint16_t n_slots;         /* figures */
-    uint16_t areas;           /* of the tile's memory: 1, or 3 where some step has a head */
+    uint16_t areas;           /* of the tile's memory: pic_prog.h */
     uint32_t area; /* pixels of each: as many as the largest step has, rounded up to four */
 } stk_pic_prog;
 

@@ -94,7 +94,8 @@ static __device__ __forceinline__ void gather(block *b, const stk_pic_stage &g, 
 /* What the block shares; no thread is still at the step before. */
 static __device__ __forceinline__ void begin(block *b, const stk_pic_stage &g)
 {
-    bool warps = g.s.head && stk_act_moves(g.act[g.s.head - 1].code);
+    unsigned head = g.s.head ? g.act[g.s.head - 1].code : 0;
+    bool warps = head == STK_ACT_WARP || stk_pic_is_map(head);
     bool counts = g.s.wants == STK_ACT_EQUALIZE;
 
     if (!g.s.slot && !warps && !counts)
@@ -141,15 +142,16 @@ static __device__ __forceinline__ uint32_t find(const stk_pic_launch &l, stk_pic
     return *first < all ? min(all, *first + STK_PIC_TILE_PIXELS) : 0;
 }
 
-template <uint32_t DTYPE, bool LAID, bool HEAD>
+template <uint32_t DTYPE, bool LAID, uint32_t SORT>
 static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
                                               const stk_pic_stage &g, uint32_t from, uint32_t to)
 {
     seen s = { 0, { 0, 0, 0 }, { 0, 0, 0 } };
 
     for (uint32_t i = from + threadIdx.x * 4; i < to; i += THREADS * 4) {
-        stk_pic_four f = HEAD ? stk_pic_four_made(&g, &b->known, i, to)
-                              : stk_pic_four_at(&g, i, to);
+        stk_pic_four f = SORT == STK_PIC_PLAIN ? stk_pic_four_at(&g, i, to)
+                         : SORT == STK_PIC_MIX ? stk_pic_four_mixed(&g, i, to)
+                                               : stk_pic_four_made(&g, &b->known, i, to);
 
         finish<DTYPE, LAID>(l, b, g, &f, &s);
     }
@@ -157,9 +159,9 @@ static __device__ __forceinline__ void pixels(const stk_pic_launch &l, block *b,
         gather(b, g, s);
 }
 
-/* HEAD: steps whose pixels see others.  Those that don't need fewer registers. */
-template <uint32_t DTYPE, bool LAID, bool HEAD>
-static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
+/* Steps whose pixels don't see others need fewer registers. */
+template <uint32_t DTYPE, bool LAID, uint32_t SORT>
+static __global__ void __launch_bounds__(THREADS, SORT == STK_PIC_HEADED ? 3 : 4)
     step_kernel(const stk_pic_launch l, list of)
 {
     __shared__ block b;
@@ -168,10 +170,10 @@ static __global__ void __launch_bounds__(THREADS, HEAD ? 3 : 4)
         stk_pic_stage g;
         uint32_t first, to = find(l, of.work[w], &g, &first);
 
-        if (!to || stk_pic_sort_of(&g.s, g.act) != (HEAD ? STK_PIC_HEADED : STK_PIC_PLAIN))
+        if (!to || stk_pic_sort_of(&g.s, g.act) != SORT)
             continue;
         begin(&b, g);
-        pixels<DTYPE, LAID, HEAD>(l, &b, g, first, to);
+        pixels<DTYPE, LAID, SORT>(l, &b, g, first, to);
     }
 }
 
@@ -272,10 +274,13 @@ static void run_round(const stk_pic_launch *l, uint32_t sort, list of, cudaStrea
 
     switch (sort) {
     case STK_PIC_PLAIN:
-        step_kernel<DTYPE, LAID, false><<<grid, THREADS, 0, stream>>>(*l, of);
+        step_kernel<DTYPE, LAID, STK_PIC_PLAIN><<<grid, THREADS, 0, stream>>>(*l, of);
         break;
     case STK_PIC_HEADED:
-        step_kernel<DTYPE, LAID, true><<<grid, THREADS, 0, stream>>>(*l, of);
+        step_kernel<DTYPE, LAID, STK_PIC_HEADED><<<grid, THREADS, 0, stream>>>(*l, of);
+        break;
+    case STK_PIC_MIX:
+        step_kernel<DTYPE, LAID, STK_PIC_MIX><<<grid, THREADS, 0, stream>>>(*l, of);
         break;
     case STK_PIC_NEAR: near_kernel<DTYPE, LAID><<<grid, THREADS, 0, stream>>>(*l, of); break;
     case STK_PIC_WIDE_ACROSS: across_kernel<<<grid, THREADS, 0, stream>>>(*l, of); break;

@@ -335,8 +335,10 @@ static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage
         stk_pic_know_first(&known, g, t);
     stk_pic_know(&known, g, 0, 1);
     for (uint32_t i = from; i < to; i += 4) {
-        stk_pic_four f = g->s.head ? stk_pic_four_made(g, &known, i, to)
-                                   : stk_pic_four_at(g, i, to);
+        uint32_t sort = stk_pic_sort_of(&g->s, g->act);
+        stk_pic_four f = sort == STK_PIC_PLAIN ? stk_pic_four_at(g, i, to)
+                         : sort == STK_PIC_MIX ? stk_pic_four_mixed(g, i, to)
+                                               : stk_pic_four_made(g, &known, i, to);
 
         host_finish(l, g, &known, &f);
     }

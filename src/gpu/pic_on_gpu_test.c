@@ -84,6 +84,10 @@ static void random_actions(bench *b, stk_draws *d)
         STK_ACT_PIL_SHARPNESS,
         STK_ACT_PIL_BOX,
         STK_ACT_PIL_WARP,
+        STK_ACT_MIX_BEGIN,
+        STK_ACT_MIX_WARP,
+        STK_ACT_MIX_ADD,
+        STK_ACT_MIX_END,
 #define STK_PIXEL(name) STK_ACT_##name,
 #include "op/pixels.def"
     };
@@ -99,7 +103,7 @@ static void random_actions(bench *b, stk_draws *d)
             a->v.f[k] = k < 6 ? (float)below(b, 40) / 16 - 1 : (float)below(b, 3) / 100;
         if (a->code == STK_ACT_BLUR || a->code == STK_ACT_HSV)
             a->v.f[2] = 1.5f;
-        if (a->code == STK_ACT_PIL_WARP) {
+        if (a->code == STK_ACT_PIL_WARP || a->code == STK_ACT_MIX_WARP) {
             stk_pil_number v = { .d = (double)below(b, 64) / 32 - 1 };
 
             memcpy(a->v.u, v.u, sizeof v.u);

@@ -68,6 +68,11 @@ static stk_pic_step *open_step(maker *m)
     return m->open && n <= STK_PIC_MAX_STEPS ? &m->p->step[n - 1] : new_step(m);
 }
 
+static void need_areas(maker *m, uint32_t n)
+{
+    m->p->areas = n > m->p->areas ? n : m->p->areas;
+}
+
 static void add_point(maker *m, uint16_t code, uint32_t i)
 {
     stk_pic_step *s = open_step(m);
@@ -122,6 +127,13 @@ static void add_head(maker *m, uint32_t i)
     s->head = (uint16_t)(i + 1);
     s->from_to = (uint16_t)(m->area | to << 8);
     m->area = to;
+}
+
+/* Where the tile is: each pixel sees itself, in the areas of the versions too. */
+static void add_mix(maker *m, uint32_t i)
+{
+    need_areas(m, STK_PIC_MIX_AREAS);
+    new_step(m)->head = (uint16_t)(i + 1);
 }
 
 static void add_blur(maker *m, const stk_action *a, uint32_t i)
@@ -193,7 +205,7 @@ static int add_view(maker *m, const stk_view *v, stk_error *err)
         y.in = 0; /* nothing is seen: every row is fill */
     a = add_axis(m, &x, v->clip.x, v);
     b = add_axis(m, &y, v->clip.y, v);
-    m->p->areas = STK_PIC_AREAS;
+    need_areas(m, STK_PIC_AREAS);
     m->p->axis[a].act.v.u[5] = need.y;
     (void)add_pass(m, a, STK_PIC_HALF_WHOLE, v->vis_w, need.h ? need.h : 1);
     (void)add_pass(m, b, STK_PIC_HALF_DOWN, v->vis_w, v->vis_h);
@@ -210,14 +222,16 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
         add_point(m, a->code, i);
         return 0;
     }
-    m->p->areas = STK_PIC_AREAS;
+    need_areas(m, STK_PIC_AREAS);
     if (a->code == STK_ACT_BLUR)
         add_blur(m, a, i);
     else if (a->code == STK_ACT_JPEG)
         add_loss(m, i);
     else if (a->code == STK_ACT_SHARPNESS || a->code == STK_ACT_PIL_SHARPNESS ||
-             a->code == STK_ACT_PIL_BOX || stk_act_moves(a->code))
+             a->code == STK_ACT_PIL_BOX || stk_act_moves(a->code) || a->code == STK_ACT_MIX_WARP)
         add_head(m, i);
+    else if (stk_act_mixes(a->code))
+        add_mix(m, i);
     else
         return refuse(err, "one of its ops");
     return 0;

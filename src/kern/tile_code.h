@@ -41,7 +41,7 @@ enum { /* codes; the numbers that each has */
        STK_ACT_ERASE = 32,
        STK_ACT_WARP = 48, /* a matrix: kern/warp.h */
        STK_ACT_PIL_WARP,  /* an affine map in doubles: kern/pil.h */
-       /* several versions of a picture, weighed and mixed: by the host */
+       /* several versions of a picture, weighed and mixed */
        STK_ACT_MIX_BEGIN, /* the picture is remembered */
        STK_ACT_MIX_WARP,  /* as PIL_WARP, of one version: it moves no place of the picture */
        STK_ACT_MIX_ADD,   /* f[0]: weight of the version, which is the remembered one again then */
@@ -68,6 +68,11 @@ STK_HD static inline int stk_act_has_figures(unsigned code) /* of the whole pict
 STK_HD static inline int stk_act_moves(unsigned code) /* pixels change places */
 {
     return code == STK_ACT_WARP || code == STK_ACT_PIL_WARP;
+}
+
+STK_HD static inline int stk_act_mixes(unsigned code) /* a version with others */
+{
+    return code == STK_ACT_MIX_BEGIN || code == STK_ACT_MIX_ADD || code == STK_ACT_MIX_END;
 }
 
 #endif

@@ -578,4 +578,4 @@ OP(timm_rand_augment, "timm's RandAugment: n of fifteen ops", rand_args, rand_pl
 OP(timm_auto_augment, "timm's AutoAugment: one of 25 pairs of ops, or of three ops", auto_args,
    auto_plan, auto_act, STK_OP_WARP | STK_OP_GPU);
 OP(timm_augmix, "timm's AugMix: several versions of a picture, mixed", mix_args, mix_plan, mix_act,
-   0);
+   STK_OP_GPU);

@@ -150,8 +150,9 @@ static const char *const cut[] = {
     /* one size: a tensor as it is */
     "from(jpg) | image | random_resized_crop((32, 48)) | normalize(half) | patches(16) | to(f32)",
     FIT(16) "solarize(100, p=0.5) | patches(2) | to(u8)",
-    /* no device code for its op: made by workers, cut there */
     FIT(20) "timm_augmix(6) | normalize(half) | patches(16) | to(f16)",
+    /* no device code for its op: made by workers, cut there */
+    FIT(20) "darker | normalize(half) | patches(16) | to(f16)",
 };
 
 static void of_patches(void **state)
@@ -161,7 +162,7 @@ static void of_patches(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i += CHAIN_STEP) {
         want w = { .chain = cut[i], .collate = how[i % 3] };
-        int here = strstr(cut[i], "augmix") != NULL;
+        int here = strstr(cut[i], "darker") != NULL;
         stk_stats s = same(with_points, &w, 1);
 
         if (strstr(cut[i], "crop((32") && w.collate == STK_COLLATE_LIST)
@@ -220,6 +221,9 @@ static void of_pictures(void **state)
         { .chain = "from(jpg) | image | resize(20) | timm_augmix(6) | normalize(half) | "
                    "random_erasing(p=0.5) | to(f16)",
           .collate = STK_COLLATE_PAD },
+        { .chain = "from(jpg) | image | resize(20) | darker | normalize(half) | "
+                   "random_erasing(p=0.5) | to(f16)",
+          .collate = STK_COLLATE_PAD },
         { .chain = "from(jpg) | image | resize_to_bucket(area=4096, step=16, least=32, most=128) | "
                    "normalize(half) | to(f16)",
           .bucket = 1 },
@@ -229,7 +233,7 @@ static void of_pictures(void **state)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         stk_stats s = same(i % 2 ? without : with_points, &all[i], 1);
 
-        if (!strstr(all[i].chain, "augmix"))
+        if (!strstr(all[i].chain, "darker"))
             assert_true(s.gpu_jpegs > PICTURES / 2 && s.gpu_redecoded > 0);
     }
 }
@@ -404,6 +408,8 @@ static const want several[] = {
       .collate = STK_COLLATE_LIST },
     { .chain = ALL(20) "timm_augmix(6) | normalize(half) | patches(16) | to(f16)",
       .collate = STK_COLLATE_PACK },
+    { .chain = ALL(20) "darker | normalize(half) | patches(16) | to(f16)",
+      .collate = STK_COLLATE_PACK },
     { .chain = ALL(20) "normalize(half) | patches(16) | to(f32)",
       .collate = STK_COLLATE_PACK,
       .decode = "cpu" },
@@ -422,7 +428,7 @@ static void of_several(void **state)
     for (size_t i = 0; i < sizeof several / sizeof *several; i += TEST_TSAN ? 3 : 1) {
         stk_stats s = same(ds, &several[i], 1);
 
-        if (several[i].decode || strstr(several[i].chain, "augmix"))
+        if (several[i].decode || strstr(several[i].chain, "darker"))
             assert_true(s.gpu_jpegs == 0);
         else
             assert_true(s.gpu_jpegs > PICTURES / 2 && s.gpu_redecoded > 0);
@@ -452,6 +458,7 @@ static void stand_ins_of_several(void **state)
 static int setup(void **state)
 {
     (void)state;
+    add_darker();
     write_tar("p.tar", 0);
     write_tar("q.tar", 0);
     with_points = open_tar("p.tar", 1);

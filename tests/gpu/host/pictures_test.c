@@ -204,6 +204,9 @@ static const char *const pixel_chains[] = {
          "normalize(imagenet) | random_erasing(0.9, value=color, count=4) | to(f16)",
     CROP "timm_auto_augment(v0, mstd=200) | timm_rand_augment(6, n=3, p=1, transforms=weights, "
          "interpolation=bicubic) | to(u8)",
+    CROP "timm_augmix(6) | normalize(half) | to(f16)",
+    CROP "contrast(0.5) | timm_augmix(9, width=2, depth=4, mstd=0, fill=(124, 116, 104)) | "
+         "equalize(p=0.5) | timm_augmix(3, width=4, depth=2) | hflip | to(u8, hwc)",
     CROP "rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
          "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
     /* geometry after a change of pixels: mirrored, cut, padded, resized */
@@ -518,7 +521,7 @@ static void made_by_workers(void **state)
     static const char *const made[] = {
         "from(jpg) | image(mode=gray) | random_resized_crop(33) | hflip | to(u8)",
         "from(jpg) | image(mode=gray) | resize((20, 31)) | to(f32)",
-        "from(jpg) | image | random_resized_crop(33) | timm_augmix(6) | normalize(half) | to(f16)",
+        "from(jpg) | image | random_resized_crop(33) | darker | normalize(half) | to(f16)",
     };
 
     (void)state;
@@ -578,6 +581,7 @@ static void functions_between(void **state)
 static int setup(void **state)
 {
     (void)state;
+    add_darker();
     write_tar("p.tar", 0);
     write_tar("q.tar", 0);
     with_points = open_tar("p.tar", 1);

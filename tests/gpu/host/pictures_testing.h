@@ -128,6 +128,48 @@ static inline void write_several(const char *name, unsigned cut)
     fclose(f);
 }
 
+/* ---- darker: an op without device code ---- */
+
+static inline int darker_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
+{
+    (void)state, (void)args, (void)spec, (void)err;
+    return 0;
+}
+
+static inline uint32_t darker_act(const void *state, stk_rng *rng, const stk_view *canvas,
+                                  stk_action *out)
+{
+    (void)state, (void)rng, (void)canvas;
+    *out = (stk_action){ .code = STK_ACT_OWN };
+    return 1;
+}
+
+static inline void darker_tile(const void *state, const stk_action *a, stk_tile *t)
+{
+    (void)state, (void)a;
+    for (size_t i = 0; i < (size_t)t->width * t->height; i++)
+        t->data[i] = t->data[i] >> 1 & 0x7F7F7F;
+}
+
+/* Of the process, before a chain is planned. */
+static inline void add_darker(void)
+{
+    static const stk_arg none[] = { { 0 } };
+    static const stk_op darker = { .abi = STK_PLUGIN_ABI,
+                                   .size = sizeof(stk_op),
+                                   .name = "darker",
+                                   .help = "half as bright",
+                                   .args = none,
+                                   .plan = darker_plan,
+                                   .version = 1,
+                                   .can = STK_OP_POINT,
+                                   .act = darker_act,
+                                   .tile = darker_tile };
+    stk_error err;
+
+    seam_ok(stk_plugin_add(STK_PLUGIN_OP, &darker, &err), &err);
+}
+
 static inline stk_dataset *open_tar(const char *name, int points)
 {
     stk_dataset_options o = { .size = sizeof o, .jpeg = points ? STK_YES : STK_NO };

@@ -159,6 +159,8 @@ PIXEL_CHAINS = [
     "random_erasing(0.5, value=color, count=3) | to(f16)",
     "random_resized_crop(56, interpolation=random) | timm_rand_augment(14, n=4, p=0.9, mmax=20, interpolation=bicubic) | timm_rand_augment(8, n=3, p=1, transforms=weights) | to(u8)",
     "random_resized_crop(47) | timm_auto_augment(v0, mstd=1) | timm_auto_augment(originalr, mstd=200, interpolation=bilinear) | to(u8, hwc)",
+    "random_resized_crop(47) | timm_augmix(6) | normalize(half) | to(f16)",
+    "random_resized_crop(56) | contrast(0.5) | timm_augmix(9, width=2, depth=4, mstd=0, interpolation=bicubic) | equalize(p=0.5) | hflip | to(u8, hwc)",
     "random_resized_crop(64) | rotate(30, fill=(9, 8, 7)) | affine(20, translate=(0.1, 0.2), scale=(0.5, 1.5), shear=9, "
     "interpolation=bilinear) | perspective(0.6, p=0.8) | to(u8)",
     "random_resized_crop(48) | color_jitter(0.4, 0.4, 0.4, 0.1) | hflip | vflip | to(f16)",

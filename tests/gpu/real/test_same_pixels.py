@@ -22,7 +22,6 @@ CHAINS = [
     "resize(70) | center_crop(64) | normalize(clip) | to(f16)",
     "resize((50, 40)) | hflip(p=1) | to(f32, scale=false)",
     "center_crop(90) | to(u8)",
-    "random_resized_crop(47) | timm_augmix(6) | normalize(half) | to(f16)",      # made by workers
 ]
 
 
