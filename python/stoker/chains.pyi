@@ -142,8 +142,8 @@ class Chain:
 
     def open(self,
             root: str | None = None) -> Chain:
-        """the file that a field of a manifest names: from(path) | open(root="/data") | image
-        root: folder of the files; else that of the manifest
+        """the file that a field of a manifest or a column of a table names: from(path) | open(root="/data") | image
+        root: folder of the files; else that of the manifest or table
         """
 
     def tokens(self,

@@ -47,7 +47,7 @@ enum { /* stk_dataset.can */
        STK_DATA_KEYS = 4,    /* samples have keys; otherwise a sample's number is its key */
        /* every field is the range that field() returns; locate() is not called */
        STK_DATA_RANGES = 8,
-       STK_DATA_NAMES_FILES = 16, /* locate() finds files that fields name, for open() in chains */
+       STK_DATA_NAMES_FILES = 16, /* fields may name files, for open() in chains */
        STK_DATA_BLOCKS = 32,      /* some places are blocks; unpack() and pick() are set */
        STK_DATA_HINTS = 64,       /* hint() is set */
        STK_DATA_MEMORY = 128,     /* locate() returns bytes in memory, for all columns */
@@ -163,7 +163,8 @@ typedef struct stk_data_ops {
 
     /* ---- its bytes ---- */
     /* Where the bytes of a field are; reads and opens nothing.  *out is zero before.  named: find
-     * the file that the field names (STK_DATA_NAMES_FILES).  NULL with STK_DATA_RANGES.  Kinds of
+     * the file that the field names (STK_DATA_NAMES_FILES); what is not known without reading is
+     * the place of the name itself.  NULL with STK_DATA_RANGES.  Kinds of
      * places:
      *     here       in memory: these bytes
      *     absent     null: the chain's fallback is used
@@ -259,11 +260,9 @@ int stk_url_open(const stk_open_info *o, stk_file **out, stk_error *err);
 typedef struct stk_named { /* where a sample names a file */
     const stk_dataset *data;
     uint64_t shard;
-    stk_file *file;   /* the shard's open file */
     const char *root; /* folder of the names; NULL: the shard's folder */
 } stk_named;
-/* Opens the file that `place` names.  If `place` has no name, its range is a text in the shard that
- * is the name; it is read, which may wait.  Afterwards `place` is a range of the file. */
+/* Opens the file that `place` names, of which it is a range afterwards. */
 int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err);
 
 /* named.c: what the data set knows about shard i, with the time when a local file was last written

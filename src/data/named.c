@@ -14,7 +14,6 @@
 #include "source/folder_files.h"
 
 #define PATH_BYTES 4096
-#define TEXT_BYTES (6 * PATH_BYTES) /* of a name that is written with escapes */
 
 /* The name as a path below root[0..len), which is "" for "/". */
 static int join(char *path, const char *root, size_t len, stk_bytes name, stk_error *err)
@@ -93,8 +92,7 @@ static int check_size(const stk_place *p, uint64_t size, uint64_t *len, stk_erro
     return 0;
 }
 
-/* The file at the place, by its name. */
-static int open_at(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
+int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
 {
     const char *shard = at->data->ops->shard_name(at->data, at->shard);
     char path[PATH_BYTES];
@@ -103,6 +101,7 @@ static int open_at(const stk_named *at, stk_place *place, stk_file **out, stk_er
     stk_file_info info;
     int rc;
 
+    *out = NULL;
     STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
     if (place->suffix.data)
         STK_TRY(change_suffix(path, place->suffix, err));
@@ -116,6 +115,11 @@ static int open_at(const stk_named *at, stk_place *place, stk_file **out, stk_er
         rc = stk_file_stat(*out, &info, err);
     if (rc == 0)
         rc = check_size(place, info.size, &place->len, err);
+    if (rc == STK_EINVAL) { /* a folder, a scheme: what the data says, and not the user */
+        rc = STK_ECORRUPT;
+        if (err)
+            err->code = rc;
+    }
     if (rc < 0) {
         stk_file_close(out);
         stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
@@ -147,28 +151,4 @@ int stk_named_unchanged(const char *name, stk_file *f, stk_error *err)
     if (rc < 0)
         stk_error_at(err, name, STK_NO_OFFSET, (stk_bytes){ 0 });
     return rc;
-}
-
-/* The name is a text of the shard. */
-static int open_by_text(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
-{
-    uint8_t raw[TEXT_BYTES], text[TEXT_BYTES * STK_RECODED_MAX];
-    stk_unpack_job job = { at->shard, place, { raw, (size_t)place->len }, text, sizeof text };
-    stk_place named = { .whole = 1 };
-
-    if (place->len > sizeof raw)
-        return stk_fail(err, STK_ECORRUPT, "a text of %" PRIu64 " bytes names no file", place->len);
-    STK_TRY(stk_file_read(at->file, place->offset, raw, (size_t)place->len, err));
-    STK_TRY(at->data->ops->unpack(at->data, &job, err));
-    named.name = (stk_bytes){ text, job.len };
-    STK_TRY(open_at(at, &named, out, err));
-    named.name = (stk_bytes){ 0 };
-    *place = named;
-    return 0;
-}
-
-int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
-{
-    *out = NULL;
-    return place->name.data ? open_at(at, place, out, err) : open_by_text(at, place, out, err);
 }

@@ -294,10 +294,12 @@ static int sample_new(stk_dataset *ds, const stk_entry *e, uint64_t room, stk_sa
     return 0;
 }
 
-/* In memory that does not stay as it is: a block, or the map of a file. */
-static int is_elsewhere(const stk_wanted *w)
+/* In memory that does not stay as it is: a block, the map of a file, or what the request read to
+ * find other fields. */
+static int is_elsewhere(const stk_request *r, const stk_wanted *w)
 {
-    return w->bytes.data && (w->block || (!w->file && stk_guarded_has(w->bytes.data)));
+    return w->bytes.data && (w->block || (!w->file && (r->reads.stage == STK_REQUEST_SECOND ||
+                                                       stk_guarded_has(w->bytes.data))));
 }
 
 /* Blocks come and go, and files that are mapped can be cut short: the sample has its fields of them
@@ -307,7 +309,7 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
     size_t at = 0;
 
     for (uint32_t k = 0; k < r->n; k++)
-        at += is_elsewhere(&r->want[k]) ? r->want[k].bytes.len : 0;
+        at += is_elsewhere(r, &r->want[k]) ? r->want[k].bytes.len : 0;
     if (!at)
         return 0;
     s->picked = stk_alloc(at);
@@ -317,7 +319,7 @@ static int keep_picked(stk_sample *s, const stk_request *r, stk_error *err)
     for (uint32_t k = 0; k < r->n; k++) {
         stk_bytes *b = &s->f[r->want[k].number].bytes;
 
-        if (!is_elsewhere(&r->want[k])) /* null stays null */
+        if (!is_elsewhere(r, &r->want[k])) /* null stays null */
             continue;
         memcpy(s->picked + at, b->data, b->len);
         b->data = s->picked + at;

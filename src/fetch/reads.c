@@ -114,7 +114,7 @@ static void note_holes(stk_request *r)
         const stk_ranged *g = &r->ranged[i];
         stk_io *first, *last;
 
-        if (!g->n)
+        if (!g->n || !r->want[i].file)
             continue;
         first = &r->reads.io[g->io[0]];
         last = &r->reads.io[g->io[g->n - 1]];
@@ -256,12 +256,12 @@ static uint64_t read_of(const stk_request *r, const stk_wanted *w)
 
 uint64_t stk_request_unread(const stk_request *r)
 {
-    uint64_t bytes = 0;
+    uint64_t bytes = r->reads.stage == STK_REQUEST_SECOND ? r->reads.unread : 0;
 
     for (uint32_t i = 0; i < r->n; i++) {
         uint64_t len = r->want[i].place.len, was;
 
-        if (!r->ranged[i].n || is_counted(r, i))
+        if (!r->ranged[i].n || !r->want[i].file || is_counted(r, i))
             continue;
         was = read_of(r, &r->want[i]) + r->ranged[i].later;
         bytes += was < len ? len - was : 0;

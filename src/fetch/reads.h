@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reads.h - decides which reads a request sends: near ranges of one file are read together. Only
- * request.c calls it. */
+/* reads.h - decides which reads a request sends: near ranges of one file are read together; and
+ * the two stages of a request.  Only the files request*.c call these functions. */
 #ifndef STOKER_FETCH_READS_H
 #define STOKER_FETCH_READS_H
 
@@ -15,5 +15,34 @@ static inline int stk_wanted_is_read(const stk_wanted *w)
 /* Fills r->reads from the located fields: io[0..n), and `total`, the bytes of all reads and of what
  * is unpacked from them.  parts: r->ranged says which bytes of a field are wanted. */
 void stk_reads_plan(stk_request *r, int parts);
+/* request.c: where its reads go, side by side. */
+void stk_reads_place(stk_request *r, uint8_t *dst);
+/* rc, or an error: what it reads and holds is more than there ever will be room for. */
+int stk_request_size_check(stk_request *r, int rc, stk_error *err);
+void stk_request_free_buffer(stk_request *r);
+/* request_wait.c: the first stage of a request without an account. */
+int stk_request_read_first(stk_request *r, stk_error *err);
+
+/* request_stages.c: the folder of the files that output i names; NULL: its own bytes are wanted. */
+static inline const char *stk_wanted_root(const stk_request *r, const stk_wanted *w)
+{
+    return r->open_root ? r->open_root[w - r->want] : NULL;
+}
+/* The file that w->place names: one of its own, or the one that another output has from the same
+ * field. */
+int stk_wanted_open(stk_request *r, stk_wanted *w, stk_error *err);
+/* The buffer of the other stage becomes that of this one. */
+static inline void stk_request_swap_buffers(stk_request *r)
+{
+    uint8_t *buf = r->memory.buf;
+    size_t cap = r->memory.cap;
+
+    r->memory.buf = r->memory.other_buf;
+    r->memory.cap = r->memory.other_cap;
+    r->memory.other_buf = buf;
+    r->memory.other_cap = cap;
+}
+/* Blocks, files and the buffer of the first stage, at the end of a request that has some. */
+void stk_request_let_go(stk_request *r);
 
 #endif

@@ -52,14 +52,21 @@ void stk_request_close(stk_request **rp)
     stk_free(r);
 }
 
-int stk_request_trim(stk_request *r)
+void stk_request_free_buffer(stk_request *r)
 {
-    size_t had = r->memory.cap;
-
-    stk_large_free(r->memory.buf, had);
+    stk_large_free(r->memory.buf, r->memory.cap);
+    stk_account_give(r->account, r->memory.cap);
     r->memory.buf = NULL;
     r->memory.cap = 0;
-    stk_account_give(r->account, had);
+}
+
+int stk_request_trim(stk_request *r)
+{
+    size_t had = r->memory.cap + r->memory.other_cap;
+
+    stk_request_free_buffer(r);
+    stk_request_swap_buffers(r);
+    stk_request_free_buffer(r);
     return had != 0;
 }
 
@@ -83,7 +90,7 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
 {
     size_t cap = (size_t)(need + need / 4 + 4096); /* grows to the largest sample soon */
 
-    (void)stk_request_trim(r); /* never both at once */
+    stk_request_free_buffer(r); /* never both at once */
     r->memory.lacks = need;
     if (need <= SIZE_MAX / 4 && !stk_account_take(r->account, cap)) {
         cap = (size_t)need;
@@ -101,32 +108,6 @@ static int reserve(stk_request *r, uint64_t need, stk_error *err)
         return stk_fail_nomem(err, cap);
     }
     r->memory.cap = cap;
-    return 0;
-}
-
-static const char *root_of(const stk_request *r, const stk_wanted *w)
-{
-    return r->open_root ? r->open_root[w - r->want] : NULL;
-}
-
-/* A file of its own, or the one that another output has from the same field.  Opening may wait for
- * a disk: names and inodes, as a rule, are in memory long before the bytes. */
-static int open_named(stk_request *r, stk_wanted *w, stk_error *err)
-{
-    const char *root = root_of(r, w);
-
-    for (stk_wanted *o = r->want; o < w; o++)
-        if (o->own && o->number == w->number &&
-            (!root || (root_of(r, o) && !strcmp(root, root_of(r, o))))) {
-            w->file = o->file;
-            w->place = o->place;
-            return 0;
-        }
-    STK_TRY(stk_named_open(
-        &(stk_named){ r->data, r->entry.shard, r->file, root && *root ? root : NULL }, &w->place,
-        &w->file, err));
-    w->own = 1;
-    r->reads.files = 1;
     return 0;
 }
 
@@ -192,19 +173,23 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     }
     w->place = (stk_place){ 0 };
     r->memory.lacks = 0; /* what it refuses is the sample's */
-    STK_TRY(d->ops->locate(d, &r->entry, &w->field, root_of(r, w) != NULL, &w->place, err));
+    STK_TRY(d->ops->locate(d, &r->entry, &w->field, stk_wanted_root(r, w) != NULL, &w->place, err));
     if (w->place.offset > INT64_MAX || w->place.len > INT64_MAX)
         return stk_fail(err, STK_ECORRUPT,
                         "field %s is said to be at %" PRIu64 " with %" PRIu64 " bytes",
                         w->field.name, w->place.offset, w->place.len);
     if (w->place.absent)
         return take_absent(r, w, err);
+    if (w->place.here.data && stk_wanted_root(r, w))
+        w->place = (stk_place){ .whole = 1, .name = w->place.here };
     if (w->place.here.data)
         w->file = NULL;
-    else if (w->place.name.data || root_of(r, w))
-        return open_named(r, w, err);
+    else if (w->place.name.data)
+        return stk_wanted_open(r, w, err);
     else if (!r->account)
         STK_TRY(check_range(r, w, err));
+    if (stk_wanted_root(r, w) && w->file) /* its bytes are the name */
+        stk_request_defer(r, (uint32_t)(w - r->want));
     r->unpacks |= w->place.unpacked != 0;
     if (!w->place.shared)
         return 0;
@@ -214,7 +199,7 @@ static int locate(stk_request *r, stk_wanted *w, stk_error *err)
     return stk_cache_get(r->cache, d, r->entry.shard, &w->place, &w->block, err);
 }
 
-static void place_reads(stk_request *r, uint8_t *dst)
+void stk_reads_place(stk_request *r, uint8_t *dst)
 {
     r->reads.bytes = dst;
     for (uint32_t i = 0; i < r->reads.n; dst += r->reads.io[i++].len)
@@ -233,7 +218,7 @@ static int reads_any(const stk_request *r, uint32_t n)
 
 /* Even if all others let go, there is no room for it: a bad sample.  Without an account no one
  * waits for room, so that what it takes is looked at here. */
-static int size_check(stk_request *r, int rc, stk_error *err)
+int stk_request_size_check(stk_request *r, int rc, stk_error *err)
 {
     uint64_t most = r->account ? r->account->limit : r->memory.most;
     uint64_t need, have = held(r);
@@ -254,7 +239,7 @@ static int size_check(stk_request *r, int rc, stk_error *err)
 
 static int give_up(stk_request *r, int rc, stk_error *err)
 {
-    rc = rc == STK_ELIMIT ? size_check(r, rc, err) : rc;
+    rc = rc == STK_ELIMIT ? stk_request_size_check(r, rc, err) : rc;
     stk_request_end(r);
     return rc;
 }
@@ -294,18 +279,20 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
         r->ranged[i].n = 0;
         r->n += rc == 0;
     }
+    if (rc == 0 && r->reads.stage == STK_REQUEST_FIRST && !r->account)
+        rc = stk_request_read_first(r, err);
     return rc < 0 ? give_up(r, rc, err) : rc;
 }
 
 /* More memory than it has; without an account the caller has it. */
 __attribute__((noinline)) static int make_room(stk_request *r, stk_error *err)
 {
-    int rc = r->account ? reserve(r, r->reads.total, err) : size_check(r, 0, err);
+    int rc = r->account ? reserve(r, r->reads.total, err) : stk_request_size_check(r, 0, err);
 
     if (rc < 0)
         return give_up(r, rc, err);
     if (r->account)
-        place_reads(r, r->memory.buf);
+        stk_reads_place(r, r->memory.buf);
     return 0;
 }
 
@@ -313,7 +300,7 @@ static int place_planned(stk_request *r, stk_error *err)
 {
     if (!r->account || r->reads.total > r->memory.cap)
         return make_room(r, err);
-    place_reads(r, r->memory.buf);
+    stk_reads_place(r, r->memory.buf);
     return 0;
 }
 
@@ -323,10 +310,30 @@ int stk_request_plan(stk_request *r, stk_error *err)
     return place_planned(r, err);
 }
 
+/* Room for the second stage, if it had none when this row was begun before. */
+static int reserve_second(stk_request *r, stk_error *err)
+{
+    int rc = 0;
+
+    stk_request_swap_buffers(r);
+    if (r->memory.cap < r->memory.second)
+        rc = reserve(r, r->memory.second, err);
+    stk_request_swap_buffers(r);
+    return rc < 0 ? give_up(r, rc, err) : 0;
+}
+
 int stk_request_plan_parts(stk_request *r, stk_error *err)
 {
+    int second, rc;
+
     stk_reads_plan(r, 1);
-    return place_planned(r, err);
+    if (r->reads.stage == STK_REQUEST_FIRST)
+        STK_TRY(reserve_second(r, err));
+    second = r->reads.stage == STK_REQUEST_SECOND;
+    rc = place_planned(r, err);
+    if (second)
+        r->memory.second = rc == STK_ELIMIT && r->memory.lacks ? r->reads.total : 0;
+    return rc;
 }
 
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err)
@@ -350,12 +357,8 @@ stk_io *stk_request_own_io(stk_request *r, uint32_t i)
 
 void stk_request_end(stk_request *r)
 {
-    for (uint32_t i = 0; (r->blocks || r->reads.files) && i < r->n; i++) {
-        if (r->want[i].block)
-            stk_block_put(r->cache, r->want[i].block);
-        if (r->want[i].own)
-            stk_file_close(&r->want[i].file);
-    }
+    if (r->blocks || r->reads.files)
+        stk_request_let_go(r);
     r->n = 0;
     r->reads.in_parts = 0;
     if (r->file)
@@ -735,61 +738,4 @@ int stk_request_finish(stk_request *r, stk_error *err)
         }
     }
     return ++r->reads.samples % LOOK_EVERY && r->reads.total < LARGE ? 0 : look(r, err);
-}
-
-/* ---- waiting ---- */
-
-typedef struct waiting { /* a thread, for others to finish a block */
-    stk_mutex lock;
-    pthread_cond_t cond;
-    int over; /* lock */
-} waiting;
-
-static void waiting_end(stk_request *r)
-{
-    waiting *p = r->owner;
-
-    stk_mutex_lock(&p->lock);
-    p->over = 1;
-    pthread_cond_signal(&p->cond);
-    stk_mutex_unlock(&p->lock);
-}
-
-static void waiting_wait(waiting *p)
-{
-    stk_mutex_lock(&p->lock);
-    while (!p->over)
-        stk_cond_wait(&p->cond, &p->lock);
-    p->over = 0;
-    stk_mutex_unlock(&p->lock);
-}
-
-/* Blocks that other threads read or unpack are waited for after our own are read: no deadlock. */
-static int wait_blocks(stk_request *r, stk_error *err)
-{
-    waiting p = { .lock = STK_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER };
-    int rc;
-
-    r->arrived = waiting_end;
-    r->owner = &p;
-    memset(r->reads.missing, 0, r->reads.n);
-    if (stk_request_submit(r, NULL, NULL, err) == STK_PENDING)
-        waiting_wait(&p);
-    while ((rc = stk_request_finish(r, err)) == STK_PENDING)
-        waiting_wait(&p);
-    return rc;
-}
-
-int stk_request_wait(stk_request *r, void *dst, stk_error *err)
-{
-    assert(!r->account);
-    place_reads(r, dst);
-    for (uint32_t i = 0; i < r->reads.n; i++) {
-        stk_io *io = &r->reads.io[i];
-
-        if (io->len)
-            STK_TRY(stk_file_read(io->file, io->offset, io->dst, io->len, err));
-        io->got = io->len;
-    }
-    return r->blocks ? wait_blocks(r, err) : stk_request_finish(r, err);
 }

@@ -5,7 +5,12 @@
  * stk_request_begin() finds the fields and plans the reads, try() reads what needs no waiting,
  * finish() checks the bytes, end() lets go of them.  If bytes have to be waited for, submit()
  * starts the reads and the request leaves its worker; arrived() hands it to any worker.  Code that
- * reads one sample outside an engine (`stoker cat`, ds[i]) uses stk_request_wait(). */
+ * reads one sample outside an engine (`stoker cat`, ds[i]) uses stk_request_wait().
+ *
+ * Some fields can only be found by the values of others: a cell of a table names a file, a column
+ * says which part of a video is wanted.  Such a request has two stages (request_stages.c): all
+ * other fields are read first, and after their finish() second() finds what is left, which is
+ * planned and read like a request of its own.  What the first stage read stays as it is. */
 #ifndef STOKER_REQUEST_H
 #define STOKER_REQUEST_H
 
@@ -27,12 +32,15 @@ typedef struct stk_wanted { /* one field of the sample */
     uint64_t made;   /* bytes that this made.  UINT64_MAX: not decompressed yet */
     stk_bytes bytes; /* the answer */
     /* Set by the engine. */
-    uint64_t gpu_cached;      /* the field's place in the GPU's cache; nothing is read.  0: none */
-    stk_bytes cached_bytes;   /* cached bytes of this field.  data NULL: it has to be read */
-    stk_bytes hint;           /* what the index stores of it for decoders, if anything */
-    stk_buffer *hint_shared;  /* has the hint's bytes, where the loader keeps them.  NULL: not so */
-    int learn;                /* true if a hint should be found while it is decoded */
-    int direct;               /* it is read straight to the place that needs it */
+    uint64_t gpu_cached;     /* the field's place in the GPU's cache; nothing is read.  0: none */
+    stk_bytes cached_bytes;  /* cached bytes of this field.  data NULL: it has to be read */
+    stk_bytes hint;          /* what the index stores of it for decoders, if anything */
+    stk_buffer *hint_shared; /* has the hint's bytes, where the loader keeps them.  NULL: not so */
+    int learn;               /* true if a hint should be found while it is decoded */
+    int second;              /* true if it is read in the second stage */
+    stk_file *later; /* of a range of the second stage: its file, while the first one is read */
+    stk_block *used; /* of a value of the first stage: the block that it is in */
+    int direct;      /* it is read straight to the place that needs it */
     uint32_t width, height;   /* size of an upright picture, for the outputs that follow it */
     unsigned turn;            /* EXIF orientation of that picture */
     const stk_codec *unpack;  /* decompresses the field before its chain.  NULL: none */
@@ -61,6 +69,12 @@ typedef struct stk_async {             /* what requests and the threads of async
     int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
 } stk_async;
 
+typedef enum stk_request_stage {
+    STK_REQUEST_WHOLE,  /* all fields are read together */
+    STK_REQUEST_FIRST,  /* fields that are not `second` */
+    STK_REQUEST_SECOND, /* the others; the first ones are available */
+} stk_request_stage;
+
 typedef struct stk_request_row { /* the row that a request is for.  Only the engine uses it. */
     uint64_t ticket;             /* number of the row in its epoch */
     uint64_t position;
@@ -73,23 +87,29 @@ typedef struct stk_request_row { /* the row that a request is for.  Only the eng
     stk_request *older;       /* the request that was opened before this one */
 } stk_request_row;
 
-typedef struct stk_request_reads { /* the reads of one sample */
-    stk_io *io;                    /* room for STK_MEDIA_RANGES per field; so have the next two */
+typedef struct stk_request_reads { /* the reads of one sample, or of one of its stages */
+    stk_request_stage stage;
+    stk_io *io;       /* room for STK_MEDIA_RANGES per field; so have the next two */
     uint32_t *order;  /* pieces of fields by file and offset, while reads are planned */
     uint8_t *missing; /* by read: true if try() left it to submit() */
     uint32_t n;
     int in_parts;     /* some field is read in part; set by plan() */
-    int files;        /* some fields name files, which were opened for them */
+    int files;        /* some fields opened files for themselves, or there are two stages */
     uint64_t total;   /* bytes of all reads, and of what is decompressed after them */
     uint8_t *bytes;   /* where the first read goes */
     uint32_t samples; /* samples so far of which something was read */
+    uint64_t unread;  /* stk_request_unread() of the first stage */
 } stk_request_reads;
 
 typedef struct stk_request_memory {
     uint8_t *buf; /* what reads go to */
     size_t cap;
-    uint64_t lacks;      /* bytes that begin() had no memory for now.  0: there never will be */
-    uint64_t most;       /* without an account: bytes that one sample may take */
+    uint8_t *other_buf; /* what those of the other stage go to */
+    size_t other_cap;
+    uint64_t second; /* bytes that the second stage lacked when this row was begun before: the first
+                      * one is only read when there is room for both */
+    uint64_t lacks;  /* bytes that begin() had no memory for now.  0: there never will be */
+    uint64_t most;   /* without an account: bytes that one sample may take */
     uint64_t shard_size; /* without an account: what ranges are checked against */
 } stk_request_memory;
 
@@ -150,6 +170,12 @@ int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
 int stk_request_locate(stk_request *r, uint32_t n, stk_error *err);
 int stk_request_plan(stk_request *r, stk_error *err);
 int stk_request_plan_parts(stk_request *r, stk_error *err);
+/* Between locate() and plan_parts(): field i is read in the second stage, by values of the first.
+ * In the second stage it does nothing. */
+void stk_request_defer(stk_request *r, uint32_t i);
+/* After the first stage's finish(): opens the files that were named, and locates the fields that
+ * are `second`.  Then ranges may be set as after locate(), and plan_parts() comes again. */
+int stk_request_second(stk_request *r, stk_error *err);
 /* 1: field i is a plain range of a file, of which parts can be read. */
 int stk_request_has_range(const stk_request *r, uint32_t i);
 /* 1: only parts of some field were read. */
@@ -174,7 +200,7 @@ int stk_request_finish(stk_request *r, stk_error *err);
 /* For one sample outside an engine, after begin(): read to dst[0..r->reads.total), waiting, then
  * finish.  The request has no account: nothing is charged, and begin() checks ranges against the
  * shard's size.  Fields in blocks (r->blocks) are valid until end(), all others as long as dst and
- * the data set. */
+ * the data set.  A first stage is read by locate() already: its fields are valid until end(). */
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
 /* Let go of file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);

@@ -603,6 +603,95 @@ static void short_parts_are_found(void **state)
     assert_non_null(strstr(err.message, "it was cut after it was indexed"));
 }
 
+/* The first stage of a, p and l, of which l comes later. */
+static void begin_first(void)
+{
+    stk_error err;
+
+    assert_int_equal(stk_request_locate(r, name("apl"), &err), 0);
+    stk_request_defer(r, 2);
+    assert_int_equal(stk_request_has_range(r, 2), 0);
+    assert_int_equal(stk_request_plan_parts(r, &err), 0);
+    assert_int_equal(r->reads.stage, STK_REQUEST_FIRST);
+    assert_int_equal(stk_request_try(r, &err), 0);
+    assert_int_equal(stk_request_finish(r, &err), 0);
+}
+
+/* A field of which the range is known when others were read; they stay where they are. */
+static void the_second_stage(void **state)
+{
+    const uint8_t *a, *p;
+    stk_error err;
+
+    (void)state;
+    act.warm = 1;
+    account.limit = 8 << 20;
+    for (int whole = 0; whole < 2; whole++) {
+        begin_first();
+        assert_int_equal(r->reads.total, 10 + PAD + 512 + 2 * 512 + 512 - 10); /* not of l */
+        a = r->want[0].bytes.data;
+        p = r->want[1].bytes.data;
+        assert_int_equal(stk_request_second(r, &err), 0);
+        assert_int_equal(stk_request_has_range(r, 0), 0);
+        assert_int_equal(stk_request_has_range(r, 2), 1);
+        stk_request_defer(r, 2); /* once */
+        assert_int_equal(r->reads.stage, STK_REQUEST_SECOND);
+        r->ranged[2].n = !whole;
+        r->ranged[2].range[0] = (stk_media_range){ 5000, 300 };
+        assert_int_equal(stk_request_plan_parts(r, &err), 0);
+        assert_int_equal(r->reads.total, whole ? LARGE : 300);
+        finish_parts();
+        assert_ptr_equal(r->want[0].bytes.data, a);
+        assert_ptr_equal(r->want[1].bytes.data, p);
+        check("ap");
+        assert_int_equal(stk_request_unread(r), whole ? 0 : LARGE - 300);
+        stk_request_end(r);
+        assert_int_equal(r->reads.stage, STK_REQUEST_WHOLE);
+        assert_false(r->want[2].second);
+    }
+    begin("apl"); /* one stage again */
+    assert_int_equal(stk_request_try(r, &err), 0);
+    check("ap");
+}
+
+/* The second stage finds no room: the request begins again when there is room for both. */
+static void room_for_both_stages(void **state)
+{
+    stk_error err;
+
+    (void)state;
+    act.warm = 1;
+    account.limit = LARGE + 2 * PAD;
+    begin_first();
+    assert_int_equal(stk_request_second(r, &err), 0);
+    assert_int_equal(stk_account_take(&account, PAD), 1); /* others */
+    assert_int_equal(stk_request_plan_parts(r, &err), STK_ELIMIT);
+    assert_int_equal(r->memory.lacks, LARGE);
+    assert_int_equal(r->memory.second, LARGE);
+    assert_int_equal(r->reads.stage, STK_REQUEST_WHOLE); /* it has ended */
+    stk_request_trim(r);
+    assert_int_equal(stk_request_locate(r, name("apl"), &err), 0);
+    stk_request_defer(r, 2);
+    assert_int_equal(stk_account_take(&account, 2 * PAD), 1);
+    assert_int_equal(stk_request_plan_parts(r, &err), STK_ELIMIT); /* before anything is read */
+    assert_int_equal(r->memory.lacks, LARGE);
+    stk_request_trim(r);
+    stk_account_give(&account, 3 * PAD);
+    begin_first();
+    assert_int_equal(stk_request_second(r, &err), 0);
+    assert_int_equal(stk_request_plan_parts(r, &err), 0);
+    assert_int_equal(r->memory.second, 0);
+    finish_parts();
+    stk_request_end(r);
+    stk_request_trim(r);
+    account.limit = LARGE - 1; /* never: a bad sample */
+    begin_first();
+    assert_int_equal(stk_request_second(r, &err), 0);
+    assert_int_equal(stk_request_plan_parts(r, &err), STK_ELIMIT);
+    assert_int_equal(r->memory.lacks, 0);
+    assert_int_equal(r->memory.second, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fresh, through)
@@ -619,6 +708,8 @@ int main(void)
         T(what_is_read_besides),
         T(any_parts),
         T(short_parts_are_found),
+        T(the_second_stage),
+        T(room_for_both_stages),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

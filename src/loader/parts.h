@@ -93,6 +93,8 @@ int stk_plan_outputs_make(stk_plan_outputs *out, const stk_plan_input *in, const
 /* plan_io.c */
 int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan *so_far,
                      stk_error *err);
+/* Sources of the files that rows name, by the roots of open(). */
+int stk_plan_io_named(stk_plan_io *out, const stk_plan_chains *chains, stk_error *err);
 
 /* plan_rows.c */
 int stk_plan_rows_make(stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,

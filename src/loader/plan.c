@@ -41,6 +41,7 @@ static int make_parts(stk_plan *p, const stk_plan_input *in, stk_error *err)
     STK_TRY(stk_plan_gpu_make(&p->gpu, in, p, err));
     STK_TRY(stk_plan_io_make(&p->io, in, p, err));
     STK_TRY(stk_plan_chains_make(&p->chains, in, p, err));
+    STK_TRY(stk_plan_io_named(&p->io, &p->chains, err));
     STK_TRY(stk_plan_schedule_make(&p->schedule, in, p, err));
     STK_TRY(stk_plan_batching_make(&p->batching, in, p, err));
     STK_TRY(stk_plan_memory_make(&p->memory, in, p, err));

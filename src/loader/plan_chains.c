@@ -87,8 +87,7 @@ static int bind(stk_plan_chains *out, uint32_t i, const stk_plan_data *data, stk
         if (c->field.open_root && !(ds->can & STK_DATA_NAMES_FILES))
             return stk_fail(err, STK_ENOTSUP,
                             "output %s: open reads files that rows of a manifest (.csv, .jsonl) "
-                            "or of an Arrow table name, and this is %s: of Parquet, give the table "
-                            "that pyarrow.parquet.read_table() reads",
+                            "or of a table (Parquet, Arrow, HDF5, MDS) name, and this is %s",
                             name, ds->ops->kind(ds));
         rc = stk_chain_bind(c, name, ds, &out->binding[d][i], err);
         if (rc < 0)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan_io.c - threads that work and threads that wait. */
+#include <string.h>
+
 #include "base/cpu.h"
+#include "base/registry.h"
 #include "loader/parts.h"
 
 #define DEFAULT_IO 8
@@ -45,4 +48,17 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
     out->bound = so_far->gpu.device != NULL;
     out->node = out->bound ? stk_device_node(so_far->gpu.device) : -1;
     return stk_plan_sources(&so_far->data, add_driven, out, err);
+}
+
+int stk_plan_io_named(stk_plan_io *out, const stk_plan_chains *chains, stk_error *err)
+{
+    for (uint32_t i = 0; i < chains->n_out; i++) {
+        const char *root = chains->open_root[i];
+        const stk_source *s = root && strstr(root, "://") ? stk_registry_source(root) : NULL;
+
+        STK_TRY(add_driven(out, s, err));
+        if (s && s->can & STK_SOURCE_REMOTE)
+            out->depth = REMOTE_DEPTH;
+    }
+    return 0;
 }

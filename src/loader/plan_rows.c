@@ -70,7 +70,7 @@ static const stk_row_table *fill_table(const stk_plan_rows *out, const stk_plan_
     for (uint32_t i = 0; i < so_far->chains.n_out; i++)
         stk_plan_kind(out, in, so_far, kind, i, &op[i]);
     for (uint32_t i = 0; i < so_far->chains.n_out; i++) {
-        t->has_know |= op[i].from->know != NULL;
+        t->has_know |= op[i].from->know || so_far->chains.open_root[i];
         t->has_prepare |= op[i].from->prepare != NULL;
     }
     t->n_out = so_far->chains.n_out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open - the file that a field names, in place of the name.  The name is known from the index, so
- * the request reads the file at once (fetch/request.c); by the time a row is made there is nothing
- * left to do here. */
+/* open - the file that a field names, in place of the name.  The request reads the file: at once
+ * where the index knows the name, else after the name (fetch/request_stages.c).  When the row is
+ * made there is nothing left to do here. */
 #include "codec/codec.h"
 #include "op/open.h"
 #include "index/index.h"
@@ -32,7 +32,7 @@ static int open_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
 }
 
 static const stk_arg open_args[] = {
-    { "root", STK_ARG_NAME, "", "folder of the files; else that of the manifest" },
+    { "root", STK_ARG_NAME, "", "folder of the files; else that of the manifest or table" },
     { 0 },
 };
 
@@ -40,7 +40,8 @@ const stk_codec stk_codec_open = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_codec),
     .name = "open",
-    .help = "the file that a field of a manifest names: from(path) | open(root=\"/data\") | image",
+    .help = "the file that a field of a manifest or a column of a table names: "
+            "from(path) | open(root=\"/data\") | image",
     .args = open_args,
     .state_size = sizeof(stk_open_state),
     .plan = open_plan,

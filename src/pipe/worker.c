@@ -162,7 +162,8 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
     stk_engine *e = w->engine;
     int rc;
 
-    stk_count(&w->m.count.cold, 1);
+    if (!r->late) /* else its first stage was */
+        stk_count(&w->m.count.cold, 1);
     if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
         stk_count(&w->m.count.remote, 1);
         stk_in_flight_add(e, r);
@@ -238,6 +239,20 @@ static int row_finish(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
     return 0;
 }
 
+/* The values are there that say where the rest is: it is read now.  STK_PENDING: r has left. */
+static int row_second(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
+{
+    int rc;
+
+    stk_plug_flush(&w->plug);
+    rc = bytes_finish(w, r, err);
+    if (rc == 0)
+        rc = stk_row_begin_second(x, err);
+    if (rc == 0 && stk_request_try(r, err) == STK_PENDING)
+        rc = row_submit(w, r, err);
+    return rc;
+}
+
 static void address(const stk_engine *e, const stk_request *r, stk_error *err)
 {
     const char *shard = r->entry.key.data ? r->data->ops->shard_name(r->data, r->entry.shard)
@@ -269,6 +284,31 @@ static void row_poll(stk_worker *w, stk_request *r)
     w->polled = r;
 }
 
+/* Begin the row's reads.  0: its bytes are there; STK_PENDING: they are on their way, r has
+ * left. */
+static int row_read(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
+{
+    stk_engine *e = w->engine;
+    int rc;
+
+    stk_range(e, "stoker fetch");
+    rc = row_begin_patiently(w, r, x, err);
+    if (rc == STK_PENDING) {
+        row_poll(w, r);
+        return rc;
+    }
+    if (rc == 0)
+        rc = stk_request_try(r, err);
+    stk_range(e, NULL);
+    stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->row.ticket);
+    if (rc == STK_PENDING)
+        return row_submit(w, r, err);
+    if (atomic_load_explicit(&e->cold, memory_order_relaxed))
+        atomic_store_explicit(&e->cold, 0, memory_order_relaxed); /* a store a row would cost a
+                                                                   * cache line */
+    return rc;
+}
+
 static const stk_row_table *table_of(const stk_request *r)
 {
     return r->row.table;
@@ -292,26 +332,19 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
         if (!arrived && atomic_load_explicit(&e->draining, memory_order_relaxed))
             return 1;
         if (!arrived) {
-            stk_range(e, "stoker fetch");
-            rc = row_begin_patiently(w, r, &x, &err);
-            if (rc == STK_PENDING) {
-                row_poll(w, r);
+            rc = row_read(w, r, &x, &err);
+            if (rc == STK_PENDING)
                 return 0;
-            }
-            if (rc == 0)
-                rc = stk_request_try(r, &err);
-            stk_range(e, NULL);
-            stk_stall_at(&e->plan->policy.stall, STK_STALL_TRY, r->row.ticket);
-            if (rc == STK_PENDING) {
-                rc = row_submit(w, r, &err);
-                if (rc == STK_PENDING)
-                    return 0;
-            } else if (atomic_load_explicit(&e->cold, memory_order_relaxed)) {
-                atomic_store_explicit(
-                    &e->cold, 0, memory_order_relaxed); /* a store a row would cost a cache line */
-            }
         }
         arrived = 0;
+        if (rc == 0 && r->reads.stage == STK_REQUEST_FIRST &&
+            !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
+            rc = row_second(w, r, &x, &err);
+            if (rc == STK_PENDING)
+                return 0;
+            if (rc == STK_ELIMIT && r->memory.lacks)
+                continue; /* it was let go of, and waits for room for both stages */
+        }
         if (rc == 0 && !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
             stk_range(e, "stoker gather");
             if (w->plug.n)

@@ -190,23 +190,25 @@ void stk_row_find_short(stk_row *x)
     }
 }
 
-/* Leaders of like() first. */
-static int plan_parts(stk_row *x, stk_error *err)
+/* What is known of the fields that are read now, or after others.  Leaders of like() first. */
+static int plan_parts(stk_row *x, int second, stk_error *err)
 {
-    if (!x->req->row.whole)
-        x->req->row.told = 0;
+    stk_request *r = x->req;
+
+    if (!second && !r->row.whole)
+        r->row.told = 0;
     for (uint32_t i = 0; i < x->table->n_out; i++) {
         x->output = x->table->order ? x->table->order[i] : i;
-        if (stk_row_ops_of(x)->from->know)
+        if (stk_row_ops_of(x)->from->know && r->want[x->output].second == second)
             stk_row_ops_of(x)->from->know(x);
     }
-    return stk_request_plan_parts(x->req, err);
+    return stk_request_plan_parts(r, err);
 }
 
-static void prepare_reads(stk_row *x)
+static void prepare_reads(stk_row *x, int second)
 {
     for (x->output = 0; x->output < x->table->n_out; x->output++)
-        if (stk_row_ops_of(x)->from->prepare)
+        if (stk_row_ops_of(x)->from->prepare && x->req->want[x->output].second == second)
             stk_row_ops_of(x)->from->prepare(x);
 }
 
@@ -235,9 +237,18 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     rc = stk_request_locate(r, c->n_out, err);
     if (rc)
         return rc;
-    STK_TRY(x->table->has_know ? plan_parts(x, err) : stk_request_plan(r, err));
+    STK_TRY(x->table->has_know ? plan_parts(x, 0, err) : stk_request_plan(r, err));
     if (x->table->has_prepare)
-        prepare_reads(x);
+        prepare_reads(x, 0);
+    return 0;
+}
+
+int stk_row_begin_second(stk_row *x, stk_error *err)
+{
+    STK_TRY(stk_request_second(x->req, err));
+    STK_TRY(plan_parts(x, 1, err));
+    if (x->table->has_prepare)
+        prepare_reads(x, 1);
     return 0;
 }
 

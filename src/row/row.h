@@ -223,7 +223,7 @@ struct stk_row_table {
     const uint32_t *order;
     /* with requests, after the fields are located.  NULL: all fields are read */
     void (*find)(stk_row *x);
-    int has_know, has_prepare;     /* true if some output has such a function */
+    int has_know, has_prepare;     /* true if some output has such a function, or open() */
     const stk_row_table *uncached; /* table for a second try when cached bytes fail */
     /* immediate rows */
     /* prefetches for a run; or NULL */
@@ -245,6 +245,8 @@ void stk_row_find_short(stk_row *x);
 /* row.c */
 /* x->req->row.ticket and x->req->where are set */
 int stk_row_begin_sample(stk_row *x, stk_error *err);
+/* After the first stage of x->req: the rest is located, and its reads are planned. */
+int stk_row_begin_second(stk_row *x, stk_error *err);
 void stk_row_note_sample(stk_row *x);
 void stk_row_note_piece(stk_row *x); /* the id of a packed row is that of its first sample */
 

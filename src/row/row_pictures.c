@@ -233,7 +233,7 @@ static int add_file(list *l, stk_bytes name, stk_error *err)
     const stk_request *r = l->x->req;
     stk_place place = { .name = name, .whole = 1 };
     stk_file *f = NULL;
-    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, r->file, state_of(l->x)->root },
+    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, state_of(l->x)->root },
                             &place, &f, err);
 
     if (rc == 0 && place.len > SIZE_MAX / 8)

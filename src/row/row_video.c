@@ -3,7 +3,8 @@
  * through the passes of a picture into its place of the row.
  *
  * Where the field is a range of a file, its tables are read first (or its points are known), and
- * then only the packets of the clip.  make() draws again; draws are addressed, so that they are the
+ * then only the packets of the clip.  Where a field has the clip's time, packets of a store are
+ * asked for when that was read.  make() draws again; draws are addressed, so that they are the
  * same. */
 #include <assert.h>
 #include <string.h>
@@ -329,7 +330,9 @@ void stk_row_clip_know(stk_row *x)
         return;
     use_points(&c);
     if (sessions_of(x) || (c.how->at[0] && !know_time(x, c.how->at_output))) {
-        if (!(want->file->source->can & STK_SOURCE_REMOTE)) {
+        if (want->file->source->can & STK_SOURCE_REMOTE) {
+            stk_request_defer(x->req, x->output);
+        } else {
             g->range[0] = (stk_media_range){ 0, LATER };
             g->n = 1;
         }

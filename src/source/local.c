@@ -55,6 +55,8 @@ static int open_failed(const char *path, int sys, stk_error *err)
 
     if (sys == ENOENT || sys == ENOTDIR)
         rc = stk_fail(err, STK_ENOTFOUND, "no such file");
+    else if (sys == ENAMETOOLONG)
+        rc = stk_fail(err, STK_ENOTFOUND, "no such file: no file has such a long name");
     else if (sys == EISDIR)
         rc = stk_fail(err, STK_EINVAL, "is a directory, not a file");
     else if (sys == EACCES || sys == EPERM)

@@ -187,7 +187,7 @@ static int columns(stk_arrow *a, const stk_arrow_schema *schema, stk_error *err)
 /* Not all of it is in memory. */
 static int packed_open(stk_arrow *a, stk_arrow_shard *s, stk_error *err)
 {
-    a->base.data.can = STK_DATA_BLOCKS;
+    a->base.data.can = STK_DATA_BLOCKS | STK_DATA_NAMES_FILES;
     s->room = stk_zalloc(s->n_batches, (s->schema->n + 1) * sizeof *s->room);
     return s->room ? 0 : stk_fail_nomem(err, s->n_batches * sizeof *s->room);
 }

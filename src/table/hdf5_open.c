@@ -316,7 +316,7 @@ static int hdf5_open(stk_dataset **out, const stk_data_kind *kind, const char *c
     *out = NULL;
     if (!h)
         return stk_fail_nomem(err, sizeof *h);
-    stk_table_init(&h->base, &stk_hdf5_ops, STK_DATA_BLOCKS, o);
+    stk_table_init(&h->base, &stk_hdf5_ops, STK_DATA_BLOCKS | STK_DATA_NAMES_FILES, o);
     return stk_table_opened(&h->base, open_files(h, urls, n, err), out);
 }
 

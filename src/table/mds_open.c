@@ -189,7 +189,7 @@ static int mds_open(stk_dataset **out, const stk_data_kind *kind, const char *co
     *out = NULL;
     if (!m)
         return stk_fail_nomem(err, sizeof *m);
-    stk_table_init(&m->base, &stk_mds_ops, STK_DATA_BLOCKS, o);
+    stk_table_init(&m->base, &stk_mds_ops, STK_DATA_BLOCKS | STK_DATA_NAMES_FILES, o);
     m->base.list = "index.json";
     return stk_table_opened(&m->base, open_index(m, urls[0], err), out);
 }

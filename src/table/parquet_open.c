@@ -485,7 +485,7 @@ static int parquet_open(stk_dataset **out, const stk_data_kind *kind, const char
     *out = NULL;
     if (!p)
         return stk_fail_nomem(err, sizeof *p);
-    stk_table_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS, o);
+    stk_table_init(&p->base, &stk_parquet_ops, STK_DATA_BLOCKS | STK_DATA_NAMES_FILES, o);
     rc = stk_table_files_names(&parquet_files, &p->base.names, urls, n, err);
     if (rc == 0)
         rc = open_all(p, o, err);

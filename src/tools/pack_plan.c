@@ -102,7 +102,7 @@ static int weigh_file(stk_pack_run *p, const stk_entry *e, stk_field *f, stk_err
     STK_TRY(d->ops->locate(d, e, f, named, &place, err));
     if (!place.name.data)
         return 0;
-    rc = stk_named_open(&(stk_named){ d, e->shard, NULL, NULL }, &place, &file, err);
+    rc = stk_named_open(&(stk_named){ d, e->shard, NULL }, &place, &file, err);
     if (rc == 0)
         rc = stk_file_stat(file, &info, err);
     stk_file_close(&file);

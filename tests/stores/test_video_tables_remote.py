@@ -106,3 +106,54 @@ def test_tables_are_read_once_without_points(web, long, name):
     with stoker.Loader(url.replace(str(proxy.port), str(web[0])), {"video": f"from(mp4) | {CLIP}"}, batch_size=1, seed=3) as far, \
             stoker.Loader(str(long[name]) + ".tar", {"video": f"from(mp4) | {CLIP}"}, batch_size=1, seed=3) as near:
         assert [b["video"].numpy().tobytes() for b in far] == [b["video"].numpy().tobytes() for b in near]
+
+
+AT = {"video": "from(mp4) | video(at=t, frames=4, stride=2) | center_crop((64, 64)) | to(u8)", "t": "from(cls) | float"}
+
+
+@pytest.mark.parametrize("name", ["end.mp4", "long.mkv"])
+@pytest.mark.parametrize("num_workers", [None, 2])
+def test_a_time_that_is_a_field_is_read_first(web, long, name, num_workers):
+    """Of each clip its time and then its packets, not the video; the bits are those of local files."""
+    size = long[name].stat().st_size
+    with faults.Proxy(web[0]) as proxy, \
+            stoker.Loader(f"http://127.0.0.1:{proxy.port}/{name}.tar", AT, batch_size=1, num_workers=num_workers, prefetch=1) as loader:
+        first = [b["video"].numpy().tobytes() for b in loader]
+        before, at, had = sum(proxy.sizes), len(proxy.requests), loader.stats()["samples"]
+        for _ in range(6):
+            assert [b["video"].numpy().tobytes() for b in loader] == first
+        clips = loader.stats()["samples"] - had
+        assert sum(proxy.sizes) - before < clips * size / 10
+        assert len(proxy.requests) - at <= 2 * (clips + 2)
+        assert loader.stats()["bytes_unread"] > clips * size / 2
+        assert loader.explain(0).reads["video"] == "only the bytes that are seen"
+    with stoker.Loader(str(long[name]) + ".tar", AT, batch_size=1) as near:
+        assert [b["video"].numpy().tobytes() for b in near] == first
+
+
+@pytest.mark.parametrize("where", ["table", "files"])
+def test_rows_of_parquet_name_videos_and_times(web, data, long, tmp_path, where):
+    """A table on the store, or here, whose files are there: path and time are read first, then the packets of each clip."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = pa.table({"path": [name for k in range(20) for name in ("end.mp4", "long.mkv", "front.mp4")], "time": [k / 2 for k in range(60)]})
+    pq.write_table(rows, data / "clips.parquet", row_group_size=13)
+    fields = {"video": "from(path) | open | video(at=time, offsets=(-0.1, 0.0)) | center_crop((64, 64)) | to(u8)", "time": "from(time) | float",
+              "path": "from(path) | text"}
+
+    def clips(source, **more):
+        with stoker.Loader(source, {**fields, **more}, batch_size=4, shuffle=True, seed=2) as loader:
+            got = [(b["video"].numpy().tobytes(), b["time"].numpy().tolist(), list(b["path"])) for b in loader]
+            return got, loader.stats()
+    near, _ = clips(str(data / "clips.parquet"))
+    with faults.Proxy(web[0]) as proxy:
+        root = f"http://127.0.0.1:{proxy.port}"
+        if where == "table":
+            far, stats = clips(f"{root}/clips.parquet")
+        else:
+            far, stats = clips(str(data / "clips.parquet"), video=fields["video"].replace("open", f'open(root="{root}")'))
+        bytes_ = sum(proxy.sizes)
+    assert far == near
+    whole = sum(long[name].stat().st_size for name in long) * 20
+    print(where, bytes_, "of", whole, stats["bytes_unread"])
+    assert bytes_ < whole / 5

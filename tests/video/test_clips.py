@@ -244,9 +244,10 @@ def test_a_video_that_is_read_whole_leaves_nothing_to_the_next(tmp_path):
     assert rows("all.tar", paths) == alone
 
 
-def test_rows_of_a_table_name_files_and_times(tmp_path):
-    """An Arrow table in memory: a path, and a time for each frame; lists that share values are views."""
-    pa = pytest.importorskip("pyarrow")
+@pytest.mark.parametrize("num_workers", [None, 2])
+def test_rows_of_a_table_name_files_and_times(tmp_path, num_workers):
+    """A table in memory, and its Parquet file: a path, and a time for each frame; lists that share values are views."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = make(tmp_path, "gop12.mp4")
     want = frames_of(path, 160, 96)
     shown = [k / 30 for k in range(60)]
@@ -254,12 +255,14 @@ def test_rows_of_a_table_name_files_and_times(tmp_path):
     table = pa.table({"path": ["gop12.mp4"] * 4, "times": views})
     fields = {"video": f"from(path) | open(root='{tmp_path}') | video(frames=3, at=times, tolerance=0.001) | center_crop((96, 160)) | to(u8, hwc)",
               "times": "from(times)"}
-    with stoker.Loader(stoker.open(table), fields, batch_size=4) as loader:
-        [batch] = list(loader)
-    assert batch.frames["video"].tolist() == [[10, 11, 12], [0, 1, 2], [57, 58, 59], [11, 12, 13]]
-    assert (batch["times"].numpy() == [shown[i:i + 3] for i in (10, 0, 57, 11)]).all()
-    for row, numbers in zip(batch["video"].numpy(), batch.frames["video"].tolist(), strict=True):
-        assert [index_of(f, want) for f in row] == numbers
+    pq.write_table(table.set_column(1, "times", pa.array(views.to_pylist(), pa.list_(pa.float64(), 3))), tmp_path / "rows.parquet", row_group_size=2)
+    for source in (stoker.open(table), str(tmp_path / "rows.parquet")):
+        with stoker.Loader(source, fields, batch_size=4, num_workers=num_workers) as loader:
+            [batch] = list(loader)
+        assert batch.frames["video"].tolist() == [[10, 11, 12], [0, 1, 2], [57, 58, 59], [11, 12, 13]]
+        assert (batch["times"].numpy() == [shown[i:i + 3] for i in (10, 0, 57, 11)]).all()
+        for row, numbers in zip(batch["video"].numpy(), batch.frames["video"].tolist(), strict=True):
+            assert [index_of(f, want) for f in row] == numbers
     far = pa.table({"path": ["gop12.mp4"], "times": pa.FixedSizeListArray.from_arrays(pa.array([0.1, 0.11, 0.2]), 3)})
     with pytest.raises(stoker.StokerError, match="no frame is shown within 0.001 s of 0.110000 s: the nearest is frame 3, 0.010000 s away"), \
             stoker.Loader(stoker.open(far), fields, batch_size=1, on_error="raise") as loader:
