@@ -183,6 +183,8 @@ class LeRobot(Dataset):
         import numpy as np
         import pyarrow as pa
         features = self.info["features"]
+        for key, feature in features.items():
+            _refuse_depth(key, feature)
         data = self._data(place, episodes, [k for k, f in features.items() if f["dtype"] != "video"])
         ends = np.cumsum((episodes.end - episodes.first)[episodes.rows])
         around = _Around(np.concatenate([[0], ends[:-1]]), ends)
@@ -252,8 +254,6 @@ class LeRobot(Dataset):
         import pyarrow as pa
         (place, episodes, data, around), (tolerance, pixels) = of, how
         feature = self.info["features"][key]
-        if feature.get("info", {}).get("video.is_depth_map"):
-            invalid(f"{key} is a depth map: its values are coded in the video, and are not read")
         chunk, number, begin = (episodes.column(f"videos/{key}/{name}")[episodes.rows] for name in ("chunk_index", "file_index", "from_timestamp"))
         files, which = np.unique(np.stack([chunk, number], -1), axis=0, return_inverse=True)
         names = [self.info["video_path"].format(video_key=key, chunk_index=c, file_index=f) for c, f in files.tolist()]
@@ -320,6 +320,13 @@ class LeRobot(Dataset):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LeRobot, self._asked, {"_epoch": self._epoch}
+
+
+def _refuse_depth(key: str, feature: dict[str, Any]) -> None:
+    """Depth has 12 bits in a video, which the package turns into metres, and 16 bits or floats in pictures: a clip's 8 bits would be other values."""
+    said = [feature.get(name) or {} for name in ("info", "video_info")]
+    if feature["dtype"] in ("video", "image") and any(info.get(name) for info in said for name in ("is_depth_map", "video.is_depth_map")):
+        invalid(f"{key} is a depth map, which is not read: 8 bits per pixel would not hold its values; the package lerobot 0.6 turns them into metres")
 
 
 def _as_bool(value: Any) -> Any:

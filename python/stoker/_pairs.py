@@ -51,6 +51,13 @@ def one(folder: Any, missing: Any = None) -> list[bytes]:
     return [b"pairs://" + _absolute(folder) + _ending(missing)]
 
 
+def frames(folder: Any) -> list[bytes]:
+    """A folder whose folders of numbered pictures are clips as an address."""
+    if not _is_folder(folder):
+        invalid(f"frames=True is for one folder, with a folder of numbered pictures for each clip, not for {shown(folder)}")
+    return [b"frames://" + _absolute(folder)]
+
+
 def coco(files: Any, images: Any) -> list[bytes]:
     """Annotation files with the folder of their pictures as addresses."""
     several = files if isinstance(files, (list, tuple)) else [files]

@@ -60,8 +60,9 @@ class Chain:
             offsets: builtins.float | Sequence[builtins.float] | None = None,
             tolerance: builtins.float | None = None,
             keyframes: bool | None = None,
+            rate: builtins.float | None = None,
             pad: str | None = None) -> Chain:
-        """a clip of a video (MP4, MOV, Matroska, WebM): rows are (frames, ...)
+        """a clip of a video (MP4, MOV, Matroska, WebM, numbered pictures): rows are (frames, ...)
         frames: frames of a clip; default 16
         stride: every so many-th frame; default 1
         start: random, center, a frame's number; or uniform: all over the video; default random
@@ -72,6 +73,7 @@ class Chain:
         offsets: with at: frames so many seconds from it, nearest by time
         tolerance: with at: seconds that a frame may be from its time, else the sample is bad
         keyframes: no other frames are counted; default false
+        rate: of numbered pictures (000001.jpg): how many there are in a second; videos have times
         pad: of a video that is too short: last, wrap, or error; default last
         """
 

@@ -60,10 +60,14 @@ class _Decoder:
         return {"__key__": keys[0], **{name: v[0] for name, v in batch.items()}}
 
 
-def _named(urls: Any, fields: Any, pairs: Any, missing: Any, images: Any) -> Any:
-    """The address that dicts of folders, pairs= and images= stand for; other data as it is."""
+def _named(urls: Any, fields: Any, pairs: Any, missing: Any, images: Any, frames: Any) -> Any:
+    """The address that dicts of folders, pairs=, images= and frames= stand for; other data as it is."""
     if pairs is not None:
         _options.flag("pairs", pairs)
+    if _options.flag("frames", frames):
+        if pairs or missing is not None or images is not None:
+            invalid("frames=True is for a folder whose folders of numbered pictures are clips: leave pairs=, missing= and images= out")
+        return _pairs.frames(urls)
     found = _pairs.folders(urls, missing) if images is None else _pairs.coco(urls, images)
     if found is None and (pairs or pairs is None and _pairs.implied(urls, fields)):
         found = _pairs.one(urls, missing)
@@ -95,8 +99,9 @@ class Dataset(Whole):
                  dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
                  store: Store | None = None, salvage: bool = False, where: str | None = None,
                  encoding: str | None = None, null: int | None = None, skip_damaged: bool = False,
-                 pairs: bool | None = None, missing: str | None = None, images: Any = None) -> None:
-        urls = _named(urls, fields, pairs, missing, images)
+                 pairs: bool | None = None, missing: str | None = None, images: Any = None,
+                 frames: bool = False) -> None:
+        urls = _named(urls, fields, pairs, missing, images, frames)
         found = _options.url_bytes(urls)
         table = found is None and _arrow.is_table(urls)
         if found is None and not table and not isinstance(urls, Mapping):
@@ -326,7 +331,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
          dtype: Any = None, shape: tuple[int, ...] | None = None, reindex: str | None = None,
          store: Store | None = None, salvage: bool = False, where: str | None = None, encoding: str | None = None,
          null: int | None = None, pairs: bool | None = None, missing: str | None = None, images: Any = None,
-         windows: Windows | None = None) -> Dataset:
+         windows: Windows | None = None, frames: bool = False) -> Dataset:
     """Open shards for access by number (ds[7]), by key (ds["n01440764_36"]) or by slice (ds[:3]); they are indexed first if they are not.
 
     urls: a path, a glob, a brace pattern or a folder (of shards, else of pictures), or a list of
@@ -351,6 +356,7 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     pairs: True: files of one name in one folder, 1.jpg beside 1.png, are one sample, and their suffixes are its fields;
         None: where `fields` name pictures of different kinds, from(jpg) and from(png)
     images: of COCO's annotation files (instances_train2017.json): the folder of their pictures; None: beside them, or as COCO has it
+    frames: True: a folder whose folders of numbered pictures (clip/000001.jpg, ...) are clips: a sample each, for chains of `video` (docs/video.md)
     missing: of pairs: "error" where a name lacks a file, "drop" such names, or "keep" them as they are
 
     store: a stoker.Store: how remote data is reached; None: as the environment says (docs/stores.md)
@@ -375,7 +381,9 @@ def open(urls: Urls | Arrays, fields: Mapping[str, Any] | None = None,  # noqa: 
     The data set pickles by its names and works in forked and spawned DataLoader workers.
     """
     if windows is not None:
+        if frames:
+            invalid("windows= is for video files: of folders of frames draw clips with video(frames=16, start=random)")
         from . import _windows                  # which imports this file
         return _windows.WindowsOf(urls, windows, fields, store)
     return Dataset(urls, fields, classes, columns, jpeg, dtype, shape, reindex, store, salvage, where, encoding, null,
-                   pairs=pairs, missing=missing, images=images)
+                   pairs=pairs, missing=missing, images=images, frames=frames)

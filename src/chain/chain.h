@@ -211,7 +211,8 @@ typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
     const void *state;       /* of `unpack`; NULL: it has none */
 } stk_binding;
 
-/* Of a chain of `pictures`: 1 where the field is one of them, 0.jpg, 1.jpg, ..., and its number. */
+/* Of a chain of `pictures` or `video`: 1 where the field is one of them, 0.jpg, 1.jpg, ..., and its
+ * number. */
 int stk_chain_numbered(const stk_chain *c, const char *name, size_t len, uint64_t *number);
 
 /* A bit for each kind of picture that a field may be called by: jpg or jpeg, png, webp.  0: it is

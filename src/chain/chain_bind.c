@@ -94,11 +94,10 @@ int stk_chain_numbered(const stk_chain *c, const char *name, size_t len, uint64_
     return (stk_picture_word(kind) & kinds_wanted) != 0;
 }
 
-#define NUMBERS 64u /* one of the pictures of a sample has a number below */
+#define NUMBERS 64u /* ... of kinds of data that do not list their fields */
 
-/* 0.jpg, 1.jpg, ...: the first that samples of this schema have. */
-static int find_numbered(const stk_chain *c, const stk_dataset *ds, uint32_t schema,
-                         stk_binding *out)
+/* 0.jpg, 1.jpg, ...: the first that samples of this schema have, of few numbers. */
+static int find_few(const stk_chain *c, const stk_dataset *ds, uint32_t schema, stk_binding *out)
 {
     uint32_t n_kinds = sizeof kinds / sizeof *kinds;
     char name[NAME_ROOM];
@@ -116,6 +115,23 @@ static int find_numbered(const stk_chain *c, const stk_dataset *ds, uint32_t sch
                 return 1;
         }
     return 0;
+}
+
+/* The one with the lowest number. */
+static int find_numbered(const stk_chain *c, const stk_dataset *ds, uint32_t schema,
+                         stk_binding *out)
+{
+    uint64_t number, best = UINT64_MAX;
+    const char *name;
+
+    if (!ds->ops->field_name)
+        return find_few(c, ds, schema, out);
+    for (uint32_t k = 0; (name = ds->ops->field_name(ds, schema, k)) != NULL; k++)
+        if (stk_chain_numbered(c, name, strlen(name), &number) && number < best) {
+            best = number;
+            *out = (stk_binding){ .field = (uint16_t)k };
+        }
+    return best < UINT64_MAX;
 }
 
 /* One rule for names of pictures: jpg and jpeg are one word; `image` is a picture of any kind; and
@@ -181,7 +197,7 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
             found = find_picture(c, ds, s, c->field.name[i], &map[s]);
         for (i = 0; i < c->field.n_names && !found; i++)
             found = find_media(c, ds, s, c->field.name[i], &map[s]);
-        if (!found && c->many.pictures)
+        if (!found && (c->many.pictures || c->clip))
             found = find_numbered(c, ds, s, &map[s]);
         if (!found && !c->field.given && ds->can & STK_DATA_ONE_FIELD) {
             map[s].field = 0;

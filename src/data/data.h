@@ -152,6 +152,8 @@ typedef struct stk_data_ops {
     uint32_t (*schemas)(const stk_dataset *d);
     /* Number of the field with this name in samples of this schema; -1: they have no such field. */
     int (*find)(const stk_dataset *d, uint32_t schema, const char *name);
+    /* The name of field k of this schema; NULL after the last.  NULL function: it is not known. */
+    const char *(*field_name)(const stk_dataset *d, uint32_t schema, uint32_t k);
     /* prefetches what entry() will read; NULL: nothing */
     void (*prefetch)(const stk_dataset *d, uint64_t sample);
     /* Sets key.data to "" if the kind has no keys, never to NULL. */

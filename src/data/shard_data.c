@@ -114,6 +114,11 @@ static int data_find(const stk_dataset *d, uint32_t schema, const char *name)
     return g ? (int)g->number : field;
 }
 
+static const char *data_field_name(const stk_dataset *d, uint32_t schema, uint32_t k)
+{
+    return stk_index_schema_name(of(d)->index, schema, k);
+}
+
 static void data_prefetch(const stk_dataset *d, uint64_t sample)
 {
     stk_index_prefetch(of(d)->index, sample);
@@ -282,6 +287,7 @@ static const stk_data_ops ops = {
     .fingerprint = data_fingerprint,
     .schemas = data_schemas,
     .find = data_find,
+    .field_name = data_field_name,
     .prefetch = data_prefetch,
     .entry = data_entry,
     .field = data_field,

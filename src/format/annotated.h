@@ -24,6 +24,10 @@ const char *stk_annotated_class(const void *state, uint32_t i);
 int stk_annotated_locate(const stk_entry *e, const stk_field *field, stk_place *out,
                          stk_error *err);
 
+/* pairs.c: the same for addresses of folders, pairs:// and frames://. */
+int stk_pairs_open(const stk_format_data *in, void **out, stk_error *err);
+int stk_pairs_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err);
+
 /* "[", or ", " where something stands in the list. */
 int stk_list_next(stk_text *list, stk_error *err);
 int stk_list_end(stk_text *list, stk_error *err); /* "]" */

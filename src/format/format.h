@@ -10,6 +10,7 @@ extern const stk_format stk_format_folder;
 extern const stk_format stk_format_manifest;
 extern const stk_format stk_format_tfrecord;
 extern const stk_format stk_format_pairs;
+extern const stk_format stk_format_frames;
 
 /* Split a member's name into key and field as WebDataset does (formats.md 2a.2); 0: the member
  * is no field.  ext is a range of name, its case as written. */

@@ -424,7 +424,7 @@ static int pairs_probe(const char *name, stk_bytes head)
 
 typedef stk_annotated state; /* classes of the first shard */
 
-static int pairs_open(const stk_format_data *in, void **out, stk_error *err)
+int stk_pairs_open(const stk_format_data *in, void **out, stk_error *err)
 {
     state *s = STK_NEW(state);
     stk_pairs what = { 0 };
@@ -433,11 +433,13 @@ static int pairs_open(const stk_format_data *in, void **out, stk_error *err)
 
     *out = NULL;
     if (rc == 0 && in->n_shards != 1)
-        rc = stk_fail(err, STK_ENOTSUP,
-                      "pairs of folders are opened one by one: give the loader a list of data "
-                      "sets");
+        rc = stk_fail(
+            err, STK_ENOTSUP,
+            "pairs and folders of frames are opened one by one: give the loader a list of data "
+            "sets");
     if (rc == 0 && in->classes)
-        rc = stk_fail(err, STK_ENOTSUP, "classes= is for folders of pictures, not for pairs");
+        rc = stk_fail(err, STK_ENOTSUP,
+                      "classes= is for folders of pictures, not for pairs or frames");
     if (rc == 0)
         rc = stk_pairs_parse(in->shards[0], &what, err);
     if (rc == 0) {
@@ -466,7 +468,7 @@ static const char *pairs_class_name(const void *p, uint32_t i)
     return i < s->classes.n ? s->classes.name[i] : NULL;
 }
 
-static int pairs_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
+int stk_pairs_locate(const stk_entry *e, const stk_field *field, stk_place *out, stk_error *err)
 {
     const state *s = e->state;
 
@@ -481,8 +483,8 @@ const stk_format stk_format_pairs = {
     .suffixes = "",
     .probe = pairs_probe,
     .index = pairs_index,
-    .locate = pairs_locate,
-    .open = pairs_open,
+    .locate = stk_pairs_locate,
+    .open = stk_pairs_open,
     .close = stk_annotated_close,
     .class_name = pairs_class_name,
 };

@@ -21,7 +21,16 @@ int stk_record_begin(stk_record *r, stk_bytes key, stk_bytes head, stk_error *er
 static int add(stk_record *r, const char *name, uint64_t size, stk_error *err)
 {
     if (r->n == STK_RECORD_FIELDS)
-        return stk_fail(err, STK_ELIMIT, "a sample has more than %d fields", STK_RECORD_FIELDS);
+        return stk_fail(err, STK_ELIMIT, "a sample has more than %u fields", STK_RECORD_FIELDS);
+    if (r->n == r->cap) {
+        uint32_t cap = r->cap ? 2 * r->cap : 16;
+        stk_field *grown = stk_grow(r->field, r->n * sizeof *grown, cap * sizeof *grown);
+
+        if (!grown)
+            return stk_fail_nomem(err, cap * sizeof *grown);
+        r->field = grown;
+        r->cap = cap;
+    }
     r->field[r->n++] = (stk_field){ name, strlen(name), r->blob.len, size };
     return 0;
 }
@@ -57,6 +66,7 @@ int stk_record_report(stk_record *r, uint64_t offset, stk_error *err)
 void stk_record_fini(stk_record *r)
 {
     stk_free(r->blob.s);
+    stk_free(r->field);
     *r = (stk_record){ 0 };
 }
 

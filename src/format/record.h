@@ -12,13 +12,13 @@
 #include "base/text.h"
 #include "format/format.h"
 
-#define STK_RECORD_FIELDS 80
+#define STK_RECORD_FIELDS 65534u
 
 typedef struct stk_record { /* init with zeros and a scan, end with fini.  Thread: one */
     stk_scan *scan;
     stk_text blob;
-    stk_field field[STK_RECORD_FIELDS];
-    uint32_t n;
+    stk_field *field;
+    uint32_t n, cap;
 } stk_record;
 
 /* A new sample.  head: what holds for the whole shard. */

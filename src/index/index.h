@@ -46,6 +46,8 @@ const char *stk_index_name(const stk_index *ix, uint32_t id); /* in order of fir
 uint32_t stk_index_schemas(const stk_index *ix);
 /* Which field of a sample with this schema has the name; -1: none. */
 int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name);
+/* The name of its field k; NULL after the last. */
+const char *stk_index_schema_name(const stk_index *ix, uint32_t schema, uint32_t k);
 
 /* Sample `id`; key and entry are borrowed from the index.  Hot: no allocation, no lock, a few
  * cache lines. */

@@ -135,6 +135,18 @@ int stk_index_schema_find(const stk_index *ix, uint32_t schema, const char *name
     return -1;
 }
 
+const char *stk_index_schema_name(const stk_index *ix, uint32_t schema, uint32_t k)
+{
+    uint32_t start;
+
+    if (schema >= ix->n_schemas)
+        return NULL;
+    start = idx_u32(ix->starts, schema);
+    return k < idx_u32(ix->starts, schema + 1) - start
+               ? stk_index_name(ix, idx_u32(ix->ids, (uint64_t)start + k))
+               : NULL;
+}
+
 /* The shard with firsts[s] <= id < firsts[s + 1]; id < samples.  Shards are of like size as a
  * rule, so the search widens from where the sample would be if they were. */
 static uint64_t shard_of(const stk_index *ix, uint64_t id)

@@ -29,11 +29,16 @@ typedef struct stk_row_clip {
     size_t step, bytes; /* from picture to picture there; of a picture */
     uint8_t *one;       /* a frame whose channels are put apart; or NULL */
     uint64_t ticks;
-    int later; /* its packets are read now; job.n_parts 0: they were not */
+    struct stk_row_frames *frames; /* numbered pictures; NULL: a video */
+    int untimed;                   /* ... of which no rate is known */
+    int later;                     /* its packets are read now; job.n_parts 0: they were not */
     stk_media_part part[STK_MEDIA_RANGES]; /* what was read */
     stk_media_ask ask;
     stk_media_job job; /* all but the sink */
 } stk_row_clip;
+
+typedef int (*stk_row_clip_fn)(void *clip, uint32_t i, int64_t time_us, const stk_planes *p,
+                               stk_error *err);
 
 void stk_row_clip_know(stk_row *x); /* a know() */
 /* All of it that is known before frames are decoded. */
@@ -45,10 +50,23 @@ void stk_row_clip_note(const stk_row_clip *c, uint32_t wanted, int64_t time_us);
 /* One of them. */
 int stk_row_clip_frame(void *c, uint32_t i, int64_t time_us, const stk_planes *p, stk_error *err);
 /* ... or as planes to frame(), whose cookie is c; what it takes is not the decoder's time. */
-int stk_row_clip_decode(stk_row_clip *c,
-                        int (*frame)(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
-                                     stk_error *err),
-                        stk_error *err);
+int stk_row_clip_decode(stk_row_clip *c, stk_row_clip_fn frame, stk_error *err);
+
+/* Parts of that, for row_frames.c.  What a clip is before anything is known of it; ... */
+void stk_row_clip_begin(stk_row_clip *c, stk_row *x);
+/* which frames it has, by c->points; what is seen of each, by the size that c->h says. */
+int stk_row_clip_pick(stk_row_clip *c, stk_scratch *scratch, stk_error *err);
+int stk_row_clip_look(stk_row_clip *c, stk_error *err);
+/* 1: parts of the field may be read; the clip's time is known before its row is made. */
+int stk_row_clip_in_parts(const stk_row *x);
+int stk_row_clip_knows_time(stk_row *x);
+
+/* row_frames.c: 1: the field is one of numbered pictures, which together are the clip; the same
+ * steps for them. */
+int stk_row_frames_are(const stk_row *x);
+void stk_row_frames_know(stk_row *x);
+int stk_row_frames_open(stk_row_clip *c, stk_error *err);
+int stk_row_frames_decode(stk_row_clip *c, stk_row_clip_fn frame, stk_error *err);
 
 /* row_gpu.c: what is made for records of x->output's row.  Room for `size` bytes of them; what is
  * noted of picture `view` of the row, whose samples output `lead` decodes if they are shared; and

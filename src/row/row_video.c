@@ -7,6 +7,7 @@
  * asked for when that was read.  make() draws again; draws are addressed, so that they are the
  * same. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -85,7 +86,7 @@ static void sort_once(clip *c)
 }
 
 /* c->points are known. */
-static int pick(clip *c, stk_scratch *scratch, stk_error *err)
+int stk_row_clip_pick(clip *c, stk_scratch *scratch, stk_error *err)
 {
     size_t size = 2 * (size_t)c->how->frames * sizeof *c->frame;
     stk_clip_draw draw = { .at = NULL };
@@ -267,7 +268,7 @@ static void forget_points(stk_wanted *want)
     want->hint_shared = NULL;
 }
 
-static int may_read_parts(const stk_row *x)
+int stk_row_clip_in_parts(const stk_row *x)
 {
     const stk_request *r = x->req;
     const stk_wanted *want = &r->want[x->output];
@@ -281,13 +282,21 @@ static int may_read_parts(const stk_row *x)
  * when the time is there. */
 #define LATER 1u
 
-/* 1: the field that has the clip's time is in the index. */
-static int know_time(stk_row *x, uint32_t output)
+/* ... which it is, if the field that has it is in the index. */
+int stk_row_clip_knows_time(stk_row *x)
 {
-    stk_wanted *at = &x->req->want[output];
+    const stk_clip_how *how = how_of(x);
+    stk_wanted *at = &x->req->want[how->at_output];
 
+    if (!how->at[0])
+        return 1;
     at->bytes = at->place.here;
     return at->bytes.data != NULL;
+}
+
+void stk_row_clip_begin(clip *c, stk_row *x)
+{
+    *c = (clip){ .x = x, .how = how_of(x), .spec = &stk_row_chain(x)->spec };
 }
 
 /* Decoders that go on from window to window read for themselves; of a store, packets are asked for
@@ -308,7 +317,7 @@ static int know_ranges(clip *c, stk_ranged *g)
     stk_media_ask ask = { 0 };
 
     if (stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, NULL) ||
-        !stk_video_is(c->decoder) || pick(c, &x->m->scratch, NULL) < 0 ||
+        !stk_video_is(c->decoder) || stk_row_clip_pick(c, &x->m->scratch, NULL) < 0 ||
         c->h.field != want->place.len)
         return 0;
     ask.frame = c->wanted;
@@ -321,15 +330,20 @@ void stk_row_clip_know(stk_row *x)
 {
     stk_wanted *want = &x->req->want[x->output];
     stk_ranged *g = &x->req->ranged[x->output];
-    clip c = { .x = x, .how = how_of(x) };
+    clip c;
 
     forget_points(want);
-    stk_picture_know_some(x, HEAD);
     stk_scratch_reset(&x->m->scratch);
-    if (!may_read_parts(x) || !know_points(x))
+    if (stk_row_frames_are(x)) {
+        stk_row_frames_know(x);
+        return;
+    }
+    stk_row_clip_begin(&c, x);
+    stk_picture_know_some(x, HEAD);
+    if (!stk_row_clip_in_parts(x) || !know_points(x))
         return;
     use_points(&c);
-    if (sessions_of(x) || (c.how->at[0] && !know_time(x, c.how->at_output))) {
+    if (sessions_of(x) || !stk_row_clip_knows_time(x)) {
         if (want->file->source->can & STK_SOURCE_REMOTE) {
             stk_request_defer(x->req, x->output);
         } else {
@@ -439,7 +453,7 @@ static int place(clip *c, uint32_t view, uint64_t number, stk_pixels *px, stk_er
 void stk_row_clip_note(const clip *c, uint32_t wanted, int64_t time_us)
 {
     const uint64_t number = c->wanted[wanted];
-    const double seconds = (double)time_us / 1e6;
+    const double seconds = c->untimed ? NAN : (double)time_us / 1e6;
     stk_frame_at *at = c->x->batch->out[c->x->output].frames + (size_t)c->x->row * c->how->frames;
 
     for (uint32_t i = 0; i < c->how->frames; i++)
@@ -534,7 +548,7 @@ static int read_later(clip *c, stk_error *err)
 }
 
 /* What is seen of every frame. */
-static int look(clip *c, stk_error *err)
+int stk_row_clip_look(clip *c, stk_error *err)
 {
     stk_row *x = c->x;
     size_t size = stk_row_views(x) * sizeof *c->d;
@@ -561,10 +575,12 @@ int stk_row_clip_open(clip *c, stk_row *x, stk_error *err)
     const stk_ranged *g = &x->req->ranged[x->output];
 
     assert(stk_row_chain(x)->row_bytes); /* the plan lets no clip of unknown size in */
-    *c = (clip){ .x = x, .how = how_of(x), .spec = &stk_row_chain(x)->spec };
+    stk_row_clip_begin(c, x);
+    if (stk_row_frames_are(x))
+        return stk_row_frames_open(c, err);
     STK_TRY(open_clip(c, &c->part[0], err));
-    STK_TRY(pick(c, &x->m->scratch, err));
-    STK_TRY(look(c, err));
+    STK_TRY(stk_row_clip_pick(c, &x->m->scratch, err));
+    STK_TRY(stk_row_clip_look(c, err));
     c->ask = (stk_media_ask){ .frame = c->wanted, .n_frames = c->n_wanted };
     c->job = (stk_media_job){ .points = &c->points,
                               .ask = &c->ask,
@@ -614,10 +630,7 @@ static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
     return STK_END;
 }
 
-int stk_row_clip_decode(clip *c,
-                        int (*frame)(void *cookie, uint32_t i, int64_t time_us, const stk_planes *p,
-                                     stk_error *err),
-                        stk_error *err)
+int stk_row_clip_decode(clip *c, stk_row_clip_fn frame, stk_error *err)
 {
     const stk_media_sink sink = { .cookie = c, .frame = frame };
     int rc = STK_END;
@@ -625,7 +638,9 @@ int stk_row_clip_decode(clip *c,
     c->job.sink = &sink;
     if (c->later && !c->job.n_parts)
         rc = decode_in_order(c, &sink, err);
-    if (rc == STK_END)
+    if (c->frames)
+        rc = stk_row_frames_decode(c, frame, err);
+    else if (rc == STK_END)
         rc = c->decoder->decode(c->ctx, &c->job, err);
     c->job.sink = NULL;
     stk_stage_time_row_less(c->x->m, STK_STAGE_DECODE, c->ticks);

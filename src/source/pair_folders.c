@@ -25,6 +25,11 @@ int stk_is_pairs(const char *url)
     return !strncmp(url, STK_PAIRS_SCHEME, strlen(STK_PAIRS_SCHEME));
 }
 
+int stk_is_frames(const char *url)
+{
+    return !strncmp(url, STK_FRAMES_SCHEME, strlen(STK_FRAMES_SCHEME));
+}
+
 int stk_is_coco(const char *url)
 {
     return !strncmp(url, STK_COCO_SCHEME, strlen(STK_COCO_SCHEME));
@@ -42,7 +47,7 @@ int stk_is_yolo(const char *url)
 
 int stk_is_many(const char *url)
 {
-    return stk_is_pairs(url) || stk_is_voc(url) || stk_is_yolo(url);
+    return stk_is_pairs(url) || stk_is_frames(url) || stk_is_voc(url) || stk_is_yolo(url);
 }
 
 void stk_pairs_fini(stk_pairs *p)
@@ -188,6 +193,8 @@ int stk_pairs_parse(const char *url, stk_pairs *out, stk_error *err)
                           "pairs://image=images&mask=masks");
     if (rc == 0 && !out->folder.n)
         rc = stk_fail(err, STK_EINVAL, "pairs:// names no folder");
+    if (rc == 0 && stk_is_frames(url) && (out->folder.n > 1 || out->field.name[0][0]))
+        rc = stk_fail(err, STK_EINVAL, "folders of frames are one folder: frames://FOLDER");
     if (rc == 0 && stk_is_yolo(url) &&
         (out->field.name[0][0] || out->field.n > 2 ||
          (out->field.n == 2 && strcmp(out->field.name[1], "names") != 0)))
@@ -383,6 +390,12 @@ static int annotations_version(const pairs_file *f, uint64_t *hash, stk_error *e
     return rc;
 }
 
+/* Its version is that of its folders alone. */
+static int of_folders(const char *url)
+{
+    return stk_is_pairs(url) || stk_is_frames(url);
+}
+
 static int pairs_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err)
 {
     const stk_pairs *p = &((pairs_file *)f)->what;
@@ -390,9 +403,9 @@ static int pairs_ready(stk_file *f, int wait, stk_file_info *out, stk_error *err
 
     (void)wait;
     memset(out, 0, sizeof *out);
-    if (!stk_is_pairs(((pairs_file *)f)->url))
+    if (!of_folders(((pairs_file *)f)->url))
         STK_TRY(annotations_version((pairs_file *)f, &hash, err));
-    for (size_t i = 0; stk_is_pairs(((pairs_file *)f)->url) && i < p->folder.n; i++)
+    for (size_t i = 0; of_folders(((pairs_file *)f)->url) && i < p->folder.n; i++)
         STK_TRY(folder_version(p->folder.name[i], &hash, err));
     snprintf(out->etag, sizeof out->etag, "%016" PRIx64, hash);
     return 0;
@@ -421,9 +434,10 @@ static int pairs_open(const stk_open_info *o, stk_file **out, stk_error *err)
     *out = NULL;
     if (!f)
         return stk_fail_nomem(err, sizeof *f);
-    f->base.source = stk_is_voc(o->url)    ? &stk_source_voc
-                     : stk_is_yolo(o->url) ? &stk_source_yolo
-                                           : &stk_source_pairs;
+    f->base.source = stk_is_voc(o->url)      ? &stk_source_voc
+                     : stk_is_yolo(o->url)   ? &stk_source_yolo
+                     : stk_is_frames(o->url) ? &stk_source_frames
+                                             : &stk_source_pairs;
     f->url = stk_strdup(o->url);
     rc = f->url ? stk_pairs_parse(o->url, &f->what, err) : stk_fail_nomem(err, strlen(o->url));
     if (rc < 0)
@@ -476,6 +490,18 @@ const stk_source stk_source_pairs = {
     .name = "pairs",
     .help = "folders of this machine whose files belong together by their names",
     .scheme = "pairs",
+    .open = pairs_open,
+    .ready = pairs_ready,
+    .read = pairs_read,
+    .close = pairs_close,
+};
+
+const stk_source stk_source_frames = {
+    .abi = STK_PLUGIN_ABI,
+    .size = sizeof(stk_source),
+    .name = "frames",
+    .help = "a folder whose folders of numbered pictures are clips",
+    .scheme = "frames",
     .open = pairs_open,
     .ready = pairs_ready,
     .read = pairs_read,

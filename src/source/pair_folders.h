@@ -16,6 +16,8 @@
 #define STK_PAIRS_SCHEME "pairs://"
 #define STK_PAIRS_MAX 64 /* folders */
 
+#define STK_FRAMES_SCHEME "frames://" /* frames:///data/clips: folders of numbered pictures */
+
 #define STK_COCO_SCHEME "coco://"
 #define STK_VOC_SCHEME "voc://" /* voc:///data/VOC2012/ImageSets/Main/train.txt */
 #define STK_YOLO_SCHEME                                                                            \
@@ -23,6 +25,7 @@
                                    * &names=/data/data.yaml has the names of classes */
 
 extern const stk_source stk_source_pairs;
+extern const stk_source stk_source_frames;
 extern const stk_source stk_source_coco; /* the annotation file itself */
 extern const stk_source stk_source_voc, stk_source_yolo;
 
@@ -36,6 +39,7 @@ typedef struct stk_pairs { /* init with zeros, end with fini */
 } stk_pairs;
 
 int stk_is_pairs(const char *url);
+int stk_is_frames(const char *url);
 int stk_is_coco(const char *url);
 int stk_is_voc(const char *url);
 int stk_is_yolo(const char *url);
@@ -49,7 +53,7 @@ int stk_yolo_add_folder(const char *path, stk_names *out, stk_error *err);
 int stk_pairs_escape(stk_text *t, const char *name, stk_error *err);
 /* A local VOC2012/ImageSets/Main/train.txt as its address.  STK_END: the name is another. */
 int stk_voc_add(const char *name, stk_names *out, stk_error *err);
-/* Is its version made of many files: pairs, voc or yolo? */
+/* Is its version made of many files: pairs, frames, voc or yolo? */
 int stk_is_many(const char *url);
 /* Where the annotations of a VOC list or of a YOLO folder of pictures are: a folder. */
 int stk_labels_folder(const char *url, const char *path, stk_text *out, stk_error *err);

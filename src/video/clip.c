@@ -182,9 +182,7 @@ int stk_clip_plan(const stk_video_head *h, const stk_media_ask *ask, uint32_t ba
 
 /* ---- ranges ---- */
 
-/* Adds bytes to ascending ranges that do not touch; the two that are nearest are joined where there
- * would be one too many. */
-static void add_range(stk_media_range *r, uint32_t *n, uint64_t at, uint64_t len)
+void stk_clip_range_add(stk_media_range *r, uint32_t *n, uint64_t at, uint64_t len)
 {
     uint32_t i = *n, near = 0;
 
@@ -233,7 +231,7 @@ int stk_clip_ranges(const stk_clip *c, const stk_video_head *h,
                             h->number, k->decode, k->at, k->size, h->field);
         if (k->begins) {
             if (to > from)
-                add_range(all, n, from, to - from);
+                stk_clip_range_add(all, n, from, to - from);
             from = k->at;
             to = k->at + k->size;
         }
@@ -241,7 +239,7 @@ int stk_clip_ranges(const stk_clip *c, const stk_video_head *h,
         to = k->at + k->size > to ? k->at + k->size : to;
     }
     if (to > from)
-        add_range(all, n, from, to - from);
+        stk_clip_range_add(all, n, from, to - from);
     memcpy(out, all, *n * sizeof *all);
     return 0;
 }

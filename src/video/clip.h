@@ -41,6 +41,9 @@ int stk_clip_find(const stk_video_head *h, const stk_media_ask *ask, stk_scratch
 /* frame: show numbers, ascending, each once.  back: begin so many keyframes earlier than needed. */
 int stk_clip_plan(const stk_video_head *h, const stk_media_ask *ask, uint32_t back,
                   stk_scratch *scratch, stk_clip *out, stk_error *err);
+/* Adds bytes to ascending ranges that do not touch, of which there is room for one more than
+ * STK_MEDIA_RANGES; the two that are nearest are joined where there would be so many. */
+void stk_clip_range_add(stk_media_range *r, uint32_t *n, uint64_t at, uint64_t len);
 /* The bytes of all packets, joined into at most STK_MEDIA_RANGES ranges. */
 int stk_clip_ranges(const stk_clip *c, const stk_video_head *h,
                     stk_media_range out[STK_MEDIA_RANGES], uint32_t *n, stk_error *err);

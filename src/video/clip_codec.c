@@ -160,6 +160,11 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                             "video: fps= says how far apart frames are: leave %s out",
                             how->start >= STK_START_UNIFORM ? "start=uniform" : "stride=");
     }
+    if (stk_args_has(args, "rate")) {
+        how->rate = stk_args_f64(args, "rate");
+        if (!(how->rate >= 0.001 && how->rate <= 10000))
+            return stk_fail(err, STK_EINVAL, "video: rate=%g is not in 0.001..10000", how->rate);
+    }
     *spec = (stk_spec){ .kind = STK_KIND_IMAGE,
                         .out = STK_OUT_LIST,
                         .dtype = STK_U8,
@@ -414,6 +419,8 @@ static const stk_arg video_args[] = {
     { "tolerance", STK_ARG_FLOAT, "",
       "with at: seconds that a frame may be from its time, else the sample is bad" },
     { "keyframes", STK_ARG_BOOL, "false", "no other frames are counted" },
+    { "rate", STK_ARG_FLOAT, "",
+      "of numbered pictures (000001.jpg): how many there are in a second; videos have times" },
     { "pad", STK_ARG_NAME, "last", "of a video that is too short: last, wrap, or error" },
     { 0 },
 };
@@ -422,7 +429,8 @@ const stk_codec stk_codec_video = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_codec),
     .name = "video",
-    .help = "a clip of a video (MP4, MOV, Matroska, WebM): rows are (frames, ...)",
+    .help =
+        "a clip of a video (MP4, MOV, Matroska, WebM, numbered pictures): rows are (frames, ...)",
     .args = video_args,
     .state_size = sizeof(stk_clip_how),
     .plan = video_plan,

@@ -85,8 +85,20 @@ static void collect(stk_mp4_in in, tables *out, int depth)
         }
 }
 
-/* EXIF's number of the turn that the matrix asks for; others than right angles are left out. */
-static uint32_t turn_of(stk_mp4_in in)
+/* The four numbers of a matrix that turn a picture, of 1/65536. */
+static void take_matrix(stk_mp4_in in, int32_t m[4])
+{
+    int32_t all[9];
+
+    for (int i = 0; i < 9; i++)
+        all[i] = (int32_t)stk_mp4_be(&in, 4);
+    for (int i = 0; i < 4; i++)
+        m[i] = in.bad ? (i % 3 == 0) * 65536 : all[i / 2 * 3 + i % 2];
+}
+
+/* EXIF's number of the turn that the matrix of the track, and then that of the movie, ask for;
+ * others than right angles are left out. */
+static uint32_t turn_of(const int32_t track[4], const int32_t movie[4])
 {
     static const struct {
         int8_t m[4];
@@ -94,13 +106,14 @@ static uint32_t turn_of(stk_mp4_in in)
     } all[] = { { { 1, 0, 0, 1 }, 1 },   { { -1, 0, 0, 1 }, 2 }, { { -1, 0, 0, -1 }, 3 },
                 { { 1, 0, 0, -1 }, 4 },  { { 0, 1, 1, 0 }, 5 },  { { 0, 1, -1, 0 }, 6 },
                 { { 0, -1, -1, 0 }, 7 }, { { 0, -1, 1, 0 }, 8 } };
-    int32_t m[9];
+    int64_t m[4];
 
-    for (int i = 0; i < 9; i++)
-        m[i] = (int32_t)stk_mp4_be(&in, 4);
-    for (size_t i = 0; i < sizeof all / sizeof *all && !in.bad; i++)
+    for (int i = 0; i < 4; i++)
+        m[i] = ((int64_t)track[i & 2] * movie[i & 1] >> 16) +
+               ((int64_t)track[(i & 2) + 1] * movie[(i & 1) + 2] >> 16);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (m[0] == all[i].m[0] * 65536 && m[1] == all[i].m[1] * 65536 &&
-            m[3] == all[i].m[2] * 65536 && m[4] == all[i].m[3] * 65536)
+            m[2] == all[i].m[2] * 65536 && m[3] == all[i].m[3] * 65536)
             return all[i].turn;
     return 1;
 }
@@ -109,13 +122,15 @@ static int take_heads(stk_mp4 *m, const tables *b, stk_error *err)
 {
     stk_mp4_in in = b->tkhd;
     uint32_t version = stk_mp4_version(&in, NULL);
+    int32_t matrix[4];
 
     stk_mp4_skip(&in, version ? 16 : 8);
     m->t->number = (uint32_t)stk_mp4_be(&in, 4);
     stk_mp4_skip(&in, (version ? 12 : 8) + 16);
     if (!b->tkhd.p || in.bad)
         return torn(m, &in, "tkhd", err);
-    m->t->turn = turn_of(in);
+    take_matrix(in, matrix);
+    m->t->turn = turn_of(matrix, m->matrix);
     in = b->mdhd;
     version = stk_mp4_version(&in, NULL);
     stk_mp4_skip(&in, version ? 16 : 8);
@@ -325,6 +340,8 @@ static int take_moov(stk_mp4 *m, stk_mp4_in all, stk_error *err)
 
             stk_mp4_skip(&b.in, version ? 16 : 8);
             m->movie_scale = (uint32_t)stk_mp4_be(&b.in, 4);
+            stk_mp4_skip(&b.in, (version ? 8 : 4) + 16); /* its length, rate and volume */
+            take_matrix(b.in, m->matrix);
         }
         if (b.type == STK_BOX('m', 'v', 'e', 'x'))
             m->fragmented = 1;
@@ -431,7 +448,7 @@ static int read_track(stk_mp4 *m, const stk_media_reader *read, stk_error *err)
 
 int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
 {
-    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1 };
+    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1, .matrix = { 65536, 0, 0, 65536 } };
 
     stk_video_track_begin(t);
     t->field = read->size;
@@ -442,7 +459,7 @@ int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *er
 
 int stk_mp4_read_sound(stk_video_track *t, const stk_media_reader *read, stk_error *err)
 {
-    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1 };
+    stk_mp4 m = { .t = t, .field = read->size, .movie_scale = 1, .matrix = { 65536, 0, 0, 65536 } };
 
     stk_video_track_begin(t);
     t->field = read->size;

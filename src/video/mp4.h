@@ -22,6 +22,7 @@ typedef struct stk_mp4 {
     stk_video_track *t;
     uint64_t field;
     uint32_t movie_scale;
+    int32_t matrix[4]; /* of the movie, that turns all of its tracks */
     int fragmented;
     uint32_t n_edits;
     stk_mp4_edit edit[STK_MP4_EDITS];

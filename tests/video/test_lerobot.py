@@ -145,10 +145,20 @@ def test_on_a_store(made, tmp_path):
     assert stats["bytes"] < stats["samples"] * videos / 2
 
 
+def feature(root, key, **change):
+    info = json.loads((root / "meta/info.json").read_text())
+    info["features"][key] |= change
+    (root / "meta/info.json").write_text(json.dumps(info))
+
+
 @pytest.mark.parametrize("change, why", [
     (lambda root: {"delta_timestamps": {"action": [0.01]}}, "0.01 is not a whole number of frames at 30 per second"),
     (lambda root: {"delta_timestamps": {"actoin": [0.0]}}, "there is no feature 'actoin'"),
     (lambda root: {"episodes": [5]}, "numbers from 0 to 4"),
+    (lambda root: feature(root, KEYS[1], info={"is_depth_map": True}), f"{KEYS[1]} is a depth map, which is not read"),
+    (lambda root: feature(root, KEYS[1], info={"video.is_depth_map": True}), f"{KEYS[1]} is a depth map"),
+    (lambda root: feature(root, KEYS[1], video_info={"video.is_depth_map": True}), f"{KEYS[1]} is a depth map"),
+    (lambda root: feature(root, KEYS[0], dtype="image", info={"is_depth_map": True}), f"{KEYS[0]} is a depth map"),
     (lambda root: (root / "meta/info.json").unlink(), "meta/info.json is not there"),
     (lambda root: (root / "data/chunk-000/file-001.parquet").unlink(), "data/chunk-000/file-001.parquet is not there"),
     (lambda root: (root / "meta/info.json").write_text(json.dumps({"codebase_version": "v2.1"})), "of version v2.1: version 3 is read"),
