@@ -8,8 +8,7 @@
  * buffer straight to where they are wanted.
  *
  * Keys are looked up by other threads (key_look.c), since that may take requests of its own.
- * fork(): a handler takes the lock before and gives it back after, and the child forgets the
- * parent's client. */
+ * http_process.c opens the client, closes it, and hands it what other threads ask for. */
 #include "store/http_client.h"
 
 #include <assert.h>
@@ -42,12 +41,6 @@
 
 typedef stk_client client;
 typedef stk_http_slot slot;
-
-static stk_mutex lock = STK_MUTEX_INITIALIZER;
-static client *the STK_GUARDED(lock);
-static uint32_t holders STK_GUARDED(lock);
-static int forks_seen STK_GUARDED(lock);
-static uint64_t clients STK_GUARDED(lock); /* so far */
 
 /* ---- libcurl's callbacks ---- */
 
@@ -585,14 +578,14 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-static void wake(client *c)
+void stk_client_wake(stk_client *c)
 {
     uint64_t one = 1;
 
     (void)!write(c->event, &one, sizeof one);
 }
 
-static void push(client *c, stk_transfer *t)
+void stk_client_push(stk_client *c, stk_transfer *t)
 {
     int first;
 
@@ -601,12 +594,12 @@ static void push(client *c, stk_transfer *t)
     append(&c->in_end, t);
     stk_mutex_unlock(&c->lock);
     if (first)
-        wake(c);
+        stk_client_wake(c);
 }
 
-/* ---- one client a process ---- */
+/* ---- the client ---- */
 
-static void client_close(client *c)
+static void client_free(client *c)
 {
     for (uint32_t i = 0; i < c->n_slots; i++) {
         curl_easy_cleanup(c->all[i]->easy);
@@ -647,13 +640,14 @@ static int client_set_up(client *c)
     return stk_thread_start(&c->thread, client_main, c, "stk-http");
 }
 
-static int client_open(client **out, stk_error *err)
+int stk_client_open(stk_client **out, stk_error *err)
 {
     client *c = STK_NEW(client);
 
     *out = NULL;
     if (!c)
         return stk_fail_nomem(err, sizeof *c);
+    curl_global_init(CURL_GLOBAL_DEFAULT); /* counts its calls: the first one does it */
     c->epoll = c->event = -1;
     c->in_end = &c->in;
     c->waiting_end = &c->waiting;
@@ -661,140 +655,24 @@ static int client_open(client **out, stk_error *err)
     c->random = stk_now_ns() ^ (uint64_t)getpid() << 32;
     stk_mutex_init(&c->lock);
     if (client_set_up(c) < 0) {
-        client_close(c);
+        client_free(c);
         return stk_fail(err, STK_ENOMEM, "no HTTP client could be started");
     }
     *out = c;
     return 0;
 }
 
-static void before_fork(void) STK_UNCHECKED /* given back by the two below */
+void stk_client_close(stk_client **client)
 {
-    stk_puller_before_fork();
-    stk_mutex_lock(&lock);
-    stk_store_before_fork();
-}
+    stk_client *c = *client;
 
-static void after_fork_parent(void) STK_UNCHECKED
-{
-    stk_store_after_fork();
-    stk_mutex_unlock(&lock);
-    stk_puller_after_fork(0);
-}
-
-/* The parent's threads are not here, and its connections are not ours. */
-static void after_fork_child(void) STK_UNCHECKED
-{
-    the = NULL;
-    stk_keys_forked();
-    stk_store_after_fork();
-    stk_mutex_unlock(&lock);
-    stk_puller_after_fork(1);
-}
-
-static int have_locked(stk_error *err) STK_REQUIRES(lock)
-{
-    if (!forks_seen) {
-        curl_global_init(CURL_GLOBAL_DEFAULT);
-        forks_seen = pthread_atfork(before_fork, after_fork_parent, after_fork_child) == 0;
-    }
-    STK_TRY(the ? 0 : client_open(&the, err));
-    if (!the->number)
-        the->number = ++clients;
-    return 0;
-}
-
-int stk_http_hold(stk_error *err)
-{
-    int rc;
-
-    stk_mutex_lock(&lock);
-    rc = have_locked(err);
-    holders += rc == 0;
-    stk_mutex_unlock(&lock);
-    return rc;
-}
-
-void stk_http_drop(void)
-{
-    client *c = NULL;
-
-    stk_mutex_lock(&lock);
-    assert(holders > 0);
-    if (!--holders) {
-        c = the;
-        the = NULL;
-    }
-    stk_mutex_unlock(&lock);
+    *client = NULL;
     if (!c)
         return;
     stk_mutex_lock(&c->lock);
     c->stop = 1;
     stk_mutex_unlock(&c->lock);
-    wake(c);
+    stk_client_wake(c);
     pthread_join(c->thread, NULL);
-    client_close(c);
-}
-
-void stk_client_post(stk_key_look *l)
-{
-    client *c;
-
-    stk_mutex_lock(&lock);
-    c = the;
-    if (c && c->number == l->client) {
-        stk_mutex_lock(&c->lock);
-        l->next_found = c->found;
-        c->found = l;
-        stk_mutex_unlock(&c->lock);
-        wake(c);
-    }
-    stk_mutex_unlock(&lock);
-}
-
-void stk_http_look(void)
-{
-    stk_mutex_lock(&lock);
-    if (the) {
-        stk_mutex_lock(&the->lock);
-        the->look = 1;
-        stk_mutex_unlock(&the->lock);
-        wake(the);
-    }
-    stk_mutex_unlock(&lock);
-}
-
-int stk_source_owing(const char *url, stk_owing *out)
-{
-    int owes;
-
-    stk_mutex_lock(&lock);
-    owes = the && stk_client_owes(the, url, out);
-    stk_mutex_unlock(&lock);
-    return owes;
-}
-
-void stk_http_start(stk_transfer *t)
-{
-    stk_error err = { 0 };
-    client *c;
-    int rc;
-
-    if (!t->budget_ms)
-        t->budget_ms = stk_store_patience(t->to->store, 0);
-    t->own.deadline_ns = stk_now_ns() + (uint64_t)t->budget_ms * 1000000u;
-    if (!t->halt)
-        t->halt = stk_halt_mine();
-    stk_answer_clear(&t->answer);
-    stk_mutex_lock(&lock);
-    rc = have_locked(&err); /* again in a forked child */
-    c = the;
-    stk_mutex_unlock(&lock);
-    if (rc == 0) {
-        push(c, t);
-        return;
-    }
-    t->rc = rc;
-    snprintf(t->why, sizeof t->why, "%.150s", err.message);
-    t->done(t);
+    client_free(c);
 }

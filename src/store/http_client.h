@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* http_client.h - the parts of the HTTP client that its files share: http.c, hedge.c (a second
- * request for a slow one), key_look.c (credentials) and halted.c. Other folders use
- * store/http.h. */
+ * request for a slow one), key_look.c (credentials), halted.c, and http_process.c, which holds the
+ * one client of a process.  Other folders use store/http.h. */
 #ifndef STOKER_STORE_HTTP_CLIENT_H
 #define STOKER_STORE_HTTP_CLIENT_H
 
@@ -87,7 +87,15 @@ void stk_client_begin(stk_client *c, stk_http_slot *s, stk_transfer *t);
 void stk_client_cut(stk_client *c, stk_http_slot *s);
 void stk_client_finish(stk_transfer *t);
 void stk_client_wait(stk_client *c, stk_transfer *t); /* for a slot */
-void stk_client_post(stk_key_look *l); /* to its client, if that is still there.  Thread: any. */
+
+/* http.c.  Thread: any. */
+int stk_client_open(stk_client **out, stk_error *err); /* starts its thread */
+void stk_client_close(stk_client **c);                 /* ends its thread; NULL: nothing */
+void stk_client_push(stk_client *c, stk_transfer *t);  /* a new transfer, in the order of calls */
+void stk_client_wake(stk_client *c); /* its thread looks at what others have changed */
+
+/* http_process.c.  Thread: any. */
+void stk_client_post(stk_key_look *l); /* keys to the client that wants them, if it is still open */
 
 /* hosts.c.  Thread: the client's. */
 void stk_client_asks(stk_client *c, stk_transfer *t, const char *url); /* a request begins */
