@@ -39,6 +39,7 @@ typedef struct stk_session { /* Thread: of who has taken it. */
     uint32_t next;    /* ... of the packet that it takes next; STK_NO_PACKET: it has to begin */
     int64_t key_time; /* when that keyframe is shown */
     int open;         /* ... which is an open one of H.264 */
+    uint64_t after;   /* first frame of the window that follows the last one */
     stk_pending pending[STK_SESSION_PENDING];
     uint32_t n_pending;
     stk_shared_frame *shared;
@@ -63,8 +64,8 @@ typedef struct stk_session_run {
     int has_unit;
 } stk_session_run;
 
-/* 2: the window goes on where the session is.  1: it is of this file, and begins again.  0: it is
- * of another file. */
+/* 2: the window goes on where the session is.  1: it begins again, and is the one that follows the
+ * session's last.  0: it is another file's, or that of another place in it. */
 int stk_session_fits(const stk_session *s, const stk_session_job *job, const stk_clip_want *want,
                      uint32_t n);
 int stk_session_decode(stk_session_run *r, stk_error *err);

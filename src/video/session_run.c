@@ -369,7 +369,7 @@ int stk_session_fits(const stk_session *s, const stk_session_job *job, const stk
         return 0;
     for (uint32_t i = 0; i < n; i++)
         if (!stk_session_shared(s, want[i].decode))
-            return goes_on(s, &want[i]) ? 2 : 1;
+            return goes_on(s, &want[i]) ? 2 : s->after == job->ask->frame[0];
     return 2;
 }
 
@@ -391,6 +391,7 @@ int stk_session_decode(stk_session_run *r, stk_error *err)
     stk_session *s = r->s;
 
     stk_session_forget(s, r->job->ask->frame[0]);
+    s->after = r->job->ask->frame[0] + r->job->step;
     GO(give_shared(r, err));
     for (uint32_t i = 0; i < r->n; i++) {
         const stk_clip_want *w = &r->want[i];

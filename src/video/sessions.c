@@ -109,8 +109,9 @@ static int same_setup(const stk_session *s, const asked *a)
            !memcmp(s->setup, a->setup.data, s->setup_len);
 }
 
-/* The session that goes furthest; else one of this file; else NULL.  *oldest: the one that was not
- * used for longest. */
+/* The session that goes furthest; else the one whose turn it is; else NULL: another stream of
+ * windows will go on where others of this file are.  *oldest: the one that was not used for
+ * longest. */
 static stk_session **find_locked(stk_sessions *p, const asked *a, stk_session ***oldest)
     STK_REQUIRES(p->lock)
 {
@@ -163,23 +164,36 @@ static stk_session *add_locked(stk_sessions *p, const asked *a) STK_REQUIRES(p->
     return s;
 }
 
-/* One that fits; else a new one, in the place of the oldest if there is no other.  NULL: none can
- * be had. */
+/* Its decoder is for another file, or another place in this one. */
+static stk_session *emptied(stk_session *s, uint64_t key)
+{
+    stk_session_forget(s, UINT64_MAX);
+    s->key = key;
+    s->next = STK_NO_PACKET;
+    s->n_pending = 0;
+    s->buffer_len = 0;
+    return s;
+}
+
+/* One that fits; else a new one; else the oldest, whose decoder stays if it is for such packets.
+ * NULL: none can be had. */
 static stk_session *take(stk_sessions *p, const asked *a)
 {
-    stk_session **best, **oldest, *s, *closed = NULL;
+    stk_session **best, **oldest, *s, *old = NULL;
 
     stk_mutex_lock(&p->lock);
     best = find_locked(p, a, &oldest);
     s = best ? without(best) : add_locked(p, a);
     if (!s && oldest) {
-        closed = without(oldest);
-        p->stats.n--;
+        old = without(oldest);
+        p->stats.n -= !same_setup(old, a);
     }
     stk_mutex_unlock(&p->lock);
-    if (!closed)
+    if (!old)
         return s;
-    close_session(closed); /* its bytes are free now */
+    if (same_setup(old, a))
+        return emptied(old, a->job->key);
+    close_session(old); /* its bytes are free now */
     stk_mutex_lock(&p->lock);
     s = add_locked(p, a);
     stk_mutex_unlock(&p->lock);

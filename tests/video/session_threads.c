@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* session_threads - windows of several videos, taken in turn by several threads.
  *
- *   session_threads THREADS FRAMES STRIDE STEP FILE...
+ *   session_threads THREADS[:SESSIONS] FRAMES STRIDE STEP FILE...
  *
  * As in block order: window 0 of each file, then window 1 of each, handed out by a counter.  Every
  * frame is compared with what one thread makes of each window alone, from its keyframe on.  Prints
@@ -165,17 +165,21 @@ int main(int argc, char **argv)
     stk_account account;
     stk_sessions_stats before, after;
     pthread_t thread[16];
+    uint32_t sessions;
+    char *more;
 
     if (argc < 6 || argc - 5 > FILES)
         return 2;
-    n_threads = (uint32_t)atoi(argv[1]);
+    n_threads = (uint32_t)strtoul(argv[1], &more, 10);
+    sessions = *more == ':' ? (uint32_t)atoi(more + 1) : 12;
     frames = (uint32_t)atoi(argv[2]);
     stride = (uint32_t)atoi(argv[3]);
     step = (uint32_t)atoi(argv[4]);
     n_files = (uint32_t)argc - 5;
     stk_crc32_init(&table);
     stk_account_init(&account, 1u << 30);
-    if (n_threads > 16 || frames > CLIP || stk_sessions_open(&pool, &account, 1u << 29, 12, NULL))
+    if (n_threads > 16 || frames > CLIP ||
+        stk_sessions_open(&pool, &account, 1u << 29, sessions, NULL))
         return 2;
     for (uint32_t i = 0; i < n_files; i++)
         if (open_file(&files[i], argv[5 + i]) < 0)

@@ -68,6 +68,17 @@ def test_a_frame_is_decoded_once(videos, window):
     assert packets <= len(decoded(path)) and continued == len(clips) - 1 and sessions <= 1
 
 
+def test_streams_of_one_video_have_a_session_each(videos):
+    """Windows from two places of a video, taking turns, as blocks of an epoch do: neither decoder is taken from the other."""
+    path, window = make(videos, "gop250.mp4"), (4, 1, 4)
+    clips = windows_of(*window, len(decoded(path)))
+    half = len(clips) // 2
+    turns = [clip for pair in zip(clips[:half], clips[half:2 * half], strict=True) for clip in pair]
+    _, (_, continued, packets, _, sessions) = check(path, window, turns)
+    assert continued == len(turns) - 2 and sessions <= 2
+    assert packets <= len(decoded(path)) + clips[half][0]       # the second one's way from the keyframe on
+
+
 def test_damage_ends_a_session(videos):
     """A packet that is damaged: its windows are decoded by themselves, which says what is wrong; later ones go on."""
     path = make(videos, "gop12.mp4")
@@ -159,3 +170,12 @@ def test_many_threads(videos, window):
     assert done.returncode == 0, (done.returncode, done.stderr)
     windows, continued, *_ = json.loads(done.stdout)
     assert continued > windows / 2, done.stdout     # some were trimmed, some met a session that another thread had
+
+
+def test_fewer_sessions_than_videos(folder):
+    """A decoder goes on in another video whose setup is the same: nothing is left of the one before."""
+    paths = sorted(folder.glob("*.mp4"))
+    done = subprocess.run([DUMP.with_name("session_threads"), "1:2", "4", "1", "4", *paths], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    windows, continued, *_, sessions = json.loads(done.stdout)
+    assert continued < windows / 2 and sessions <= 2, done.stdout
