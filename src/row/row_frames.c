@@ -314,7 +314,7 @@ static int read_file(const stk_row *x, stk_place *place, stk_bytes *out, stk_err
 {
     const stk_request *r = x->req;
     stk_file *f = NULL;
-    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, r->file, NULL }, place, &f, err);
+    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, NULL }, place, &f, err);
 
     if (rc == 0)
         rc = read_all(x, f, place, out, err);

@@ -662,11 +662,11 @@ int stk_client_open(stk_client **out, stk_error *err)
     return 0;
 }
 
-void stk_client_close(stk_client **client)
+void stk_client_close(stk_client **all)
 {
-    stk_client *c = *client;
+    stk_client *c = *all;
 
-    *client = NULL;
+    *all = NULL;
     if (!c)
         return;
     stk_mutex_lock(&c->lock);
