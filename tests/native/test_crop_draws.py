@@ -8,12 +8,11 @@ import math
 import random
 import tarfile
 import types
-import typing
 
 import numpy as np
 import pytest
 from PIL import Image
-from test_adapters import from_timm, torch
+from test_adapters import from_timm
 
 import stoker
 
@@ -25,7 +24,7 @@ BOUND = 1.95                    # c of c * sqrt(2 / n): passed by one of 1,000 a
 def timm_draws(n, scale, ratio):
     size, crop = from_timm("naflex_transforms.py", "get_image_size_for_seq", "RandomResizedCropToSequence", given={
         "random": random.Random(5), "InterpolationMode": types.SimpleNamespace, "_RANDOM_INTERPOLATION": None,
-        "F": types.SimpleNamespace(get_dimensions=lambda image: (3, image[0], image[1])), "warnings": None, "Tuple": typing.Tuple})
+        "F": types.SimpleNamespace(get_dimensions=lambda image: (3, image[0], image[1])), "warnings": None, "Tuple": tuple})
     out = []
     for _ in range(n):
         (top, left, h, w), (to_h, to_w), _ = crop.get_params((H, W), scale, ratio, patch_h=8, patch_w=8, max_seq_len=100, interpolation=None)
