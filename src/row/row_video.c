@@ -363,6 +363,7 @@ void stk_row_clip_know(stk_row *x)
 #define BAND_BYTES 65536u
 
 typedef struct planes { /* a frame on its way to pixels */
+    stk_cpu level;
     stk_yuv yuv;
     const stk_planes *p;
     uint16_t *room;
@@ -374,7 +375,7 @@ static void make_rows(void *cookie, const stk_rect *need, stk_pixels *out)
 {
     planes *f = cookie;
 
-    stk_yuv_rgbx(stk_cpu_level(), &f->yuv, f->p, need, f->room, f->dst);
+    stk_yuv_rgbx(f->level, &f->yuv, f->p, need, f->room, f->dst);
     *out = (stk_pixels){ .data = (uint8_t *)f->dst, .stride = (size_t)need->w * 4, .area = *need };
 }
 
@@ -396,6 +397,7 @@ static int pixels_of(clip *c, const stk_planes *p, planes *f, stk_pixels *out, s
                          .stride = p->stride[0],
                          .area = p->area };
     if (p->kind != STK_PLANES_RGBX) {
+        f->level = stk_cpu_level();
         STK_TRY(stk_yuv_init(&f->yuv, p, err));
         most = !in_rows(c) || most > need.h ? need.h : most + !most;
         f->p = p;
