@@ -56,6 +56,8 @@ const stk_kern *stk_kern_table(stk_cpu level);
 
 extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512,
     stk_kern_vbmi; /* where STK_HAVE_AVX2 */
+/* kern_avx512.c */
+void stk_avx512_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
 
 /* True where storing u8 is moving bytes. */
 static inline int stk_color_plain(const stk_color *c)

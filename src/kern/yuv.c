@@ -56,6 +56,8 @@ int stk_yuv_init(stk_yuv *c, const stk_planes *p, stk_error *err)
 static const stk_yuv_kern *kern_of(stk_cpu level)
 {
 #if STK_HAVE_AVX2
+    if (level >= STK_CPU_AVX512)
+        return &stk_yuv_avx512_kern;
     if (level >= STK_CPU_AVX2)
         return &stk_yuv_avx2_kern;
 #endif

@@ -42,7 +42,7 @@ typedef struct stk_yuv_kern {
     void (*color)(const stk_yuv *c, const void *luma, const uint16_t *u, const uint16_t *v,
                   uint32_t n, uint32_t *dst);
 } stk_yuv_kern;
-extern const stk_yuv_kern stk_yuv_c_kern, stk_yuv_avx2_kern;
+extern const stk_yuv_kern stk_yuv_c_kern, stk_yuv_avx2_kern, stk_yuv_avx512_kern;
 
 /* STK_ENOTSUP: a matrix that is not known. */
 int stk_yuv_init(stk_yuv *c, const stk_planes *p, stk_error *err);

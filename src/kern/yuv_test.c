@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "kern/yuv.h"
 
-#define SIDE 70u
+#define SIDE 150u
 #define GUARD 0xa5a5a5a5u
 
 static uint8_t memory[3][SIDE * SIDE * 2 + 64];
@@ -79,8 +79,10 @@ static void levels_and_rectangles_agree(void **state)
         need.w = 1 + stk_rng_below(&rng, w - need.x);
         need.h = 1 + stk_rng_below(&rng, h - need.y);
         convert(STK_CPU_NONE, &p, &p.area, all);
-        convert(stk_cpu_level(), &p, &p.area, part);
-        assert_memory_equal(all, part, (size_t)w * h * sizeof *all);
+        for (stk_cpu level = STK_CPU_AVX2; level <= stk_cpu_level(); level++) {
+            convert(level, &p, &p.area, part);
+            assert_memory_equal(all, part, (size_t)w * h * sizeof *all);
+        }
         convert(stk_cpu_level(), &p, &need, part);
         for (uint32_t y = 0; y < need.h; y++)
             assert_memory_equal(part + (size_t)y * need.w, all + (size_t)(need.y + y) * w + need.x,

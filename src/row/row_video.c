@@ -117,6 +117,8 @@ typedef struct reads { /* the field, while it is read */
     stk_wanted *want;
     stk_scratch *scratch;
     unsigned mark;
+    int keep;       /* what is read first stays, ... */
+    stk_bytes head; /* ... as tables are asked for box by box */
 } reads;
 
 static int read_to(const stk_wanted *want, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
@@ -139,12 +141,22 @@ static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk
     reads *r = cookie;
     uint8_t *dst;
 
+    if (at <= r->head.len && len <= r->head.len - at && len) {
+        *out = (stk_bytes){ r->head.data + at, len };
+        return 0;
+    }
     stk_scratch_rewind(r->scratch, r->mark);
     dst = stk_scratch_get(r->scratch, len + 1);
     if (!dst)
         return stk_fail_nomem(err, len);
     *out = (stk_bytes){ dst, len };
-    return read_to(r->want, at, len, dst, err);
+    STK_TRY(read_to(r->want, at, len, dst, err));
+    if (r->keep && !at) {
+        r->keep = 0;
+        r->head = *out;
+        r->mark = stk_scratch_mark(r->scratch);
+    }
+    return 0;
 }
 
 static int fill_step(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
@@ -176,7 +188,7 @@ static int make_points(stk_row *x, uint64_t key, const stk_media_reader *read, s
 static int read_points(stk_row *x, uint64_t key, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
-    reads r = { want, &x->m->scratch, stk_scratch_mark(&x->m->scratch) };
+    reads r = { want, &x->m->scratch, stk_scratch_mark(&x->m->scratch), .keep = 1 };
     stk_media_reader read = { &r, want->place.len, read_range };
     stk_read_steps steps = { .fill = fill_step, .cookie = want };
     int rc;
@@ -363,6 +375,7 @@ void stk_row_clip_know(stk_row *x)
 #define BAND_BYTES 65536u
 
 typedef struct planes { /* a frame on its way to pixels */
+    stk_cpu level;
     stk_yuv yuv;
     const stk_planes *p;
     uint16_t *room;
@@ -374,7 +387,7 @@ static void make_rows(void *cookie, const stk_rect *need, stk_pixels *out)
 {
     planes *f = cookie;
 
-    stk_yuv_rgbx(stk_cpu_level(), &f->yuv, f->p, need, f->room, f->dst);
+    stk_yuv_rgbx(f->level, &f->yuv, f->p, need, f->room, f->dst);
     *out = (stk_pixels){ .data = (uint8_t *)f->dst, .stride = (size_t)need->w * 4, .area = *need };
 }
 
@@ -396,6 +409,7 @@ static int pixels_of(clip *c, const stk_planes *p, planes *f, stk_pixels *out, s
                          .stride = p->stride[0],
                          .area = p->area };
     if (p->kind != STK_PLANES_RGBX) {
+        f->level = stk_cpu_level();
         STK_TRY(stk_yuv_init(&f->yuv, p, err));
         most = !in_rows(c) || most > need.h ? need.h : most + !most;
         f->p = p;
