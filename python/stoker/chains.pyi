@@ -834,10 +834,12 @@ class Chain:
 
     def part(self,
             start: str | builtins.float | Sequence[builtins.float] | None = None,
-            seconds: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+            seconds: str | builtins.float | Sequence[builtins.float] | None = None,
+            of: str | None = None) -> Chain:
         """some seconds of a recording, from a given second on
         start: seconds from the recording's start, or a field that says it; default 0
         seconds: how many, or a field that says it; absent: to its end
+        of: in place of both: the output of a clip; while its frames are shown, silence where there is no sound
         """
 
     def random_part(self,

@@ -220,8 +220,8 @@ static uint64_t first_of(const stk_clip_how *how, uint64_t shown, uint64_t span,
                                             : how->first;
 }
 
-static int time_of(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
-                   stk_error *err)
+int stk_clip_time(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
+                  stk_error *err)
 {
     stk_video_unit u;
     uint32_t number;
@@ -258,7 +258,7 @@ static int nearest(const stk_clip_how *how, const stk_video_head *h, double seco
     best = fabs(at - (double)exact);
     if (show + 1 < h->shown) {
         stk_scratch_rewind(scratch, mark);
-        STK_TRY(time_of(h, show + 1, scratch, &next, err));
+        STK_TRY(stk_clip_time(h, show + 1, scratch, &next, err));
         if (fabs((double)next - at) < best) {
             *out = show + 1;
             best = fabs((double)next - at);
@@ -286,7 +286,7 @@ static int begin_of(const stk_clip_how *how, const stk_video_head *h, stk_clip_d
         if (how->at[0])
             STK_TRY(nearest(how, h, *draw->at, scratch, &first, err));
         STK_TRY(put(how, h, first, &first, err));
-        return time_of(h, first, scratch, from, err);
+        return stk_clip_time(h, first, scratch, from, err);
     }
     *from = h->first;
     if (room > 0)

@@ -42,6 +42,9 @@ typedef struct stk_clip_draw { /* what a clip depends on beside its video */
     const double *at; /* seconds, of how->at: how->n_at of them */
 } stk_clip_draw;
 
+/* When the frame with this show number is shown. */
+int stk_clip_time(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
+                  stk_error *err);
 /* Show numbers of the clip's frames, in its order; frame: how->frames numbers. */
 int stk_clip_pick(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
                   stk_scratch *scratch, uint64_t *frame, stk_error *err);
