@@ -61,6 +61,7 @@ class Chain:
             tolerance: builtins.float | None = None,
             keyframes: bool | None = None,
             rate: builtins.float | None = None,
+            timeout: builtins.float | None = None,
             pad: str | None = None) -> Chain:
         """a clip of a video (MP4, MOV, Matroska, WebM, numbered pictures): rows are (frames, ...)
         frames: frames of a clip; default 16
@@ -74,6 +75,7 @@ class Chain:
         tolerance: with at: seconds that a frame may be from its time, else the sample is bad
         keyframes: no other frames are counted; default false
         rate: of numbered pictures (000001.jpg): how many there are in a second; videos have times
+        timeout: seconds of CPU time that decoding a clip may take, else the sample is bad; absent: 30, and one for each packet
         pad: of a video that is too short: last, wrap, or error; default last
         """
 

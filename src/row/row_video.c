@@ -669,6 +669,7 @@ static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
                                   .frames = c->how->frames,
                                   .stride = c->how->stride,
                                   .step = c->how->step,
+                                  .most = c->how->timeout,
                                   .read = read_there,
                                   .cookie = c,
                                   .sink = sink,
@@ -689,10 +690,12 @@ int stk_row_clip_decode(clip *c, stk_row_clip_fn frame, stk_error *err)
     c->job.sink = &sink;
     if (c->later && !c->job.n_parts)
         rc = decode_in_order(c, &sink, err);
-    if (c->frames)
+    if (c->frames) {
         rc = stk_row_frames_decode(c, frame, err);
-    else if (rc == STK_END)
+    } else if (rc == STK_END) {
+        stk_video_limit(c->ctx, c->how->timeout);
         rc = c->decoder->decode(c->ctx, &c->job, err);
+    }
     c->job.sink = NULL;
     stk_stage_time_row_less(c->x->m, STK_STAGE_DECODE, c->ticks);
     stk_stage_time_row(c->x->m, STK_STAGE_RESAMPLE);

@@ -160,6 +160,12 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                             "video: fps= says how far apart frames are: leave %s out",
                             how->start >= STK_START_UNIFORM ? "start=uniform" : "stride=");
     }
+    if (stk_args_has(args, "timeout")) {
+        how->timeout = stk_args_f64(args, "timeout");
+        if (!(how->timeout > 0 && how->timeout <= 86400))
+            return stk_fail(err, STK_EINVAL, "video: timeout=%g is not a number of seconds",
+                            how->timeout);
+    }
     if (stk_args_has(args, "rate")) {
         how->rate = stk_args_f64(args, "rate");
         if (!(how->rate >= 0.001 && how->rate <= 10000))
@@ -421,6 +427,9 @@ static const stk_arg video_args[] = {
     { "keyframes", STK_ARG_BOOL, "false", "no other frames are counted" },
     { "rate", STK_ARG_FLOAT, "",
       "of numbered pictures (000001.jpg): how many there are in a second; videos have times" },
+    { "timeout", STK_ARG_FLOAT, "",
+      "seconds of CPU time that decoding a clip may take, else the sample is bad; absent: 30, and "
+      "one for each packet" },
     { "pad", STK_ARG_NAME, "last", "of a video that is too short: last, wrap, or error" },
     { 0 },
 };

@@ -30,6 +30,7 @@ typedef struct stk_clip_how { /* the state of the codec video */
     uint32_t at_output; /* ... its number, found when all outputs are planned */
     uint32_t n_at;      /* ... and how many it has: 1, or one for each frame */
     double tolerance;   /* with at: seconds that a frame may be from its time; 0: any */
+    double timeout;     /* seconds of CPU time that a clip may take; 0: by its packets */
     double rate;        /* of numbered pictures: so many per second; 0: it is not known */
     int keyframes;      /* no other frames are counted */
     struct stk_points_cache *points; /* of fields that the index has none of */

@@ -59,6 +59,7 @@ typedef struct stk_session_run {
     uint8_t *given; /* by place in ask->frame */
     uint32_t left;
     uint64_t packets;
+    uint64_t until; /* CPU time of this thread at which it is given up */
     unsigned mark; /* of scratch, after which is the unit in view */
     stk_video_unit unit;
     int has_unit;

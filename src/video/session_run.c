@@ -229,6 +229,8 @@ static int take_frames(stk_session_run *r, stk_error *err)
     int rc;
 
     while ((rc = s->ops->receive(s->stream, &decode, &p, NULL)) == 0) {
+        if (stk_thread_ns() > r->until)
+            return STK_END;
         if (!arrived(s, decode, &k))
             continue;
         if (!p.data[0] && k.leading)
@@ -269,6 +271,8 @@ static int send(stk_session_run *r, stk_error *err)
     stk_bytes in;
     int rc;
 
+    if (stk_thread_ns() > r->until)
+        return STK_END;
     GO(look_at(r, s->next, &f, &k.show));
     mark = stk_scratch_mark(r->job->scratch);
     GO(packet_bytes(r, &f, &in));
@@ -390,6 +394,7 @@ int stk_session_decode(stk_session_run *r, stk_error *err)
 {
     stk_session *s = r->s;
 
+    r->until = stk_vdec_until(r->job->most, (uint64_t)r->n * r->job->stride);
     stk_session_forget(s, r->job->ask->frame[0]);
     s->after = r->job->ask->frame[0] + r->job->step;
     GO(give_shared(r, err));
