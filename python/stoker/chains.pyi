@@ -61,6 +61,7 @@ class Chain:
             tolerance: builtins.float | None = None,
             keyframes: bool | None = None,
             rate: builtins.float | None = None,
+            timeout: builtins.float | None = None,
             pad: str | None = None) -> Chain:
         """a clip of a video (MP4, MOV, Matroska, WebM, numbered pictures): rows are (frames, ...)
         frames: frames of a clip; default 16
@@ -74,6 +75,7 @@ class Chain:
         tolerance: with at: seconds that a frame may be from its time, else the sample is bad
         keyframes: no other frames are counted; default false
         rate: of numbered pictures (000001.jpg): how many there are in a second; videos have times
+        timeout: seconds of CPU time that decoding a clip may take, else the sample is bad; absent: 30, and one for each packet
         pad: of a video that is too short: last, wrap, or error; default last
         """
 
@@ -834,10 +836,12 @@ class Chain:
 
     def part(self,
             start: str | builtins.float | Sequence[builtins.float] | None = None,
-            seconds: str | builtins.float | Sequence[builtins.float] | None = None) -> Chain:
+            seconds: str | builtins.float | Sequence[builtins.float] | None = None,
+            of: str | None = None) -> Chain:
         """some seconds of a recording, from a given second on
         start: seconds from the recording's start, or a field that says it; default 0
         seconds: how many, or a field that says it; absent: to its end
+        of: in place of both: the output of a clip; while its frames are shown, silence where there is no sound
         """
 
     def random_part(self,

@@ -17,6 +17,15 @@ static inline uint64_t stk_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* CPU time that this thread has used. */
+static inline uint64_t stk_thread_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* The time in `ms` milliseconds, on the clock of stk_cond_timedwait(). */
 static inline struct timespec stk_in_ms(int ms)
 {

@@ -66,6 +66,10 @@ typedef struct stk_chain_like { /* what ties a chain to another output */
     int keeps;    /* follows boxes: an entry stays in the row if its box stays */
     const struct stk_chain *leader; /* the chain of pictures or boxes that like() names */
     uint32_t leader_output;         /* index of its output */
+    /* part(of=...): the chain of clips whose span its sound has; NULL: none */
+    const struct stk_chain *clip;
+    uint32_t clip_output; /* index of its output */
+    int heard;            /* of a chain of clips: some sound has its span */
 } stk_chain_like;
 
 typedef struct stk_chain_boxes { /* boxes that iou_crop looks at */

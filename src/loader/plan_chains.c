@@ -8,6 +8,7 @@
 #include "loader/parts.h"
 #include "loader/plan_field.h"
 #include "loader/ragged.h"
+#include "op/sound.h"
 #include "op/image_tokens.h"
 #include "op/like.h"
 #include "video/clip_codec.h"
@@ -309,6 +310,37 @@ static int find_time(stk_plan_chains *out, uint32_t i, stk_error *err)
                     out->out[i].name, how->at_number ? "first" : "at", how->at, how->at, how->at);
 }
 
+/* The output whose clip says which part of a recording output i has. */
+static int find_clip(stk_plan_chains *out, uint32_t i, stk_error *err)
+{
+    stk_chain *c = &out->chain[i];
+    const stk_step *part = c->sound ? c->sound + 1 : NULL;
+    const char *name = NULL;
+
+    for (const stk_step *s = c->step; c->sound && s < c->step + c->n_steps; s++)
+        if (s->op && s->op->can & STK_OP_PART && stk_part_clip(s->state)) {
+            name = stk_part_clip(s->state);
+            if (s != part || (s + 1 < c->step + c->n_steps && s[1].early))
+                return stk_fail(err, STK_EINVAL,
+                                "output %s: part(of=%s) stands right after sound, and is the only "
+                                "part",
+                                out->out[i].name, name);
+        }
+    if (!name)
+        return 0;
+    for (uint32_t k = 0; k < out->n_out; k++)
+        if (!strcmp(out->out[k].name, name) && out->chain[k].clip) {
+            c->like.clip = &out->chain[k];
+            c->like.clip_output = k;
+            out->chain[k].like.heard = 1;
+            return 0;
+        }
+    return stk_fail(err, STK_EINVAL,
+                    "output %s: part(of=%s) names no output of clips: {\"%s\": \"from(mp4) | "
+                    "video(frames=16) | ...\"}",
+                    out->out[i].name, name, name);
+}
+
 /* The output whose pictures the tokens of output i stand for. */
 static int find_pictures(stk_plan_chains *out, uint32_t i, stk_error *err)
 {
@@ -462,6 +494,7 @@ int stk_plan_chains_make(stk_plan_chains *out, const stk_plan_input *in, const s
         STK_TRY(find_boxes(out, i, err));
         STK_TRY(find_time(out, i, err));
         STK_TRY(find_pictures(out, i, err));
+        STK_TRY(find_clip(out, i, err));
     }
     for (uint32_t i = 0; i < o->n_outputs; i++)
         if (out->chain[i].like.leader)

@@ -106,6 +106,10 @@ static uint32_t depth_of(const stk_chain *c)
 {
     uint32_t n = 0;
 
+    if (c->like.clip) { /* after the clip */
+        c = c->like.clip;
+        n++;
+    }
     for (; c->like.leader; c = c->like.leader)
         n++;
     if (c->many.tokens) /* after the pictures that it counts; labels after the tokens */

@@ -134,7 +134,7 @@ static int like_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
     if (spec->array || (spec->kind != STK_KIND_IMAGE && spec->kind != STK_KIND_VALUE))
         return stk_fail(err, STK_EINVAL, "like follows an image or numbers: put it after them");
     if (spec->picture.like || spec->dtype_fixed || spec->picture.normalized ||
-        spec->picture.resized || spec->n_leads)
+        spec->picture.resized || stk_spec_lead(spec, STK_LEAD_VIEWS))
         return stk_fail(err, STK_EINVAL,
                         "like gives all the geometry: it stands right after image or numbers");
     spec->picture.like = 1;

@@ -56,6 +56,8 @@ typedef struct stk_part_fields {
     const char *name[2]; /* of start, of seconds */
 } stk_part_fields;
 stk_part_fields stk_part_named(const void *state);
+/* part(of=OUTPUT): that name; else NULL. */
+const char *stk_part_clip(const void *state);
 void stk_part_bind(void *state, uint32_t which, double *values);
 
 /* The most seconds that an op leaves of so many: of sound_part.c, of sound_wave.c, of all. */

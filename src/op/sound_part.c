@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/expr.h"
 #include "base/mem.h"
 
 #define MOST_SECONDS 86400.0
@@ -63,6 +64,7 @@ struct part {
     double start, seconds; /* seconds 0: to the end */
     char *field[2];        /* start and seconds are these fields'; NULL: the numbers */
     double *given[2];      /* ... whose values these are, for every sample */
+    char of[64];           /* the output of a clip, whose span it is; "": none */
 };
 
 static int keep_name(struct part *p, const stk_args *args, const char *name, uint32_t which,
@@ -80,9 +82,20 @@ static int keep_name(struct part *p, const stk_args *args, const char *name, uin
 
 static int part_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)
 {
+    const char *of = stk_args_has(args, "of") ? stk_args_str(args, "of") : NULL;
     struct part *p = state;
 
     STK_TRY(stk_op_needs_wave("part", spec, err));
+    spec->out = STK_OUT_LIST;
+    if (of) {
+        if (!*of || strlen(of) >= sizeof p->of)
+            return stk_fail(err, STK_EINVAL, "part: of=%.80s names no output", of);
+        if (stk_args_given(args, "start") || stk_args_has(args, "seconds"))
+            return stk_fail(err, STK_EINVAL,
+                            "part: of= is the span of a clip: leave start= and seconds= out");
+        memcpy(p->of, of, strlen(of) + 1);
+        return 0;
+    }
     STK_TRY(keep_name(p, args, "start", 0, err));
     STK_TRY(keep_name(p, args, "seconds", 1, err));
     p->start = p->field[0] ? 0 : stk_args_f64(args, "start");
@@ -90,8 +103,14 @@ static int part_plan(void *state, const stk_args *args, stk_spec *spec, stk_erro
         return stk_fail(err, STK_EINVAL, "part: start=%g is not in 0..%g", p->start, MOST_SECONDS);
     if (stk_args_has(args, "seconds") && !p->field[1])
         STK_TRY(stk_op_seconds("part", args, "seconds", &p->seconds, err));
-    spec->out = STK_OUT_LIST;
     return 0;
+}
+
+const char *stk_part_clip(const void *state)
+{
+    const struct part *p = state;
+
+    return p->of[0] ? p->of : NULL;
 }
 
 static void part_fini(void *state)
@@ -165,6 +184,11 @@ int stk_part_span(const void *state, stk_rng *rng, const stk_part_in *in, stk_pa
     uint64_t n = in->n, want;
     double start, seconds, at;
 
+    if (p->of[0])
+        return stk_fail(err, STK_EINVAL,
+                        "part: of=%s is the span of a clip: put part right after sound, in a "
+                        "loader",
+                        p->of);
     STK_TRY(part_of_sample(p, in->sample, &start, &seconds, err));
     want = seconds > 0 ? stk_samples_of(seconds, in->rate) : n;
     at = floor(start * in->rate + 0.5);
@@ -225,6 +249,9 @@ static int part_value(const void *state, stk_value_row *row, stk_rng *rng, stk_s
 static const stk_arg part_args[] = {
     { "start", STK_ARG_ANY, "0", "seconds from the recording's start, or a field that says it" },
     { "seconds", STK_ARG_ANY, "", "how many, or a field that says it; absent: to its end" },
+    { "of", STK_ARG_NAME, "",
+      "in place of both: the output of a clip; while its frames are shown, silence where there is "
+      "no sound" },
     { 0 },
 };
 static const stk_arg random_part_args[] = {

@@ -23,6 +23,7 @@ void stk_maker_fini(stk_maker *m)
         stk_free(m->grids[i].place);
     }
     stk_free(m->grids);
+    stk_free(m->clip_spans);
     stk_free(m->pictures.bytes);
     stk_free(m->pictures.room);
     stk_free(m->records.data);

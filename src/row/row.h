@@ -114,6 +114,7 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     stk_row_records records;
     stk_grid_list *grids; /* by output; NULL: none was needed so far */
     uint32_t n_grids;
+    struct stk_clip_span *clip_spans; /* by output (sound_span.h); NULL: none so far */
     stk_measured measured;
     stk_decoders decoders;
     stk_codec_work work; /* for codecs that keep no state; set when the worker is opened */

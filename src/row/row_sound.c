@@ -19,6 +19,8 @@ static void draw_of(const stk_row *x, void *ctx, stk_sound_draw *out)
                              .sample = stk_schedule_id(x->schedule, &x->where),
                              .most = x->plan->policy.max_pixels,
                              .ctx = ctx };
+    if (out->chain->like.clip && x->m->clip_spans)
+        out->clip = &x->m->clip_spans[out->chain->like.clip_output];
 }
 
 /* Batches are made by durations: a recording that is longer would not fit.  Durations of tables are
@@ -69,7 +71,7 @@ static void know(stk_row *x)
 
     stk_picture_know_whole(x);
     points = (stk_media_points){ .head = want->hint };
-    if (!stk_row_may_read_parts(x) ||
+    if (!stk_row_may_read_parts(x) || stk_row_chain(x)->like.clip ||
         stk_decoders_of_points(&x->m->decoders, want->hint, &decoder, &ctx, NULL) ||
         !decoder->ranges || decoder->know(&points, 0, &s.info, NULL) < 0 ||
         draw(x, &s, &d, NULL) < 0)

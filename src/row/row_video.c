@@ -17,6 +17,7 @@
 #include "kern/turn.h"
 #include "kern/yuv.h"
 #include "row/row_clip.h"
+#include "row/sound_span.h"
 #include "source/read_steps.h"
 #include "video/points_cache.h"
 #include "video/sessions.h"
@@ -103,6 +104,55 @@ int stk_row_clip_pick(clip *c, stk_scratch *scratch, stk_error *err)
     draw.at = at;
     STK_TRY(stk_clip_pick(c->how, &c->h, &draw, scratch, c->frame, err));
     sort_once(c);
+    return 0;
+}
+
+/* From when its first frame is shown until its last one is over: as long as clips with this stride
+ * or rate are that follow each other; no longer than the video. */
+static int span_of(const clip *c, stk_scratch *scratch, stk_clip_span *out, stk_error *err)
+{
+    const stk_clip_how *how = c->how;
+    const stk_video_head *h = &c->h;
+    int listed = how->n_offsets || how->n_at > 1 || how->start >= STK_START_UNIFORM,
+        lasting = listed || how->keyframes || how->fps > 0;
+    uint64_t next = c->wanted[c->n_wanted - 1] + (lasting ? 1 : how->stride);
+    double unit = (double)h->num / h->den, last;
+    unsigned mark = stk_scratch_mark(scratch);
+    int64_t from, to = h->end;
+
+    STK_TRY(stk_clip_time(h, listed ? c->wanted[0] : c->frame[0], scratch, &from, err));
+    stk_scratch_rewind(scratch, mark);
+    if (next < h->shown)
+        STK_TRY(stk_clip_time(h, next, scratch, &to, err));
+    stk_scratch_rewind(scratch, mark);
+    last = (double)(to - from) * unit;
+    if (how->fps > 0 && !listed) {
+        last = (double)(h->end - from) * unit;
+        last = how->frames / how->fps < last ? how->frames / how->fps : last;
+    }
+    out->timed = !c->untimed;
+    out->from = (double)from * unit;
+    out->seconds = last > 0 ? last : 0;
+    return 0;
+}
+
+/* For the sound that has the clip's span. */
+static int note_span(const clip *c, stk_error *err)
+{
+    stk_row *x = c->x;
+    uint32_t n = x->plan->chains.n_out;
+    stk_clip_span *s;
+
+    if (!stk_row_chain(x)->like.heard)
+        return 0;
+    if (!x->m->clip_spans)
+        x->m->clip_spans = stk_zalloc(n, sizeof *x->m->clip_spans);
+    if (!x->m->clip_spans)
+        return stk_fail_nomem(err, n * sizeof *x->m->clip_spans);
+    s = &x->m->clip_spans[x->output];
+    s->row = 0;
+    STK_TRY(span_of(c, &x->m->scratch, s, err));
+    s->row = stk_schedule_id(x->schedule, &x->where) + 1;
     return 0;
 }
 
@@ -574,6 +624,7 @@ int stk_row_clip_look(clip *c, stk_error *err)
     c->d = stk_scratch_get(&x->m->scratch, size);
     if (!c->d)
         return stk_fail_nomem(err, size);
+    STK_TRY(note_span(c, err));
     for (uint32_t i = 0; i < stk_row_views(x); i++) {
         stk_rect one;
 
@@ -632,6 +683,7 @@ static int decode_in_order(clip *c, const stk_media_sink *sink, stk_error *err)
                                   .frames = c->how->frames,
                                   .stride = c->how->stride,
                                   .step = c->how->step,
+                                  .most = c->how->timeout,
                                   .read = read_there,
                                   .cookie = c,
                                   .sink = sink,
@@ -652,10 +704,12 @@ int stk_row_clip_decode(clip *c, stk_row_clip_fn frame, stk_error *err)
     c->job.sink = &sink;
     if (c->later && !c->job.n_parts)
         rc = decode_in_order(c, &sink, err);
-    if (c->frames)
+    if (c->frames) {
         rc = stk_row_frames_decode(c, frame, err);
-    else if (rc == STK_END)
+    } else if (rc == STK_END) {
+        stk_video_limit(c->ctx, c->how->timeout);
         rc = c->decoder->decode(c->ctx, &c->job, err);
+    }
     c->job.sink = NULL;
     stk_stage_time_row_less(c->x->m, STK_STAGE_DECODE, c->ticks);
     stk_stage_time_row(c->x->m, STK_STAGE_RESAMPLE);

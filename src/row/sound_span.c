@@ -89,11 +89,39 @@ static int check_size(const stk_sound_draw *d, const stk_sound_span *s, uint64_t
                     n, s->channels, d->most);
 }
 
+/* The part that is heard while a clip is shown.  Where there is no sound there is silence, so that
+ * both begin and end at the same times. */
+static int take_span(const stk_sound_draw *d, stk_sound_span *s, stk_error *err)
+{
+    double n = (double)s->to, from, to;
+    uint64_t want;
+
+    if (!d->clip || d->clip->row != d->sample + 1)
+        return stk_fail(err, STK_EINVAL,
+                        "part(of=): how long it is is not known before its clip is made: say "
+                        "lengths=, or leave batches by length");
+    if (!d->clip->timed)
+        return stk_fail(err, STK_ECORRUPT,
+                        "part(of=): the clip's pictures have no times: video(rate=10, ...) says "
+                        "how many there are in a second");
+    want = stk_samples_of(d->clip->seconds, s->rate);
+    STK_TRY(check_size(d, s, want, err));
+    from = floor((d->clip->from - (double)s->info.first_us / 1e6) * s->rate + 0.5);
+    to = from + (double)want;
+    s->from = (uint64_t)(from < 0 ? 0 : from < n ? from : n);
+    s->to = (uint64_t)(to < 0 ? 0 : to < n ? to : n);
+    s->lead = from >= 0 ? 0 : (uint64_t)(-from < (double)want ? -from : (double)want);
+    s->tail = want - s->lead - (s->to - s->from);
+    return 0;
+}
+
 /* The parts that are drawn before anything is read. */
 static int draw_parts(const stk_sound_draw *d, stk_sound_span *s, stk_error *err)
 {
     const stk_chain *c = d->chain;
 
+    if (c->like.clip)
+        return take_span(d, s, err);
     for (const stk_step *p = c->sound + 1; p < c->step + c->n_steps && p->early; p++) {
         const stk_part_in in = { s->rate, s->to - s->from, d->sample };
         stk_part_of part;
@@ -118,10 +146,10 @@ int stk_sound_span_draw(stk_sound_span *s, const stk_sound_draw *d, stk_error *e
         return stk_fail(err, STK_ECORRUPT, "the recording has no samples");
     STK_TRY(stk_sound_resampler(d->ctx, want, s->info.rate, &s->resample, err));
     s->rate = s->resample ? want->rate : s->info.rate;
-    s->from = 0;
+    s->from = s->lead = s->tail = 0;
+    STK_TRY(draw_channel(d, s, err));
     s->to = s->resample ? stk_rate_change_length(s->resample, s->info.units) : s->info.units;
     STK_TRY(draw_parts(d, s, err));
-    STK_TRY(draw_channel(d, s, err));
     find_inputs(s);
     STK_TRY(check_size(d, s, s->to - s->from, err));
     return check_size(d, s, s->in_to - s->in_from, err);
@@ -173,6 +201,20 @@ int stk_sound_take(void *cookie, uint64_t first, const float *const *channel, ui
     return 0;
 }
 
+static int add_silence(const stk_sound_span *s, stk_scratch *scratch, float **samples,
+                       stk_error *err)
+{
+    uint64_t n = s->to - s->from, all = s->lead + n + s->tail;
+    float *out;
+
+    STK_TRY(room(scratch, all * s->channels, &out, err));
+    memset(out, 0, (size_t)(all * s->channels) * sizeof *out);
+    for (uint32_t c = 0; c < s->channels; c++)
+        memcpy(out + c * all + s->lead, *samples + c * n, (size_t)n * sizeof *out);
+    *samples = out;
+    return 0;
+}
+
 int stk_sound_span_row(const stk_sound_taker *t, const stk_sound_draw *d, stk_scratch *scratch,
                        stk_value_row *row, stk_error *err)
 {
@@ -181,7 +223,7 @@ int stk_sound_span_row(const stk_sound_taker *t, const stk_sound_draw *d, stk_sc
     float *out = t->out, *work;
 
     assert(t->filled == len);
-    if (s->resample) {
+    if (s->resample && n) {
         STK_TRY(room(scratch, n * s->channels, &out, err));
         STK_TRY(room(scratch, stk_rate_change_work(s->resample), &work, err));
         for (uint32_t c = 0; c < s->channels; c++)
@@ -189,6 +231,9 @@ int stk_sound_span_row(const stk_sound_taker *t, const stk_sound_draw *d, stk_sc
                 s->resample, &(stk_resample_in){ t->out + c * len, (int64_t)s->in_from, len, work },
                 s->from, n, out + c * n);
     }
+    if (s->lead || s->tail)
+        STK_TRY(add_silence(s, scratch, &out, err));
+    n += s->lead + s->tail;
     *row = (stk_value_row){ .dtype = STK_F32, .ndim = 1, .data = out, .rate = s->rate };
     if (!state_of(d)->mono && state_of(d)->channel == STK_CHANNEL_ALL) {
         row->ndim = 2;

@@ -8,18 +8,26 @@
 #include "chain/chain.h"
 #include "codec/sound_codec.h"
 
+typedef struct stk_clip_span { /* while an output's clip is shown: part(of=...) */
+    uint64_t row;              /* number of its sample + 1 */
+    int timed;                 /* 0: its frames have no times */
+    double from, seconds;
+} stk_clip_span;
+
 typedef struct stk_sound_draw { /* who draws */
     const stk_chain *chain;     /* has `sound` */
     stk_address at;             /* path is not read */
     uint64_t sample;            /* its number among all of the loader's; or STK_NO_SAMPLE */
     uint64_t most;              /* samples of a row, in and out: more is STK_ELIMIT */
     void *ctx;                  /* the worker's, of `sound` */
+    const stk_clip_span *clip;  /* of a chain with part(of=...) */
 } stk_sound_draw;
 
 typedef struct stk_sound_span { /* what is wanted of a recording */
     stk_media_info info;
     double rate;                     /* of what comes out */
     uint64_t from, to;               /* samples of it */
+    uint64_t lead, tail;             /* samples of silence before and after them */
     uint64_t in_from, in_to;         /* samples of the recording that hold them */
     const stk_rate_change *resample; /* NULL: none is needed */
     int channel;                     /* this one; STK_CHANNEL_ALL: all, or their mean */

@@ -160,6 +160,12 @@ static int video_plan(void *state, const stk_args *args, stk_spec *spec, stk_err
                             "video: fps= says how far apart frames are: leave %s out",
                             how->start >= STK_START_UNIFORM ? "start=uniform" : "stride=");
     }
+    if (stk_args_has(args, "timeout")) {
+        how->timeout = stk_args_f64(args, "timeout");
+        if (!(how->timeout > 0 && how->timeout <= 86400))
+            return stk_fail(err, STK_EINVAL, "video: timeout=%g is not a number of seconds",
+                            how->timeout);
+    }
     if (stk_args_has(args, "rate")) {
         how->rate = stk_args_f64(args, "rate");
         if (!(how->rate >= 0.001 && how->rate <= 10000))
@@ -220,8 +226,8 @@ static uint64_t first_of(const stk_clip_how *how, uint64_t shown, uint64_t span,
                                             : how->first;
 }
 
-static int time_of(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
-                   stk_error *err)
+int stk_clip_time(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
+                  stk_error *err)
 {
     stk_video_unit u;
     uint32_t number;
@@ -258,7 +264,7 @@ static int nearest(const stk_clip_how *how, const stk_video_head *h, double seco
     best = fabs(at - (double)exact);
     if (show + 1 < h->shown) {
         stk_scratch_rewind(scratch, mark);
-        STK_TRY(time_of(h, show + 1, scratch, &next, err));
+        STK_TRY(stk_clip_time(h, show + 1, scratch, &next, err));
         if (fabs((double)next - at) < best) {
             *out = show + 1;
             best = fabs((double)next - at);
@@ -286,7 +292,7 @@ static int begin_of(const stk_clip_how *how, const stk_video_head *h, stk_clip_d
         if (how->at[0])
             STK_TRY(nearest(how, h, *draw->at, scratch, &first, err));
         STK_TRY(put(how, h, first, &first, err));
-        return time_of(h, first, scratch, from, err);
+        return stk_clip_time(h, first, scratch, from, err);
     }
     *from = h->first;
     if (room > 0)
@@ -421,6 +427,9 @@ static const stk_arg video_args[] = {
     { "keyframes", STK_ARG_BOOL, "false", "no other frames are counted" },
     { "rate", STK_ARG_FLOAT, "",
       "of numbered pictures (000001.jpg): how many there are in a second; videos have times" },
+    { "timeout", STK_ARG_FLOAT, "",
+      "seconds of CPU time that decoding a clip may take, else the sample is bad; absent: 30, and "
+      "one for each packet" },
     { "pad", STK_ARG_NAME, "last", "of a video that is too short: last, wrap, or error" },
     { 0 },
 };

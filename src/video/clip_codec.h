@@ -30,6 +30,7 @@ typedef struct stk_clip_how { /* the state of the codec video */
     uint32_t at_output; /* ... its number, found when all outputs are planned */
     uint32_t n_at;      /* ... and how many it has: 1, or one for each frame */
     double tolerance;   /* with at: seconds that a frame may be from its time; 0: any */
+    double timeout;     /* seconds of CPU time that a clip may take; 0: by its packets */
     double rate;        /* of numbered pictures: so many per second; 0: it is not known */
     int keyframes;      /* no other frames are counted */
     struct stk_points_cache *points; /* of fields that the index has none of */
@@ -42,6 +43,9 @@ typedef struct stk_clip_draw { /* what a clip depends on beside its video */
     const double *at; /* seconds, of how->at: how->n_at of them */
 } stk_clip_draw;
 
+/* When the frame with this show number is shown. */
+int stk_clip_time(const stk_video_head *h, uint64_t show, stk_scratch *scratch, int64_t *out,
+                  stk_error *err);
 /* Show numbers of the clip's frames, in its order; frame: how->frames numbers. */
 int stk_clip_pick(const stk_clip_how *how, const stk_video_head *h, stk_clip_draw *draw,
                   stk_scratch *scratch, uint64_t *frame, stk_error *err);

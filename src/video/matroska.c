@@ -633,6 +633,7 @@ int stk_matroska_read_sound(stk_video_track *t, const stk_media_reader *read, st
     t->sound.wanted = 1;
     STK_TRY(read_track(&s, err));
     t->sound.pad_ns = s.padding_ns < 1000000000 ? s.padding_ns : 0;
+    t->sound.first_us = t->n ? (int64_t)((double)t->frame[0].time * t->num / t->den * 1e6) : 0;
     return stk_sound_track_end(t, err);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mp4_sound.c - the sample entry of a sound track, and what its edit list leaves of its samples: an
  * encoder's delay is before the edit, its padding after it. */
+#include <math.h>
+
 #include <string.h>
 
 #include "video/mp4.h"
@@ -181,12 +183,15 @@ int stk_mp4_sound_edits(stk_mp4 *m, stk_error *err)
     stk_track_sound *s = &m->t->sound;
     uint64_t said = 0;
     uint32_t shown = 0;
+    double before = 0, first;
 
     for (uint32_t i = 0; i < m->n_edits; i++) {
         const stk_mp4_edit *e = &m->edit[i];
 
-        if (e->from == -1) /* nothing is heard */
+        if (e->from == -1) { /* nothing is heard */
+            before += shown ? 0 : (double)e->len;
             continue;
+        }
         if (++shown > 1 || e->from < -1 || e->rate != 0x10000)
             return stk_fail(err, STK_ENOTSUP,
                             "track %u: an edit list that cuts or repeats sound: write the file "
@@ -197,5 +202,8 @@ int stk_mp4_sound_edits(stk_mp4 *m, stk_error *err)
         said = m->fragmented ? 0 : e->len;
     }
     keep_all(m, said);
+    first = m->t->n ? (double)m->t->frame[0].time - (double)(s->skip_den ? s->skip_num : 0) : 0;
+    before = before / m->movie_scale + (first > 0 ? first / m->t->den : 0);
+    s->first_us = before < 1e9 ? (int64_t)floor(before * 1e6 + 0.5) : 0;
     return 0;
 }

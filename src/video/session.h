@@ -14,6 +14,7 @@ typedef struct stk_pending { /* a packet that was sent, whose frame has not come
     uint32_t decode, show;
     int64_t time;
     uint8_t leading; /* shown before the keyframe at which the session began */
+    uint8_t loose;   /* its errors are covered up: they are seen when its frame comes */
 } stk_pending;
 
 typedef struct stk_shared_frame { /* a frame that later windows have too */
@@ -59,6 +60,7 @@ typedef struct stk_session_run {
     uint8_t *given; /* by place in ask->frame */
     uint32_t left;
     uint64_t packets;
+    uint64_t until; /* CPU time of this thread at which it is given up */
     unsigned mark; /* of scratch, after which is the unit in view */
     stk_video_unit unit;
     int has_unit;

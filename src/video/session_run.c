@@ -5,6 +5,10 @@
  * after the last wanted one the packets that follow are sent until it has come; their frames are
  * those of the next window, and stay in the decoder.  Only at the end of the track is it drained.
  *
+ * After an open keyframe of H.264 errors are covered up, and seen when the damaged frame comes, which
+ * may be after those that refer to it.  So a window is done when all frames before its last one, in
+ * the order of packets, have come.
+ *
  * STK_END is whatever goes wrong here; an error is the sink's. */
 #include <string.h>
 
@@ -229,6 +233,8 @@ static int take_frames(stk_session_run *r, stk_error *err)
     int rc;
 
     while ((rc = s->ops->receive(s->stream, &decode, &p, NULL)) == 0) {
+        if (stk_thread_ns() > r->until)
+            return STK_END;
         if (!arrived(s, decode, &k))
             continue;
         if (!p.data[0] && k.leading)
@@ -269,6 +275,8 @@ static int send(stk_session_run *r, stk_error *err)
     stk_bytes in;
     int rc;
 
+    if (stk_thread_ns() > r->until)
+        return STK_END;
     GO(look_at(r, s->next, &f, &k.show));
     mark = stk_scratch_mark(r->job->scratch);
     GO(packet_bytes(r, &f, &in));
@@ -279,15 +287,28 @@ static int send(stk_session_run *r, stk_error *err)
     k.leading = f.time < s->key_time;
     s->open &= !(f.flags & STK_FRAME_KEY) ||
                k.decode == s->begun; /* later groups have all they drop */
+    k.loose = (uint8_t)(s->open && !k.leading);
+    if (s->n_pending == STK_SESSION_PENDING && s->pending->loose)
+        return STK_END; /* it never came */
     if (s->n_pending == STK_SESSION_PENDING)
         memmove(s->pending, s->pending + 1, --s->n_pending * sizeof *s->pending);
     s->pending[s->n_pending++] = k;
     r->packets++;
-    rc = s->ops->send(s->stream, &(stk_vdec_packet){ in, k.decode, k.leading || s->open }, NULL);
+    rc = s->ops->send(s->stream, &(stk_vdec_packet){ in, k.decode, k.leading || k.loose }, NULL);
     stk_scratch_rewind(r->job->scratch, mark);
     if (rc)
         return k.leading ? 0 : STK_END;
     return take_frames(r, err);
+}
+
+/* 1: some frame that the window's frames may refer to has not come, of a packet whose errors are
+ * covered up: it may be damaged. */
+static int is_unproved(const stk_session_run *r)
+{
+    for (uint32_t i = 0; i < r->s->n_pending; i++)
+        if (r->s->pending[i].loose && r->s->pending[i].decode < r->want[r->n - 1].decode)
+            return 1;
+    return 0;
 }
 
 static int drain(stk_session_run *r, stk_error *err)
@@ -295,6 +316,7 @@ static int drain(stk_session_run *r, stk_error *err)
     stk_session *s = r->s;
     int rc = s->ops->send(s->stream, &(stk_vdec_packet){ 0 }, NULL) ? STK_END : take_frames(r, err);
 
+    rc = rc == 0 && is_unproved(r) ? STK_END : rc;
     s->next = STK_NO_PACKET;
     s->n_pending = 0;
     return rc;
@@ -310,7 +332,7 @@ static int begin(stk_session_run *r, uint32_t at, stk_error *err)
     int is;
 
     for (uint32_t i = 0; i < s->n_pending; i++)
-        if (want_of(r, s->pending[i].decode)) {
+        if (want_of(r, s->pending[i].decode) || is_unproved(r)) {
             GO(drain(r, err));
             break;
         }
@@ -390,6 +412,7 @@ int stk_session_decode(stk_session_run *r, stk_error *err)
 {
     stk_session *s = r->s;
 
+    r->until = stk_vdec_until(r->job->most, (uint64_t)r->n * r->job->stride);
     stk_session_forget(s, r->job->ask->frame[0]);
     s->after = r->job->ask->frame[0] + r->job->step;
     GO(give_shared(r, err));
@@ -403,10 +426,10 @@ int stk_session_decode(stk_session_run *r, stk_error *err)
         while (s->next <= w->decode)
             GO(send(r, err));
     }
-    for (uint32_t more = 0; r->left && more < STK_SESSION_PENDING && s->next < r->h->n; more++) {
+    for (uint32_t more = 0;
+         (r->left || is_unproved(r)) && more < STK_SESSION_PENDING && s->next < r->h->n; more++)
         GO(send(r, err));
-    }
-    if (r->left)
+    if (r->left || is_unproved(r))
         GO(drain(r, err));
     return r->left ? STK_END : 0;
 }

@@ -221,6 +221,7 @@ static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_m
     STK_TRY(measure(c, in, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
+    out->first_us = c->track.sound.first_us;
     return 0;
 }
 

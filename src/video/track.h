@@ -49,6 +49,7 @@ typedef struct stk_track_sound {
     uint64_t skip_num, skip_den; /* seconds at the beginning that are left out; den 0: none */
     uint64_t keep_num, keep_den; /* seconds that follow; den 0: all but ... */
     uint64_t pad_ns;             /* ... so many nanoseconds at the end */
+    int64_t first_us;            /* when the first one that is not left out is heard */
 } stk_track_sound;
 
 enum { /* of a frame */

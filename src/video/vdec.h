@@ -8,6 +8,7 @@
 
 #include <config.h>
 
+#include "base/clock.h"
 #include "video/track.h"
 
 typedef struct stk_vdec_setup {
@@ -39,6 +40,14 @@ typedef struct stk_vdec_ops {
     int (*receive)(void *d, uint32_t *number, stk_planes *out, stk_error *err);
     void (*flush)(void *d); /* the next packet is a keyframe that follows nothing */
 } stk_vdec_ops;
+
+/* A clip may use so much CPU time: the given seconds, or if that is 0, 30 and one for each packet.
+ * It is looked at between calls of the library: one that never returns is not ended. */
+static inline uint64_t stk_vdec_until(double seconds, uint64_t packets)
+{
+    return stk_thread_ns() +
+           (uint64_t)((seconds > 0 ? seconds : 30 + (double)packets) * 1000000000.0);
+}
 
 extern const stk_vdec_ops stk_vdec_libav; /* libav.c */
 extern const stk_vdec_ops stk_vdec_dav1d; /* dav1d.c */

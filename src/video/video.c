@@ -35,6 +35,7 @@ typedef struct video_ctx { /* of one worker */
     uint32_t width, height;
     uint8_t *setup;
     size_t setup_len;
+    double most; /* seconds of CPU time that a clip may take; 0: by its packets */
 } video_ctx;
 
 /* ---- contexts ---- */
@@ -203,6 +204,11 @@ stk_media_points stk_video_made(void *ctx)
     return (stk_media_points){ .head = { v->made, v->made_len } };
 }
 
+void stk_video_limit(void *ctx, double seconds)
+{
+    ((video_ctx *)ctx)->most = seconds;
+}
+
 void stk_video_forget(void *ctx)
 {
     video_ctx *v = ctx;
@@ -252,6 +258,7 @@ typedef struct run {
     const stk_clip *clip;
     uint8_t *given; /* by wanted frame: the sink has it */
     uint32_t left;  /* wanted frames that it has not */
+    uint64_t until; /* CPU time of this thread at which it is given up */
     stk_error why;  /* the first packet that failed */
     int whole;      /* all bytes of the field are there */
     int no_start;   /* a keyframe is none */
@@ -312,6 +319,24 @@ static int give(run *r, const stk_clip_packet *k, stk_planes *p, stk_error *err)
     return r->job->sink->frame(r->job->sink->cookie, k->want, stk_video_us(r->h, time), p, err);
 }
 
+/* Streams that are made for it keep a decoder busy without end. */
+static int check_time(const run *r, stk_error *err)
+{
+    if (stk_thread_ns() < r->until)
+        return 0;
+    if (r->v->most > 0)
+        return stk_fail(err, STK_ELIMIT,
+                        "track %u: the clip took more than %g s of CPU time to decode, which "
+                        "video(timeout=%g) allows (%s by %s)",
+                        r->h->number, r->v->most, r->v->most, stk_video_codec_name(r->h->codec),
+                        r->v->ops->name);
+    return stk_fail(err, STK_ELIMIT,
+                    "track %u: the clip took more than %u s of CPU time to decode %u packets (%s "
+                    "by %s): give it longer by video(timeout=...) if that is meant",
+                    r->h->number, 30 + r->clip->n, r->clip->n, stk_video_codec_name(r->h->codec),
+                    r->v->ops->name);
+}
+
 /* 0, STK_END: a frame failed to decode (why), or an error of the sink's. */
 static int take_frames(run *r, stk_error *err)
 {
@@ -320,6 +345,7 @@ static int take_frames(run *r, stk_error *err)
     int rc;
 
     while ((rc = r->v->ops->receive(r->v->stream, &i, &p, &r->why)) == 0) {
+        STK_TRY(check_time(r, err));
         rc = i < r->clip->n ? give(r, &r->clip->packet[i], &p, err) : 0;
         if (rc)
             return rc;
@@ -333,6 +359,7 @@ static int send(run *r, uint32_t i, stk_error *err)
     stk_bytes in, setup;
     int loose, rc;
 
+    STK_TRY(check_time(r, err));
     STK_TRY(packet_bytes(r, k, &in, err));
     if (k->want == STK_NOT_WANTED || r->given[k->want]) {
         STK_TRY(stk_video_points_setup(r->h, &setup, err));
@@ -402,6 +429,7 @@ static int decode_from(run *r, uint32_t back, stk_error *err)
 
     STK_TRY(stk_clip_plan(r->h, r->job->ask, back, r->job->scratch, &clip, err));
     r->clip = &clip;
+    r->until = r->until ? r->until : stk_vdec_until(r->v->most, clip.n);
     rc = 0;
     for (uint32_t at = 0; at < clip.n && rc == 0;)
         rc = decode_run(r, &at, err);

@@ -11,5 +11,7 @@ int stk_video_is(const stk_decoder *d);
 stk_media_points stk_video_made(void *ctx);
 /* The next field is another one, whose points are known: header() is not called for it. */
 void stk_video_forget(void *ctx);
+/* How many seconds of CPU time clips may take from now on; 0: by their packets. */
+void stk_video_limit(void *ctx, double seconds);
 
 #endif

@@ -93,6 +93,31 @@ def test_damage_ends_a_session(videos):
     assert all([crc for _, _, crc in got] == [theirs[k][1] for k in clip] for got, clip in zip(made, clips, strict=True) if got != "alone" and clip[0] > 24)
 
 
+def test_damage_after_an_open_keyframe(videos):
+    """A session that begins at an open keyframe of H.264 can't tell damage from references that are dropped: no frame is given that
+    may refer to one which has not come in full.  What is given is what a clip by itself gives, which is an error where that is one."""
+    path = make(videos, "open.mp4")
+    clean, frames = path.read_bytes(), dump(path)[1]
+    wrong, given, refused = [], 0, 0
+    for hurt, part in [(hurt, part) for hurt in range(12, 25) for part in (0.4, 0.8)]:
+        _, _, at, size = frames[hurt]
+        data, k = bytearray(clean), at + int(size * part)
+        data[k:k + 6] = bytes(b ^ 0x5a for b in data[k:k + 6])
+        bad = videos / "damaged-open.mp4"
+        bad.write_bytes(data)
+        for window, first in (((1, 1, 1), 12), ((3, 2, 3), 13)):
+            clips = [list(range(f, f + (window[0] - 1) * window[1] + 1, window[1])) for f in range(first, 26, window[2])]
+            *made, _ = play(bad, window, clips)
+            for clip, got, itself in zip(clips, made, dump(bad, [("whole", c) for c in clips])[2], strict=True):
+                if isinstance(got, str):
+                    refused += 1
+                    continue
+                given += 1
+                if isinstance(itself, str) or [crc for _, _, crc in got] != [crc for _, _, crc in itself]:
+                    wrong.append((hurt, part, window, clip, itself if isinstance(itself, str) else ""))
+    assert given > 50 and refused > 50 and not wrong, (given, refused, len(wrong), wrong[:4])
+
+
 def load(source, window, shuffle, chain="video | resize((48, 80)) | to(u8)", **options):
     out, order = {}, []
     with stoker.Loader(stoker.open(source, windows=window), {"video": chain}, batch_size=4, shuffle=shuffle, seed=3, **options) as loader:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clip of several cameras with the sound of the same span: a tone tells the second, the brightness of the picture its number."""
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import made  # noqa: E402
+from made_video import needs_ffmpeg, run  # noqa: E402
+
+stoker = pytest.importorskip("stoker")
+pytestmark = needs_ffmpeg
+
+FPS, FRAMES, RATE = 10, 80, 16000
+X264 = "-c:v libx264 -preset ultrafast -qp 4 -x264-params keyint=20:bframes=2:threads=1"
+KINDS = {"mp4": (f"{X264} -c:a aac", []), "mkv": (f"{X264} -c:a aac", []), "webm": ("-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -crf 10 -c:a libopus", []),
+         "late.mp4": (f"{X264} -c:a aac", ["-itsoffset", "0.75"]), "late.mkv": (f"{X264} -c:a aac", ["-itsoffset", "0.75"])}
+
+
+def make(path, options, late, dark=0):
+    """Frame N has the luma 20 + 2 N; second s of the sound is a tone of 300 + 200 s Hz."""
+    run("-f", "lavfi", "-i", f"nullsrc=size=64x48:rate={FPS}:d={FRAMES / FPS},geq=lum='20+2*N-{dark}':cb=128:cr=128,format=yuv420p", *late, "-f", "lavfi",
+        "-i", f"aevalsrc='0.5*sin(2*PI*(300+200*floor(t))*t)':s={RATE}:d={FRAMES / FPS}", "-map", "0:v", "-map", "1:a", *options.split(), path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sound")
+    return {name: make(folder / f"a.{name}", options, late) for name, (options, late) in KINDS.items()}
+
+
+def number(frame, dark=0):
+    """Of a frame, by its brightness, and so of what is shown: not by what the loader says of it."""
+    luma = frame.mean() * 219 / 255 + 16
+    return round((luma - 20 + dark) / 2)
+
+
+def pitch(sound):
+    spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound))))
+    return spectrum.argmax() * RATE / len(sound)
+
+
+def load(tar, video, audio="sound(rate=16000) | part(of=video)", **options):
+    fields = {"audio": f"from(mp4) | {audio}", "video": f"from(mp4) | video({video}) | center_crop((48, 64)) | to(u8, hwc)"}
+    with stoker.Loader(tar, fields, collate="list", **options) as loader:
+        return [(np.asarray(s), v) for b in loader for s, v in zip(b["audio"], b["video"].numpy().copy(), strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sound_is_of_the_clips_span(files, tmp_path, kind):
+    tar = str(made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", files[kind]) for i in range(6)]))
+    late = 0.75 if "late" in kind else 0
+    seen = set()
+    for audio, frames in load(tar, "frames=8, stride=3, start=random", batch_size=3, seed=4):
+        first = number(frames[0])
+        seen.add(first)
+        assert [number(f) for f in frames] == [first + 3 * i for i in range(8)]
+        assert abs(len(audio) - 2.4 * RATE) <= 1
+        for k in range(1, 48):          # in each piece of 50 ms the tone is that of its second
+            from_s, to_s = (first / FPS + 0.05 * (k - 0.5) - late, first / FPS + 0.05 * (k + 0.5) - late)
+            piece = audio[int(0.05 * (k - 0.5) * RATE):int(0.05 * (k + 0.5) * RATE)]
+            if to_s < 0 or from_s > FRAMES / FPS:
+                assert np.abs(piece).max() < 0.05
+            elif int(from_s - 0.03) == int(to_s + 0.03) and from_s > 0.03 and to_s < FRAMES / FPS - 0.03:
+                assert abs(pitch(piece) - (300 + 200 * int(from_s))) < 25, (kind, first, k)
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("video, begins, lasts", [
+    ("frames=4, stride=5, start=10", 1.0, 2.0), ("frames=4, fps=2, start=30", 3.0, 2.0), ("frames=5, stride=4, start=70", 7.0, 1.0), ("frames=3, start=uniform", 0, 8.0),
+    ("frames=2, stride=40, start=60, pad=wrap", 6.0, 2.0)])
+def test_it_is_that_slice_of_the_recording(files, tmp_path, video, begins, lasts):
+    """WAV, whose parts have the bits of the whole, beside the video."""
+    wav = tmp_path / "a.wav"
+    run("-f", "lavfi", "-i", f"aevalsrc='0.5*sin(2*PI*(300+200*floor(t))*t)':s={RATE}:d={FRAMES / FPS - 0.5}", wav)
+    tar = str(made.write_tar(tmp_path / "a.tar", [("0.mp4", files["mp4"]), ("0.wav", wav.read_bytes())]))
+    fields = {"sound": "from(wav) | sound(rate=16000) | part(of=video)", "whole": "from(wav) | sound(rate=16000)",
+              "video": f"from(mp4) | video({video}) | center_crop((48, 64)) | to(u8)"}
+    with stoker.Loader(tar, fields, collate="list") as loader:
+        [b] = list(loader)
+    whole, part = np.asarray(b["whole"][0]), np.asarray(b["sound"][0])
+    want = np.zeros(round(lasts * RATE), np.float32)
+    heard = whole[round(begins * RATE):round((begins + lasts) * RATE)]
+    want[:len(heard)] = heard           # after the recording's end there is silence
+    assert len(part) == len(want) and (part == want).all()
+
+
+def test_cameras_and_sound_of_one_draw(files, tmp_path):
+    options, _ = KINDS["mp4"]
+    second = make(tmp_path / "b.mp4", options, [], dark=10)
+    members = [(f"{i}.{name}", data) for i in range(8) for name, data in (("left.mp4", files["mp4"]), ("right.mp4", second))]
+    tar = str(made.write_tar(tmp_path / "a.tar", members))
+    fields = {"audio": "from(left.mp4) | sound(rate=16000) | part(of=left) | pad_to(1.0)", "right": "from(right.mp4) | video(frames=5, stride=2) | like(left) | to(u8, hwc)",
+              "left": "from(left.mp4) | video(frames=5, stride=2) | random_crop((24, 32)) | hflip | to(u8, hwc)"}
+    with stoker.Loader(tar, fields, batch_size=8, shuffle=True, seed=2) as loader:
+        for _ in range(2):
+            [b] = list(loader)
+            assert b["audio"].shape == (8, RATE) and b["left"].shape == b["right"].shape == (8, 5, 24, 32, 3)
+            firsts = [number(row[0]) for row in b["left"].numpy()]
+            assert len(set(firsts)) > 3 and (b.frames["left"] == b.frames["right"]).all()
+            for first, left, right, sound in zip(firsts, b["left"].numpy(), b["right"].numpy(), b["audio"].numpy(), strict=True):
+                assert [number(f) for f in left] == [number(f, 10) for f in right] == [first + 2 * i for i in range(5)]
+                middle = first / FPS + 0.5
+                if abs(middle - round(middle)) > 0.1:
+                    assert abs(pitch(sound[int(0.42 * RATE):int(0.58 * RATE)]) - (300 + 200 * int(middle))) < 25
+
+
+@pytest.mark.parametrize("audio, why", [
+    ("sound(rate=16000) | part(of=nobody)", "names no output of clips"), ("sound(rate=16000) | part(1, of=video)", "leave start= and seconds= out"),
+    ("sound(rate=16000) | gain(1, 2) | part(of=video)", "stands right after sound"), ("sound(rate=16000) | part(of=video) | random_part(1.0)", "is the only part")])
+def test_what_is_refused(files, tmp_path, audio, why):
+    tar = str(made.write_tar(tmp_path / "a.tar", [("0.mp4", files["mp4"])]))
+    with pytest.raises(stoker.StokerError, match=why):
+        load(tar, "frames=2", audio)
