@@ -2,6 +2,7 @@
 """Data sets that look at what multiprocessing makes of their worker, or share something of it with the parent.  Fresh processes
 import this module, and not pytest's."""
 
+import ctypes
 import multiprocessing
 import os
 import random
@@ -35,6 +36,18 @@ class Facts:
     def __getitem__(self, i):
         me, parent = multiprocessing.current_process(), multiprocessing.parent_process()
         return i, me.name, me.daemon, parent.name, parent.pid, parent.is_alive(), sys.stdin.read(), str(me._identity), multiprocessing.get_start_method()
+
+
+class Exiting:
+    """exit() of its process, where C++ takes apart what is static, would end it by SIGABRT."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, i):
+        libc = ctypes.CDLL(None)
+        libc["__cxa_atexit"](ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+        return i
 
 
 class Telling:

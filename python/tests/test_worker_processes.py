@@ -103,6 +103,18 @@ def test_what_workers_leave_when_they_end(tmp_path, make, method):
     assert wanted <= set(got) and len(os.listdir(tmp_path)) in (1, 2)
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("left", [False, True])
+def test_workers_do_not_run_what_libraries_do_at_exit(method, left):
+    """torch's workers that are spawned do: of a loop that is left, one in a few prints "terminate called without an active exception"."""
+    it = iter(MAKERS["DataLoader"](process_sets.Exiting(), method, batch_size=1))
+    workers = it._workers
+    seen = [int(i) for i in itertools.islice(it, 2 if left else None)]
+    it.stop()
+    assert seen == list(range(2 if left else process_sets.N))
+    assert [w.exitcode for w in workers] == [0, 0]
+
+
 @pytest.mark.parametrize("make", ["torch", "DataLoader"])
 def test_a_loop_that_is_left_breaks_no_lock(make):
     """A worker that is killed while it has a lock would have it for good."""
