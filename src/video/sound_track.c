@@ -123,15 +123,19 @@ static int open_stream(sound_track_ctx *c, stk_libav_sound **out, stk_error *err
     return stk_libav_sound_open(out, c->lib, &how, err);
 }
 
-/* What packet i alone gives. */
-static int try_packet(sound_track_ctx *c, stk_bytes in, uint32_t i, stk_libav_samples *out,
-                      stk_error *err)
+/* What packet i alone gives.  out->data is not there any more. */
+static int try_packet(sound_track_ctx *c, const stk_media_reader *read, uint32_t i,
+                      stk_libav_samples *out, stk_error *err)
 {
+    const stk_video_frame *f = &c->track.frame[i];
     stk_libav_sound *s;
-    int rc = open_stream(c, &s, err);
+    stk_bytes in;
+    int rc;
 
+    STK_TRY(read->read(read->cookie, f->at, f->size, &in, err));
+    rc = open_stream(c, &s, err);
     if (rc == 0)
-        rc = stk_libav_sound_send(s, packet(c, in, i), i, err);
+        rc = stk_libav_sound_send(s, in, i, err);
     if (rc == 0)
         rc = stk_libav_sound_receive(s, out, err);
     if (rc == STK_END) {
@@ -177,35 +181,47 @@ static int settle(sound_track_ctx *c, uint64_t all, stk_error *err)
     return 0;
 }
 
-static int measure(sound_track_ctx *c, stk_bytes in, stk_error *err)
+/* All samples of Opus, whose packets say how many they give; in: all of the field. */
+static int count_opus(sound_track_ctx *c, stk_bytes in, uint64_t *all, stk_error *err)
 {
-    stk_sound_coding coding = c->track.sound.coding;
-    uint32_t n = c->track.n;
-    stk_libav_samples made = { 0 };
-    uint64_t all = 0;
-
-    STK_TRY(try_packet(c, in, 0, &made, err));
-    STK_TRY(stk_sound_check(stk_sound_coding_name(coding), made.rate, made.channels, err));
-    c->rate = made.rate;
-    c->channels = made.channels;
-    c->per = c->last = made.n;
-    if (n > 1 && (coding == STK_CODING_ALAC || coding == STK_CODING_FLAC)) {
-        STK_TRY(try_packet(c, in, n - 1, &made, err)); /* a shorter one */
-        c->last = made.n;
-    }
-    if (coding == STK_CODING_OPUS && c->rate != OPUS_RATE)
+    if (c->rate != OPUS_RATE)
         return stk_fail(err, STK_ENOTSUP, "libavcodec gives Opus at %u samples per second",
                         c->rate);
-    if (coding != STK_CODING_OPUS)
-        return settle(c, (uint64_t)c->per * (n - 1) + c->last, err);
-    for (uint32_t i = 0; i < n; i++) {
+    *all = 0;
+    for (uint32_t i = 0; i < c->track.n; i++) {
         uint32_t k = samples_of(c, in, i);
 
         if (!k)
             return stk_fail(err, STK_ECORRUPT, "packet %u of track %u is damaged", i,
                             c->track.number);
-        all += k;
+        *all += k;
     }
+    return 0;
+}
+
+/* By the first packet, and where the last one is shorter by that too.  in: all of the field, or
+ * none: then Opus is STK_END. */
+static int measure(sound_track_ctx *c, const stk_media_reader *read, stk_bytes in, stk_error *err)
+{
+    stk_sound_coding coding = c->track.sound.coding;
+    uint32_t n = c->track.n;
+    stk_libav_samples made = { 0 };
+    uint64_t all;
+
+    if (coding == STK_CODING_OPUS && !in.data)
+        return STK_END;
+    STK_TRY(try_packet(c, read, 0, &made, err));
+    STK_TRY(stk_sound_check(stk_sound_coding_name(coding), made.rate, made.channels, err));
+    c->rate = made.rate;
+    c->channels = made.channels;
+    c->per = c->last = made.n;
+    if (n > 1 && (coding == STK_CODING_ALAC || coding == STK_CODING_FLAC)) {
+        STK_TRY(try_packet(c, read, n - 1, &made, err));
+        c->last = made.n;
+    }
+    all = (uint64_t)c->per * (n - 1) + c->last;
+    if (coding == STK_CODING_OPUS)
+        STK_TRY(count_opus(c, in, &all, err));
     return settle(c, all, err);
 }
 
@@ -218,9 +234,26 @@ static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_m
 
     c->units = 0;
     STK_TRY(read_track(&c->track, &read, err));
-    STK_TRY(measure(c, in, err));
+    STK_TRY(measure(c, &read, in, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
+    return 0;
+}
+
+/* By the tables of a container that has them together. */
+static int mp4_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    sound_track_ctx *c = p;
+    int rc;
+
+    c->units = 0;
+    STK_TRY(stk_mp4_read_sound(&c->track, read, err));
+    rc = measure(c, read, (stk_bytes){ 0 }, err);
+    if (rc)
+        return rc;
+    *out = stk_sound_info(c->rate, c->channels, c->units);
+    out->tracks = c->track.tracks;
+    c->units = 0; /* decode() follows header() */
     return 0;
 }
 
@@ -384,7 +417,7 @@ static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *er
 
 /* ---- the decoders ---- */
 
-#define CONTAINER(id, probe_fn, read, text)                                                        \
+#define CONTAINER(id, probe_fn, read, measure_fn, text)                                            \
     static int id##_header(void *ctx, stk_bytes in, const stk_media_points *p,                     \
                            stk_media_info *out, stk_error *err)                                    \
     {                                                                                              \
@@ -400,10 +433,11 @@ static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *er
                                            .close = sound_track_close,                             \
                                            .header = id##_header,                                  \
                                            .decode = sound_track_decode,                           \
-                                           .can = STK_DECODER_SOUND_TRACK };
+                                           .can = STK_DECODER_SOUND_TRACK,                         \
+                                           .measure = measure_fn };
 
-CONTAINER(mp4_sound, stk_mp4_probe, stk_mp4_read_sound,
+CONTAINER(mp4_sound, stk_mp4_probe, stk_mp4_read_sound, mp4_measure,
           "sound in MP4, M4A and MOV by libavcodec: AAC, ALAC, MP3, AC-3, FLAC, Opus")
-CONTAINER(matroska_sound, stk_matroska_probe, stk_matroska_read_sound,
+CONTAINER(matroska_sound, stk_matroska_probe, stk_matroska_read_sound, NULL,
           "sound in Matroska and WebM: the codecs of mp4_sound")
-CONTAINER(adts, stk_adts_probe, stk_adts_read, "AAC in ADTS frames by libavcodec")
+CONTAINER(adts, stk_adts_probe, stk_adts_read, NULL, "AAC in ADTS frames by libavcodec")
