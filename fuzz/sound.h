@@ -88,6 +88,40 @@ static void check_points(const stk_decoder *d, void *ctx, stk_bytes in, const he
     stk_scratch_fini(&kept);
 }
 
+typedef struct lent { /* a field of which each read has memory of its own */
+    stk_bytes in;
+    uint8_t *copy;
+} lent;
+
+static int exact_read(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
+{
+    lent *x = cookie;
+
+    (void)err;
+    FUZZ_CHECK(at <= x->in.len && len <= x->in.len - at);
+    free(x->copy);
+    x->copy = malloc(len + !len);
+    memcpy(x->copy, x->in.data + at, len);
+    *out = (stk_bytes){ x->copy, len };
+    return 0;
+}
+
+/* Its length by few bytes: a recording that can be, or none. */
+static void check_measure(const stk_decoder *d, void *ctx, stk_bytes in)
+{
+    lent x = { .in = in };
+    const stk_media_reader read = { &x, in.len, exact_read };
+    stk_media_info info = { 0 };
+    stk_error err = { 0 };
+    int rc = d->measure ? d->measure(ctx, &read, &info, &err) : STK_END;
+
+    if (rc < 0 && rc != STK_END)
+        check_sound_error(rc, &err);
+    if (rc == 0)
+        FUZZ_CHECK(info.medium == STK_SOUND && info.rate && info.channels);
+    free(x.copy);
+}
+
 static heard draw_span(stk_rng *rng, uint64_t units)
 {
     uint32_t n = (uint32_t)(units < MAX_SAMPLES ? units : MAX_SAMPLES);
@@ -113,6 +147,7 @@ static inline int fuzz_sound(const stk_decoder *d, const uint8_t *data, size_t s
 
     FUZZ_CHECK(d->open(&ctx, &err) == 0);
     (void)d->probe(in);
+    check_measure(d, ctx, in);
     rc = d->header(ctx, in, &none, &info, &err);
     if (rc < 0)
         check_sound_error(rc, &err);

@@ -330,6 +330,17 @@ static int mp3_points(void *p, const stk_media_reader *read, stk_scratch *scratc
         &m.marks, scratch, out, err);
 }
 
+static int mp3_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    stk_mp3_stream s;
+    int rc = stk_mp3_by_head(&s, read, err);
+
+    (void)p;
+    if (rc == 0)
+        *out = stk_sound_info(s.first.rate, s.first.channels, stk_mp3_units(&s));
+    return rc;
+}
+
 const stk_decoder stk_decoder_mp3 = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_decoder),
@@ -343,5 +354,6 @@ const stk_decoder stk_decoder_mp3 = {
     .tag = 'M',
     .know = stk_sound_know,
     .ranges = stk_sound_ranges,
-    .points = mp3_points
+    .points = mp3_points,
+    .measure = mp3_measure
 };

@@ -11,6 +11,8 @@
 
 #define DECODER_DELAY 529 /* of every decoder, which the encoder's delay comes on top of */
 #define MOST_RUN_UP 256
+#define FIRST_BYTES 8192u /* hold the first frame and the header of the next */
+#define LEAST_FRAME 21u   /* bytes: no frame is smaller */
 
 int stk_mp3_head_read(stk_mp3_head *h, const uint8_t *p, size_t len)
 {
@@ -66,18 +68,26 @@ static int is_frame(stk_bytes in, uint64_t at, stk_mp3_head *h)
     return stk_mp3_head_read(&next, in.data + after, in.len - (size_t)after) && alike(h, &next);
 }
 
+#define TAG_HEAD 10u
+
+/* Bytes of the ID3v2 tag at p; 0: there is none. */
+static uint64_t tag_bytes(const uint8_t *p)
+{
+    if (memcmp(p, "ID3", 3) != 0)
+        return 0;
+    return TAG_HEAD +
+           ((uint64_t)(p[6] & 127) << 21 | (uint64_t)(p[7] & 127) << 14 |
+            (uint64_t)(p[8] & 127) << 7 | (p[9] & 127)) +
+           (p[5] & 0x10 ? TAG_HEAD : 0); /* a footer */
+}
+
 /* Bytes of ID3v2 tags in front. */
 static uint64_t tags(stk_bytes in)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, n = 1;
 
-    while (at < in.len && in.len - at >= 10 && !memcmp(in.data + at, "ID3", 3)) {
-        const uint8_t *p = in.data + at;
-
-        at += 10 + ((uint64_t)(p[6] & 127) << 21 | (uint64_t)(p[7] & 127) << 14 |
-                    (uint64_t)(p[8] & 127) << 7 | (p[9] & 127));
-        at += p[5] & 0x10 ? 10 : 0; /* a footer */
-    }
+    while (n && at < in.len && in.len - at >= TAG_HEAD)
+        at += n = tag_bytes(in.data + at);
     return at < in.len ? at : in.len;
 }
 
@@ -141,6 +151,7 @@ static int read_info(stk_mp3_stream *s, const uint8_t *p)
         return 0;
     if (h->size >= 58 && !memcmp(p + 36, "VBRI", 4)) {
         s->said = be32(p + 36 + 14);
+        s->said_bytes = be32(p + 36 + 10);
         return 1;
     }
     if (end - at < 8 || (memcmp(at, "Xing", 4) && memcmp(at, "Info", 4)))
@@ -149,6 +160,8 @@ static int read_info(stk_mp3_stream *s, const uint8_t *p)
     at += 8;
     if (flags & 1 && end - at >= 4)
         s->said = be32(at);
+    if ((flags & 3) == 3 && end - at >= 8)
+        s->said_bytes = be32(at + 4);
     at += 4 * (flags & 1) + 2 * (flags & 2) + 25 * (flags & 4) + (flags >> 1 & 4);
     if (end - at < 24 || (memcmp(at, "LAME", 4) && memcmp(at, "Lav", 3)))
         return 1;
@@ -158,15 +171,20 @@ static int read_info(stk_mp3_stream *s, const uint8_t *p)
     return 1;
 }
 
-/* Tags at the end are no frames. */
-static uint64_t end_of(stk_bytes in)
-{
-    uint64_t end = in.len;
+#define TAIL 160u /* bytes that say which tags are at the end */
 
-    if (end >= 128 && !memcmp(in.data + end - 128, "TAG", 3))
+/* Tags at the end are no frames.  tail: the last bytes of `size`, at least TAIL or all. */
+static uint64_t end_of(stk_bytes tail, uint64_t size_of_all)
+{
+    uint64_t end = size_of_all;
+    size_t left = tail.len;
+
+    if (left >= 128 && !memcmp(tail.data + left - 128, "TAG", 3)) {
+        left -= 128;
         end -= 128;
-    if (end >= 32 && !memcmp(in.data + end - 32, "APETAGEX", 8)) {
-        const uint8_t *p = in.data + end - 32;
+    }
+    if (left >= 32 && !memcmp(tail.data + left - 32, "APETAGEX", 8)) {
+        const uint8_t *p = tail.data + left - 32;
         uint64_t size = p[12] | (uint64_t)p[13] << 8 | (uint64_t)p[14] << 16 |
                         (uint64_t)p[15] << 24;
 
@@ -198,7 +216,7 @@ int stk_mp3_scan(stk_mp3_stream *s, stk_bytes in,
     int rc;
 
     *s = (stk_mp3_stream){ .least_main = UINT32_MAX };
-    in.len = (size_t)end_of(in);
+    in.len = (size_t)end_of(in, in.len);
     s->end = in.len;
     STK_TRY(find_first(s, in, err));
     if (read_info(s, in.data + s->begin))
@@ -222,6 +240,53 @@ int stk_mp3_scan(stk_mp3_stream *s, stk_bytes in,
         return stk_fail(err, STK_ECORRUPT,
                         "MP3 is truncated: its header says %" PRIu64 " frames, it has %" PRIu64,
                         s->said, s->frames);
+    return 0;
+}
+
+/* The first frame, right after the tags, and what it says. */
+static int read_first(stk_mp3_stream *s, const stk_media_reader *read, stk_error *err)
+{
+    uint64_t at = 0, n = 1, most;
+    stk_bytes in;
+    int info;
+
+    while (n && read->size - at >= TAG_HEAD) {
+        STK_TRY(read->read(read->cookie, at, TAG_HEAD, &in, err));
+        n = tag_bytes(in.data);
+        if (n > read->size - at)
+            return STK_END;
+        at += n;
+    }
+    most = read->size - at < FIRST_BYTES ? read->size - at : FIRST_BYTES;
+    if (!most)
+        return STK_END;
+    STK_TRY(read->read(read->cookie, at, (size_t)most, &in, err));
+    if (!is_frame(in, 0, &s->first))
+        return STK_END;
+    info = read_info(s, in.data);
+    s->begin = at + (info ? s->first.size : 0);
+    return info && s->said && s->said_bytes ? 0 : STK_END;
+}
+
+int stk_mp3_by_head(stk_mp3_stream *s, const stk_media_reader *read, stk_error *err)
+{
+    uint64_t len = read->size < TAIL ? read->size : TAIL, sound;
+    stk_bytes tail;
+    int rc;
+
+    *s = (stk_mp3_stream){ 0 };
+    rc = read_first(s, read, err);
+    if (rc)
+        return rc;
+    STK_TRY(read->read(read->cookie, read->size - len, (size_t)len, &tail, err));
+    s->end = end_of(tail, read->size);
+    if (s->end <= s->begin)
+        return STK_END;
+    sound = s->end - s->begin; /* the count may be with the first frame, or without */
+    if ((s->said_bytes != sound && s->said_bytes != sound + s->first.size) ||
+        s->said > sound / LEAST_FRAME)
+        return STK_END;
+    s->frames = s->said;
     return 0;
 }
 

@@ -4,6 +4,8 @@
 #ifndef STOKER_CODEC_MP3_FRAMES_H
 #define STOKER_CODEC_MP3_FRAMES_H
 
+#include <stoker/plugin.h>
+
 #include "base/err.h"
 
 typedef struct stk_mp3_head { /* of a frame */
@@ -18,6 +20,7 @@ typedef struct stk_mp3_stream {
     uint64_t begin, end; /* bytes that hold frames */
     uint64_t delay, pad; /* samples at its start and end that were not in the recording */
     uint64_t said;       /* frames that its header promises; 0: nothing is said */
+    uint64_t said_bytes; /* ... and bytes */
     uint64_t frames;     /* that there are */
     uint32_t least_main; /* of all of them */
 } stk_mp3_stream;
@@ -40,6 +43,9 @@ int stk_mp3_next(stk_mp3_walk *w, uint64_t *skipped, stk_error *err);
 int stk_mp3_scan(stk_mp3_stream *s, stk_bytes in,
                  void (*each)(void *cookie, uint64_t frame, uint64_t at), void *cookie,
                  stk_error *err);
+/* The same by the first frame, where its count of bytes says that the field is as it was written:
+ * then its count of frames is what a scan finds, or the field is damaged.  STK_END: it does not. */
+int stk_mp3_by_head(stk_mp3_stream *s, const stk_media_reader *read, stk_error *err);
 /* Samples of the recording. */
 uint64_t stk_mp3_units(const stk_mp3_stream *s);
 /* Frames before a wanted one that are decoded first, so that it comes out as in the whole. */

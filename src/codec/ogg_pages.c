@@ -80,6 +80,20 @@ int stk_ogg_find(stk_bytes in, const char *magic, size_t len, uint64_t *at)
     return 0;
 }
 
+int stk_ogg_last_granule(const stk_ogg_crc *crc, stk_bytes tail, uint32_t serial, int64_t *granule)
+{
+    for (size_t at = tail.len; at-- > 0;) {
+        const uint8_t *p = tail.data + at;
+        size_t left = tail.len - at;
+
+        if (*p != 'O' || page_size(p, left) != left || !left || !sum_fits(crc, p, left))
+            continue;
+        *granule = (int64_t)stk_le64(p + 6);
+        return stk_le32(p + 14) == serial && p[5] & LAST;
+    }
+    return 0;
+}
+
 void stk_ogg_begin(stk_ogg *o, const stk_ogg_crc *crc, stk_bytes in, uint64_t base, uint64_t at)
 {
     *o = (stk_ogg){ .crc = crc, .in = in, .base = base, .at = at };

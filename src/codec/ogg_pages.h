@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+#define STK_OGG_PAGE 65307u /* bytes of a page, at most */
+
 typedef struct stk_ogg_crc { /* its tables */
     uint32_t t[8][256];
 } stk_ogg_crc;
@@ -41,6 +43,9 @@ void stk_ogg_begin(stk_ogg *o, const stk_ogg_crc *crc, stk_bytes in, uint64_t ba
 void stk_ogg_fini(stk_ogg *o);
 /* The next packet, valid until the call after it.  STK_END: the bytes end where a page does. */
 int stk_ogg_next(stk_ogg *o, stk_ogg_packet *out, stk_error *err);
+/* 1: `tail`, the last bytes of a field, ends with a whole page, which is the last one of stream
+ * `serial`; its time. */
+int stk_ogg_last_granule(const stk_ogg_crc *crc, stk_bytes tail, uint32_t serial, int64_t *granule);
 /* The first packet of the first stream that begins with `magic`: where its page is.  1, or 0. */
 int stk_ogg_find(stk_bytes in, const char *magic, size_t len, uint64_t *at);
 

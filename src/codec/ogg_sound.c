@@ -185,6 +185,90 @@ int stk_ogg_header(void *p, stk_bytes in, const stk_media_points *points, stk_me
     return 0;
 }
 
+/* ---- how long it is, without its packets ---- */
+
+#define NEAR 12288u      /* bytes that hold the headers and the first page of sound, mostly, ... */
+#define MOST_PACKET 8192 /* samples of a packet, of which each has a byte of its page's head */
+
+/* The first page of sound says when the stream begins. */
+static int start_by_head(ogg_ctx *c, stk_bytes head, count *n, uint32_t *serial, stk_error *err)
+{
+    stk_ogg_packet p;
+    stk_ogg o;
+    int rc;
+
+    STK_TRY(find_stream(c, head, err));
+    stk_ogg_begin(&o, &c->crc, head, 0, c->first);
+    rc = read_heads(c, &o, err);
+    if (rc == 0)
+        c->k->restart(c->codec);
+    while (rc == 0 && !n->timed && (rc = stk_ogg_next(&o, &p, err)) == 0)
+        if (!count_packet(n, &p, c->k->samples(c->codec, p.bytes)))
+            rc = STK_END;
+    *serial = o.serial;
+    stk_ogg_fini(&o);
+    return rc;
+}
+
+static int measure_start(ogg_ctx *c, const stk_media_reader *read, count *n, uint32_t *serial,
+                         stk_error *err)
+{
+    int rc = STK_END;
+
+    for (uint64_t most = NEAR, last = 0;
+         rc != 0 && last < read->size && most <= STK_OGG_PAGE + NEAR;
+         most += STK_OGG_PAGE) { /* ... or a long one */
+        stk_bytes in;
+
+        last = read->size < most ? read->size : most;
+        *n = (count){ 0 };
+        STK_TRY(read->read(read->cookie, 0, (size_t)last, &in, err));
+        rc = start_by_head(c, in, n, serial, err);
+    }
+    return rc;
+}
+
+static int measure_end(const ogg_ctx *c, const stk_media_reader *read, uint32_t serial, count *n,
+                       stk_error *err)
+{
+    uint64_t last = 0;
+
+    for (uint64_t most = NEAR; last < read->size && last < STK_OGG_PAGE; most = STK_OGG_PAGE) {
+        stk_bytes in;
+
+        last = read->size < most ? read->size : most;
+        STK_TRY(read->read(read->cookie, read->size - last, (size_t)last, &in, err));
+        n->ended = stk_ogg_last_granule(&c->crc, in, serial, &n->last);
+        if (n->ended)
+            break;
+    }
+    if (!n->ended || n->last < n->start || n->last > MOST_TIME ||
+        (uint64_t)(n->last - n->start) / MOST_PACKET > read->size)
+        return STK_END;
+    n->made = (uint64_t)(n->last - n->start);
+    return 0;
+}
+
+/* The last page says when it ends.  That packets have as many samples as that is seen when they are
+ * decoded. */
+int stk_ogg_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
+{
+    ogg_ctx *c = p;
+    count n = { 0 };
+    uint32_t serial = 0;
+    int rc;
+
+    c->in = (stk_bytes){ 0 };
+    rc = measure_start(c, read, &n, &serial, err);
+    if (rc == 0)
+        rc = measure_end(c, read, serial, &n, err);
+    if (rc == 0)
+        rc = settle(c, &n, err);
+    if (rc == 0)
+        *out = c->info;
+    return rc;
+}
+
 /* ---- decoding ---- */
 
 typedef struct decoding {

@@ -38,6 +38,7 @@ void stk_ogg_close(void *p);
 int stk_ogg_header(void *p, stk_bytes in, const stk_media_points *points, stk_media_info *out,
                    stk_error *err);
 int stk_ogg_decode(void *p, const stk_media_job *job, stk_error *err);
+int stk_ogg_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err);
 int stk_ogg_points(void *p, const stk_media_reader *read, stk_scratch *scratch, stk_bytes *out,
                    stk_error *err);
 
@@ -63,6 +64,7 @@ int stk_ogg_points(void *p, const stk_media_reader *read, stk_scratch *scratch, 
                                            .tag = letter,                                          \
                                            .know = stk_sound_know,                                 \
                                            .ranges = stk_sound_ranges,                             \
-                                           .points = stk_ogg_points }
+                                           .points = stk_ogg_points,                               \
+                                           .measure = stk_ogg_measure }
 
 #endif

@@ -258,6 +258,29 @@ typedef struct todo {
     field_todo field[64];
 } todo;
 
+/* By the tables of a container, whose head was read: of its video, or else of its sound, as all of
+ * its bytes would have it.  STK_PENDING: it has to be read whole. */
+static int by_tables(const looking *k, const field_todo *f, const stk_decoder *d, void *ctx,
+                     stk_media_info *info)
+{
+    part_reader part = { k, f->number };
+    const stk_media_reader reader = { &part, f->size, read_part };
+    const stk_decoder *sound;
+    void *sound_ctx;
+
+    if (stk_decoders_find_sound(&k->l->decoders, bytes_of(k->l->request, 0), &sound, &sound_ctx,
+                                NULL) != 0 ||
+        !(sound->can & STK_DECODER_SOUND_TRACK))
+        sound = NULL;
+    if (!d->points || !d->know || (!sound && f->size <= LARGE))
+        return STK_PENDING;
+    if (by_points(k, f->number, f->size, d, ctx, info))
+        return 1;
+    if (!sound)
+        return 0;
+    return by_measure(sound, sound_ctx, &reader, info) ? 1 : STK_PENDING;
+}
+
 static int look_further(const looking *k, field_todo *f, stk_error *err)
 {
     part_reader part = { k, f->number };
@@ -271,12 +294,9 @@ static int look_further(const looking *k, field_todo *f, stk_error *err)
     if (by_measure(f->d, f->ctx, &reader, &info))
         return give(k, f->name, &info, err);
     for (uint64_t most = LONG_HEAD; rc == STK_PENDING; most = UINT64_MAX) {
-        if (most == UINT64_MAX && d && d->points && d->know && r->want[0].place.len > LARGE &&
-            r->ranged[0].n) {
-            int sound = may_be_sound(k, bytes_of(r, 0));
-
-            rc = by_points(k, f->number, r->want[0].place.len, d, ctx, &info);
-            if (rc || !sound)
+        if (most == UINT64_MAX && d && r->ranged[0].n) {
+            rc = by_tables(k, f, d, ctx, &info);
+            if (rc != STK_PENDING)
                 break;
         }
         stk_request_end(r);

@@ -39,10 +39,12 @@ static int check_seconds(const stk_row *x, const stk_media_info *i, stk_error *e
     counts = stk_schedule_seconds(s, stk_chain_seconds(stk_row_chain(x), seconds, sample));
     if (counts <= said + ROUNDED * STK_SECOND)
         return 0;
-    return stk_fail(err, STK_ECORRUPT,
-                    "the recording has %.3f seconds and counts %.3f, more than the %.3f that its "
-                    "batch was made for: give the lengths that the data has",
-                    seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
+    return stk_fail(
+        err, STK_ECORRUPT,
+        "the recording has %.3f seconds and counts %.3f, more than the %.3f that its "
+        "batch was made for: give the lengths that the data has, or where a file's head is "
+        "wrong, make points",
+        seconds, (double)counts / STK_SECOND, (double)said / STK_SECOND);
 }
 
 /* What is drawn of a recording of which s->info is known. */

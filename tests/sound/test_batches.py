@@ -3,11 +3,12 @@
 
 import io
 import struct
+import subprocess
 import tarfile
 
 import numpy as np
 import pytest
-from sounds import RATE, integers, tar_of, tone, wav16
+from sounds import RATE, integers, tar_of, tone, tool, wav16
 from test_decoders import coded, flac, frames_at
 
 import stoker
@@ -194,3 +195,76 @@ def test_refused(tmp_path, options, said):
     if options == {"max_seconds": 0.3}:
         with pytest.raises((stoker.StokerError, ValueError), match="no output has any"):
             epoch(tmp_path / "a.tar", {"t": "from(tok) | ints"}, max_seconds=2.0)
+
+
+# ---- durations by the head, the tail or the tables ----
+
+WRITTEN = {"mp3": ("mp3", ["-c:a", "libmp3lame", "-b:a", "64k"]), "vbr": ("mp3", ["-c:a", "libmp3lame", "-q:a", "7"]), "vorbis": ("ogg", ["-c:a", "libvorbis"]),
+           "opus": ("opus", ["-c:a", "libopus", "-b:a", "48k"]), "aac": ("m4a", ["-c:a", "aac", "-b:a", "64k"]), "alac": ("m4a", ["-c:a", "alac"])}
+
+
+def written(folder, name, x=LONG):
+    """As FFmpeg writes it into a file, so that it can go back and say how long it is."""
+    suffix, options = WRITTEN[name]
+    (folder / "x.wav").write_bytes(wav16(x))
+    subprocess.run([tool("ffmpeg"), "-v", "error", "-y", "-i", folder / "x.wav", *options, folder / f"x.{suffix}"], check=True)
+    return (folder / f"x.{suffix}").read_bytes()
+
+
+def column_and_samples(path):
+    """Seconds as they are planned, and the recordings' own (nan: bad ones)."""
+    planned = stoker.open(path).column("snd.seconds")
+    with stoker.Loader(path, {"x": "from(snd) | sound(rate=16000)"}, batch_size=1, on_error="skip", num_workers=1, shuffle=False) as loader:
+        heard = [len(b["x"][0]) / 16000 if b.valid[0] else np.nan for b in loader]
+    return planned, heard
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_few_bytes_say_durations(tmp_path, name):
+    """Of MP3 the first frame, of Ogg the first and the last page, of MP4 the tables: as long as all of it is."""
+    data = written(tmp_path, name)
+    files = [data] * 3 + ([b"ID3\4\0\0\0\1\x48\0" + b"t" * 25600 + data + b"TAG" + bytes(125)] if name in ("mp3", "vbr") else [])
+    path = tar_of(tmp_path / "a.tar", [("snd", d) for d in files])
+    ds = stoker.open(path)
+    got, read = bytes_read(lambda: ds.column("snd.seconds"))
+    assert read < len(files) * (180000 if name in ("aac", "alac") else 90000) and read < sum(map(len, files)) * 0.7, read
+    assert np.allclose(got, 40, atol=1e-4) and np.allclose(got, column_and_samples(path)[1], atol=1e-4)
+
+
+def test_heads_of_mp3_that_lie(tmp_path):
+    """What bytes contradict is not believed; what they don't is seen when it is decoded, and never a recording of another length."""
+    data = written(tmp_path, "mp3", LONG[:RATE * 10])
+    at = data.index(b"Info")
+    frames = struct.unpack(">I", data[at + 8:at + 12])[0]
+
+    def said(frames, data=data):
+        return data[:at + 8] + struct.pack(">I", frames) + data[at + 12:]
+    path = tar_of(tmp_path / "a.tar", [("snd", d) for d in (data, data + data[at + 500:], said(frames // 2, data + bytes(5000)), said(2**32 - 1))])
+    planned, heard = column_and_samples(path)
+    assert np.allclose(planned[:3], heard[:3], atol=1e-4) and heard[1] > 19 and np.isnan(planned[3])
+    for n, why in ((frames // 2, "more than the 4.96.*make points"), (frames * 2, "its header says")):
+        path = tar_of(tmp_path / f"{n}.tar", [("snd", data), ("snd", said(n))])
+        with pytest.raises(stoker.StokerError, match=why):
+            epoch(path, {"x": "from(snd) | sound(rate=16000)"}, max_seconds=60)
+
+
+@pytest.mark.parametrize("name", ["vorbis", "opus"])
+def test_ends_of_ogg_that_lie(tmp_path, name):
+    data = written(tmp_path, name, LONG[:RATE * 10])
+    pages = [i for i in range(len(data)) if data[i:i + 4] == b"OggS"]
+    last = bytearray(data[pages[-1]:])
+    last[6:14] = struct.pack("<q", struct.unpack("<q", last[6:14])[0] + 480000)
+    last[22:26] = struct.pack("<I", page_sum(last))
+    path = tar_of(tmp_path / "a.tar", [("snd", d) for d in (data, data[:pages[-1]], data + data, data[:-1], data + bytes(7), data[:pages[-1]] + bytes(last))])
+    planned, heard = column_and_samples(path)
+    assert abs(planned[0] - 10) < 1e-4 and heard[0] == 10 and all(map(np.isnan, heard[1:])) and np.isnan(planned[[1, 3, 4]]).all(), (planned, heard)
+
+
+def page_sum(page):
+    """Ogg's checksum of a page, whose own is taken for 0."""
+    v = 0
+    for byte in bytes(page[:22]) + bytes(4) + bytes(page[26:]):
+        v ^= byte << 24
+        for _ in range(8):
+            v = (v << 1 ^ 0x04C11DB7 if v & 0x80000000 else v << 1) & 0xFFFFFFFF
+    return v
