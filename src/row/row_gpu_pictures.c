@@ -12,8 +12,8 @@
 
 #define HELD ((size_t)1 << 20) /* bytes that a worker keeps from row to row */
 
-/* Room for the next picture's record, until the one after it is asked for.  NULL: there is none, and
- * the scratch memory says whether there will be. */
+/* Room for the next picture's record, until the one after it is asked for.  NULL: there is none,
+ * and the scratch memory says whether there will be. */
 void *stk_gpu_pictures_place(stk_row *x, size_t size)
 {
     stk_row_records *k = &x->m->records;
