@@ -152,7 +152,7 @@ for name, (chain, options) in chains.items():
     print(json.dumps([name, *made, refused]))
 """
 
-FUNCTION = "a function of the program's is in its chain"
+FUNCTION = "a function of the program's is in its chain, and takes pixels in host memory"
 RESIZED = "resize((32, 32)) | to(f32)"
 MADE = {    # name: chain, options, why workers make it
     "crop": ("from(jpg) | image | random_resized_crop(16) | hflip | to(f32)", {}, None),

@@ -90,6 +90,9 @@ typedef struct rule {
     const char *why; /* NULL: the text that goes with the rule is made elsewhere */
 } rule;
 
+/* A GPU decodes for what is made there, and its pixels would have to come back. */
+static const char a_function[] = "a function of the program's is in its chain, and takes pixels in "
+                                 "host memory";
 static const char no_code[] = " has no device code"; /* of an op, which is named before it */
 
 static const rule finish[] = {
@@ -97,20 +100,17 @@ static const rule finish[] = {
     { no_picture, "it is not a picture" },
     { is_deep, "16-bit pictures have no device code" },
     { has_mode, "pictures of one channel have no device code" },
-    { calls_several, "a function of the program's is in its chain" },
+    { calls_several, a_function },
     { is_padded_views, "views are padded as finished rows" },
     { needs_boxes, "its crop depends on boxes, which workers read" },
-    { calls_with_views, "a function of the program's is in its chain" },
+    { calls_with_views, a_function },
     { is_clip_without_code, no_code },
     { NULL, NULL },
 };
 
 static const rule pixels[] = {
-    { calls, "a function of the program's is in its chain" },
-    { lacks_code, no_code },
-    { cpu_decodes, "decode is \"cpu\"" },
-    { clips_here, NULL },
-    { NULL, NULL },
+    { calls, a_function }, { lacks_code, no_code }, { cpu_decodes, "decode is \"cpu\"" },
+    { clips_here, NULL },  { NULL, NULL },
 };
 
 static const rule *find(const rule *r, const asked *a)

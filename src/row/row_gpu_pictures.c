@@ -3,7 +3,8 @@
  * side, then their grids, then what each takes to be made.
  *
  * How large a record is shows when its picture was looked at, and the row gets its room when all of
- * them were: so records are put together beside it. */
+ * them were: so records are put together beside it.  They are charged with the scratch memory,
+ * across the resets that come with each picture, until the row is made (row_pictures.c). */
 #include <assert.h>
 #include <string.h>
 
@@ -11,12 +12,15 @@
 
 #define HELD ((size_t)1 << 20) /* bytes that a worker keeps from row to row */
 
-/* Room for the next picture's record, until the one after it is asked for. */
+/* Room for the next picture's record, until the one after it is asked for.  NULL: there is none,
+ * and the scratch memory says whether there will be. */
 void *stk_gpu_pictures_place(stk_row *x, size_t size)
 {
     stk_row_records *k = &x->m->records;
 
     assert(size % STK_PIC_ALIGN == 0);
+    if (!stk_scratch_hold(&x->m->scratch, size))
+        return NULL;
     if (size > k->cap - k->used) {
         size_t cap = k->used + k->used / 2 + size;
         uint8_t *grown = stk_grow(k->data, k->used, cap);
@@ -51,10 +55,14 @@ int stk_gpu_pictures_check(const stk_row *x, const stk_view *v, stk_error *err)
     return stk_fail(err, STK_ECORRUPT, "a picture's size changed while it was read");
 }
 
-static int begin(stk_row_records *k, uint32_t n, stk_error *err)
+static int begin(stk_row *x, uint32_t n, stk_error *err)
 {
+    stk_row_records *k = &x->m->records;
+
     k->used = 0;
     k->n = 0;
+    if (!stk_scratch_hold(&x->m->scratch, n * sizeof *k->share))
+        return stk_row_no_room(x, n * sizeof *k->share, err);
     if (n <= k->most)
         return 0;
     stk_free(k->share);
@@ -92,7 +100,7 @@ static int put(stk_row *x, const stk_grid_list *g, stk_error *err)
 int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err)
 {
     stk_row_records *k = &x->m->records;
-    int rc = begin(k, g->n, err);
+    int rc = begin(x, g->n, err);
 
     k->grids = g;
     if (rc == 0)

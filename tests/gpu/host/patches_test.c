@@ -15,7 +15,7 @@ typedef struct want { /* how a loader is opened */
     uint64_t multiple, max_tokens, bucket;
     const char *schedule, *decode, *cache;
     int skip;
-    uint64_t device_memory;
+    uint64_t device_memory, memory;
 } want;
 
 static stk_loader *open_loader(stk_dataset *ds, const want *w, const char *device)
@@ -24,7 +24,9 @@ static stk_loader *open_loader(stk_dataset *ds, const want *w, const char *devic
     const stk_collation how[] = { { w->collate, w->pad, (uint32_t)w->multiple },
                                   { STK_COLLATE_STACK, 0, 0 } };
     stk_loader_options o = { .size = sizeof o,
-                             .batch_size = w->max_tokens ? 0 : BATCH,
+                             .batch_size = w->max_tokens ? 0
+                                           : w->memory   ? 1
+                                                         : BATCH,
                              .outputs = outputs,
                              .n_outputs = 2,
                              .num_workers = 2,
@@ -38,6 +40,7 @@ static stk_loader *open_loader(stk_dataset *ds, const want *w, const char *devic
                              .on_error = w->skip ? STK_ON_ERROR_SKIP : STK_ON_ERROR_RAISE,
                              .cache = device ? w->cache : NULL,
                              .device = device,
+                             .memory_limit = device ? w->memory : 0,
                              .device_memory_limit = device ? w->device_memory : 0,
                              .decode = device ? w->decode : NULL };
 
@@ -455,6 +458,34 @@ static void stand_ins_of_several(void **state)
     stk_dataset_unref(&ds);
 }
 
+/* Records of several pictures are put together beside the row, and memory_limit counts them there:
+ * a row of 3 pictures is 7.2 MB, and its records are as many. */
+static void records_are_counted(void **state)
+{
+    want w = { .chain = "from(jpg) | pictures | resize((896, 896)) | to(u8)",
+               .collate = STK_COLLATE_LIST,
+               .decode = "cpu",
+               .memory = 16 << 20 };
+    stk_batch *b = NULL;
+    stk_dataset *ds;
+    stk_loader *l;
+    stk_error err;
+    int rc;
+
+    (void)state;
+    write_several("u.tar", 0);
+    ds = open_tar("u.tar", 0);
+    l = open_loader(ds, &w, "cuda");
+    while ((rc = stk_loader_next(l, &b, 60000, &err)) == 0)
+        stk_batch_release(&b);
+    assert_true(rc == STK_ENOMEM || rc == STK_ELIMIT);
+    assert_non_null(strstr(err.message, "memory_limit"));
+    stk_loader_close(&l);
+    w.memory = 128 << 20;
+    same(ds, &w, 1);
+    stk_dataset_unref(&ds);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -477,11 +508,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_patches),          cmocka_unit_test(in_batches),
-        cmocka_unit_test(of_pictures),         cmocka_unit_test(stand_ins),
-        cmocka_unit_test(stand_ins_beside),    cmocka_unit_test(kept),
-        cmocka_unit_test(of_several),          cmocka_unit_test(one_decode),
-        cmocka_unit_test(stand_ins_of_several)
+        cmocka_unit_test(of_patches),           cmocka_unit_test(in_batches),
+        cmocka_unit_test(of_pictures),          cmocka_unit_test(stand_ins),
+        cmocka_unit_test(stand_ins_beside),     cmocka_unit_test(kept),
+        cmocka_unit_test(of_several),           cmocka_unit_test(one_decode),
+        cmocka_unit_test(stand_ins_of_several), cmocka_unit_test(records_are_counted),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
