@@ -135,7 +135,8 @@ static void globs_and_folders(void **state)
     assert_string_equal(expand("d/*.zip"), "ENOTFOUND nothing matches \"d/*.zip\"");
     assert_string_equal(expand("empty"),
                         "ENOTFOUND the folder \"empty\" has no .tar, .parquet or .arrow files and "
-                        "no pictures (.jpg .png .webp ...) in it or below");
+                        "no pictures (.jpg .png .webp ...), videos (.mp4 .mkv ...) or sound (.wav "
+                        ".flac ...) in it or below");
     touch("empty/a.tar.zst");
     assert_string_equal(
         expand("empty"),
