@@ -91,6 +91,21 @@ def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
     return bytes([len(body) // 4]) + body + bytes(range(256)) * 2
 
 
+def packets(tag, coding, setup, sizes, runs=((0, 0, 40),)):
+    """Points of a sound track: 1,000 samples of packets of 128."""
+    head = struct.pack("<cBBBIIIIIQQQIII", tag, 1, coding, 2, 8000, 1, 128, 104, 1, 24, 1000, 2000, len(sizes), len(runs), len(setup))
+    body = head.ljust(80, b"\0") + setup + b"".join(struct.pack("<IIQ", *r) for r in runs) + struct.pack(f"<{len(sizes)}H", *sizes)
+    return bytes([len(body) // 4]) + body + bytes(range(256)) * 3
+
+
+def counted():
+    """An MP3 that was written into a file: its first frame has counts of frames and bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "x.wav").write_bytes(wav(tone(2500)))
+        run(["lame", "--quiet", "-b", "8", "--resample", "8", "-m", "m", f"{folder}/x.wav", f"{folder}/x.mp3"], b"")
+        return (pathlib.Path(folder) / "x.mp3").read_bytes()
+
+
 TRACKS = {"aac.m4a": "-c:a aac", "faststart.m4a": "-c:a aac -movflags +faststart", "alac.m4a": "-c:a alac", "flac.mp4": "-c:a flac -strict -2",
           "opus.mp4": "-c:a libopus -ar 48000 -strict -2", "ac3.mov": "-c:a ac3 -b:a 32k -ar 32000", "opus.webm": "-c:a libopus -ar 48000", "alac.mka": "-c:a alac",
           "mp3.mka": "-c:a libmp3lame -b:a 8k", "aac.aac": "-c:a aac",
@@ -103,7 +118,7 @@ DICTIONARIES = {
     "flac_ogg": ["OggS", r"\x7fFLAC\x01\x00", "fLaC", r"\xff\xf8", r"\xff\xf9", r"\x84\x00\x00\x00"],
     "mp3": ["ID3", "TAG", "APETAGEX", "Xing", "Info", "VBRI", "LAME", r"\xff\xfb", r"\xff\xf3", r"\xff\xe3"],
     "opus": ["OggS", "OpusHead", "OpusTags", r"\x00\x02", r"\x00\x04"], "vorbis": ["OggS", r"\x01vorbis", r"\x03vorbis", r"\x05vorbis", "BCV"],
-    "sound_points": ["W", "F", "M", "O", "V", r"\x01", r"\xff\xff\xff\xff"],
+    "sound_points": ["W", "F", "M", "O", "V", "a", "k", "m", r"\x01", r"\xff\xff\xff\xff"],
     "sound_track": [*ATOMS, r"\x1a\x45\xdf\xa3", r"\x18\x53\x80\x67", r"\x16\x54\xae\x6b", r"\x1f\x43\xb6\x75", r"\x56\xaa", r"\x75\xa2", r"\xff\xf1", r"\xff\xf9"],
 }
 
@@ -135,14 +150,15 @@ def main():
            "--sample-rate=8000", "-b", "128"]
     put("flac", {"wide": run([*raw, "-0", "-m", "-"], stereo32(400)), "wide_best": run([*raw, "-8", "-"], stereo32(400))})
     mp3 = run(["lame", "--quiet", "-b", "8", "--resample", "8", "-m", "m", "-", "-"], wav(tone(2500)))
-    put("mp3", {"mono": mp3, "junk": mp3[:400] + b"garbage" * 5 + mp3[400:], "tagged": b"ID3\4\0\0\0\0\0\5hello" + mp3 + b"TAG" + b"\0" * 125})
+    put("mp3", {"counted": counted(), "mono": mp3, "junk": mp3[:400] + b"garbage" * 5 + mp3[400:], "tagged": b"ID3\4\0\0\0\0\0\5hello" + mp3 + b"TAG" + b"\0" * 125})
     opus = run(["opusenc", "--quiet", "--bitrate", "8", "--discard-comments", "-", "-"], wav(tone(1500)))
     put("opus", {"mono": opus, **far(opus)})
     vorbis = run(["oggenc", "-Q", "-q", "0", "-r", "-B", "16", "-C", "1", "-R", "8000", "-o", "-", "-"], tone(1200))
     put("vorbis", {"mono": vorbis, **far(vorbis)})
     put("sound_points", {"wav": points(b"W", b"\1\2\0\0\0\0\0\0", ()), "flac": points(b"F", run([*flac], wav(tone(100)))[8:42]),
                          "mp3": points(b"M", struct.pack("<IIQ", 576, 0, 0)), "opus": points(b"O", b"\0" * 16 + b"OpusHead\1\1" + b"\0" * 9),
-                         "vorbis": points(b"V", b"\0" * 16)})
+                         "vorbis": points(b"V", b"\0" * 16), "adts": packets(b"a", 1, b"", [30] * 8), "mp4": packets(b"m", 1, b"\x15\x88\0\0", [31, 29] * 4),
+                         "matroska": packets(b"k", 2, b"", [40] * 8, ((0, 7, 60), (5, 0, 500)))})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "base/halt.h"
 #include "base/jobs.h"
 #include "fetch/field_reader.h"
@@ -43,16 +43,23 @@ typedef struct group { /* what one job holds */
 static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes head,
                       const stk_media_reader *in, stk_error *err)
 {
-    const stk_decoder *decoder;
+    const stk_decoder *decoder = NULL, *sound = NULL;
     stk_bytes points;
-    void *ctx;
+    void *ctx, *sound_ctx;
     int rc = stk_decoders_find(&g->decoders, head, &decoder, &ctx, err);
 
-    if (rc == STK_END || (rc == 0 && !decoder->points))
+    if (stk_decoders_find_sound(&g->decoders, head, &sound, &sound_ctx, NULL) != 0 ||
+        !(sound->can & STK_DECODER_SOUND_TRACK))
+        sound = NULL;
+    if ((rc == STK_END || (rc == 0 && !decoder->points)) && !sound)
         return 0;
     stk_scratch_reset(&g->scratch);
-    if (rc == 0)
+    if (rc == 0 && decoder->points)
         rc = decoder->points(ctx, in, &g->scratch, &points, err);
+    if (sound && (rc == STK_END || rc == STK_ECORRUPT || rc == STK_ENOTSUP)) { /* no video in it */
+        decoder = sound;
+        rc = decoder->points(sound_ctx, in, &g->scratch, &points, err);
+    }
     if (rc == STK_ENOMEM || rc == STK_EIO)
         return rc;
     if (rc < 0) {

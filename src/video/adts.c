@@ -7,6 +7,7 @@
 
 #define HEAD 7u
 #define TRAILER 4096u /* bytes after the last frame: tags */
+#define PIECE 65536u  /* bytes that are read at a time */
 
 /* The length of the frame that begins here; 0: none does. */
 static uint32_t length_of(const uint8_t *p)
@@ -31,7 +32,8 @@ int stk_adts_probe(stk_bytes head)
 
 int stk_adts_read(stk_video_track *t, const stk_media_reader *read, stk_error *err)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, from = 0; /* of `some` */
+    stk_bytes some = { 0 };
 
     stk_video_track_begin(t);
     t->field = read->size;
@@ -39,10 +41,13 @@ int stk_adts_read(stk_video_track *t, const stk_media_reader *read, stk_error *e
     t->tracks = t->number = 1;
     while (read->size - at >= HEAD) {
         stk_video_frame f = { .at = at, .flags = STK_FRAME_KEY };
-        stk_bytes head;
+        uint64_t left = read->size - at;
 
-        STK_TRY(read->read(read->cookie, at, HEAD, &head, err));
-        f.size = length_of(head.data);
+        if (at < from || at - from + HEAD > some.len) {
+            STK_TRY(read->read(read->cookie, at, left < PIECE ? (size_t)left : PIECE, &some, err));
+            from = at;
+        }
+        f.size = length_of(some.data + (at - from));
         if (!f.size)
             break;
         if (f.size > read->size - at)

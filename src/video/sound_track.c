@@ -16,8 +16,10 @@
 #include "codec/sound_decoders.h"
 #include "codec/sound_points.h"
 #include "video/libav.h"
+#include "video/packet_points.h"
 
 #define RUN_UP 12 /* packets: MP3 borrows bits of up to nine before */
+#define AFTER 2   /* packets that are read after the last wanted one: some decoders give it then */
 #define OPUS_RATE 48000u
 #define OPUS_RUN_UP 24000u /* samples, as opus.c has it */
 #define CHANNELS 8
@@ -264,6 +266,7 @@ typedef struct run {
     const stk_media_job *job;
     stk_bytes in;
     uint32_t next;     /* the packet whose samples come next */
+    uint32_t end;      /* packets from this one on are not there */
     uint64_t at;       /* their number, of all that the packets give */
     uint64_t from, to; /* that are wanted, of the same */
     float *room;       /* CHANNELS rows of them, for those that are not floats */
@@ -350,7 +353,7 @@ static int run_packets(run *r, stk_libav_sound *s, stk_error *err)
 {
     stk_error why = { 0 };
 
-    for (uint32_t i = r->next; i < r->c->track.n && r->at < r->to; i++) {
+    for (uint32_t i = r->next; i < r->end && r->at < r->to; i++) {
         int rc = stk_libav_sound_send(s, packet(r->c, r->in, i), i, &why);
 
         if (rc == 0)
@@ -362,7 +365,7 @@ static int run_packets(run *r, stk_libav_sound *s, stk_error *err)
             return why.code == STK_ECORRUPT ? damaged(r, why.message, err)
                                             : stk_fail(err, rc, "%s", why.message);
     }
-    if (r->at < r->to) {
+    if (r->at < r->to && r->end == r->c->track.n) {
         STK_TRY(stk_libav_sound_send(s, (stk_bytes){ 0 }, 0, err));
         STK_TRY(take(r, s, err));
     }
@@ -389,40 +392,203 @@ static void find_start(run *r)
     r->at = at;
 }
 
-static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *err)
+/* Samples r->from to r->to - 1 of packets that are known. */
+static int decode(run *r, stk_error *err)
 {
-    sound_track_ctx *c = ctx;
-    run r = { .c = c, .job = job, .in = job->part[0].bytes };
+    sound_track_ctx *c = r->c;
     stk_libav_sound *s = NULL;
     int rc;
 
-    STK_TRY(stk_sound_check_ask(job->ask, c->units, err));
-    if (job->n_parts != 1 || job->part->offset || r.in.len != c->track.field)
-        return stk_fail(err, STK_ESTALE, "a sound track is read whole");
-    if (job->ask->from == job->ask->to)
-        return 0;
-    r.from = job->ask->from + c->skip;
-    r.to = job->ask->to + c->skip;
-    r.room_n = (c->per > c->last ? c->per : c->last) + 5760;
-    r.room = stk_scratch_get(job->scratch, (size_t)r.room_n * CHANNELS * sizeof *r.room);
-    if (!r.room)
-        return stk_fail_nomem(err, (size_t)r.room_n * CHANNELS * sizeof *r.room);
-    find_start(&r);
+    r->from = r->job->ask->from + c->skip;
+    r->to = r->job->ask->to + c->skip;
+    r->room_n = (c->per > c->last ? c->per : c->last) + 5760;
+    r->room = stk_scratch_get(r->job->scratch, (size_t)r->room_n * CHANNELS * sizeof *r->room);
+    if (!r->room)
+        return stk_fail_nomem(err, (size_t)r->room_n * CHANNELS * sizeof *r->room);
+    find_start(r);
     rc = open_stream(c, &s, err);
     if (rc == 0)
-        rc = run_packets(&r, s, err);
+        rc = run_packets(r, s, err);
     stk_libav_sound_close(&s);
     return rc;
 }
 
+/* ---- points ---- */
+
+/* Packets [*a, *b) are read for samples [from, to): the same that find_start() and run_packets()
+ * take of the whole. */
+static void packets_of(const stk_packet_points *p, const stk_media_ask *ask, uint32_t *a,
+                       uint32_t *b)
+{
+    uint64_t first = (ask->from + p->skip) / p->per, end = (ask->to - 1 + p->skip) / p->per;
+
+    first = first > RUN_UP ? first - RUN_UP : 0;
+    end += 1 + AFTER;
+    *b = end < p->n ? (uint32_t)end : p->n;
+    *a = first < *b ? (uint32_t)first : *b - 1;
+}
+
+typedef struct extent { /* bytes that hold packets */
+    uint64_t from, to;
+} extent;
+
+static int extent_of(const stk_packet_points *p, uint32_t a, uint32_t b, extent *out,
+                     stk_error *err)
+{
+    stk_video_frame f[64];
+
+    *out = (extent){ UINT64_MAX, 0 };
+    for (uint32_t n; a < b; a += n) {
+        n = b - a < 64 ? b - a : 64;
+        STK_TRY(stk_packet_points_find(p, a, a + n, f, err));
+        for (uint32_t i = 0; i < n; i++) {
+            out->from = f[i].at < out->from ? f[i].at : out->from;
+            out->to = f[i].at + f[i].size > out->to ? f[i].at + f[i].size : out->to;
+        }
+    }
+    return 0;
+}
+
+static int track_know(const stk_media_points *points, uint32_t track, stk_media_info *out,
+                      stk_error *err)
+{
+    stk_packet_points p;
+
+    (void)track;
+    STK_TRY(stk_packet_points_open(&p, points->head, err));
+    *out = stk_sound_info(p.rate, p.channels, p.units);
+    return 0;
+}
+
+static int track_ranges(const stk_media_points *points, const stk_media_ask *ask,
+                        uint64_t session_at, stk_media_range out[STK_MEDIA_RANGES], uint32_t *n,
+                        stk_error *err)
+{
+    stk_packet_points p;
+    extent e;
+    uint32_t a, b;
+
+    (void)session_at;
+    *n = 0;
+    STK_TRY(stk_packet_points_open(&p, points->head, err));
+    if (ask->from >= ask->to || ask->to > p.units)
+        return 0;
+    packets_of(&p, ask, &a, &b);
+    STK_TRY(extent_of(&p, a, b, &e, err));
+    if (e.from < e.to && e.to - e.from < p.field)
+        out[(*n)++] = (stk_media_range){ e.from, e.to - e.from };
+    return 0;
+}
+
+static int stale(stk_error *err)
+{
+    return stk_fail(err, STK_ESTALE,
+                    "a sound track: what was read is not what its points describe");
+}
+
+/* The track as its points have it; places of packets [a, b) count from the part's first byte. */
+static int use_points(sound_track_ctx *c, const stk_packet_points *p, uint32_t a, uint32_t b,
+                      stk_error *err)
+{
+    stk_video_track *t = &c->track;
+
+    stk_video_track_begin(t);
+    t->field = p->field;
+    STK_TRY(stk_video_track_setup(t, p->setup, err));
+    STK_TRY(stk_video_track_reserve(t, p->n, err));
+    t->sound = (stk_track_sound){ .wanted = 1, .coding = p->coding };
+    t->number = p->number;
+    t->n = p->n;
+    c->rate = p->rate;
+    c->channels = p->channels;
+    c->per = p->per;
+    c->last = p->last;
+    c->skip = p->skip;
+    return stk_packet_points_find(p, a, b, t->frame + a, err);
+}
+
+static int decode_part(sound_track_ctx *c, const stk_media_job *job, stk_error *err)
+{
+    const stk_media_part *part = &job->part[0];
+    run r = { .c = c, .job = job, .in = part->bytes };
+    stk_packet_points p;
+    extent e;
+    uint32_t a;
+    int rc;
+
+    if (stk_packet_points_open(&p, job->points->head, NULL) < 0 || job->ask->to > p.units)
+        return stale(err);
+    packets_of(&p, job->ask, &a, &r.end);
+    if (extent_of(&p, a, r.end, &e, NULL) < 0 || e.from != part->offset ||
+        e.to - e.from != r.in.len)
+        return stale(err);
+    rc = use_points(c, &p, a, r.end, err);
+    if (rc < 0 && rc != STK_ENOMEM)
+        return stale(err);
+    for (uint32_t i = a; rc == 0 && i < r.end; i++)
+        c->track.frame[i].at -= part->offset;
+    if (rc == 0)
+        rc = decode(&r, err);
+    c->units = c->track.n = 0; /* of other packets nothing is known */
+    c->track.field = UINT64_MAX;
+    return rc == STK_ECORRUPT ? stale(err) : rc;
+}
+
+/* Of the track that was read. */
+static int points_of(sound_track_ctx *c, char tag, const stk_media_reader *read,
+                     stk_scratch *scratch, stk_bytes *out, stk_error *err)
+{
+    int rc;
+
+    c->units = 0;
+    rc = measure(c, read, (stk_bytes){ 0 }, err);
+    if (rc)
+        return rc < 0 ? rc : stk_fail(err, STK_ECORRUPT, "a sound track that has no points");
+    return stk_packet_points_make(
+        &(stk_packet_points){ .tag = tag,
+                              .coding = c->track.sound.coding,
+                              .rate = c->rate,
+                              .channels = c->channels,
+                              .per = c->per,
+                              .last = c->last,
+                              .skip = c->skip,
+                              .units = c->units,
+                              .field = c->track.field,
+                              .number = c->track.number,
+                              .n = c->track.n,
+                              .setup = { c->track.setup, c->track.setup_len } },
+        c->track.frame, scratch, out, err);
+}
+
+static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *err)
+{
+    sound_track_ctx *c = ctx;
+    run r = { .c = c, .job = job, .in = job->part[0].bytes, .end = c->track.n };
+
+    if (job->n_parts != 1)
+        return stale(err);
+    if (job->part->offset || r.in.len != c->track.field)
+        return decode_part(c, job, err);
+    STK_TRY(stk_sound_check_ask(job->ask, c->units, err));
+    return job->ask->from == job->ask->to ? 0 : decode(&r, err);
+}
+
 /* ---- the decoders ---- */
 
-#define CONTAINER(id, probe_fn, read, measure_fn, text)                                            \
+#define CONTAINER(id, letter, probe_fn, read_track, measure_fn, text)                              \
     static int id##_header(void *ctx, stk_bytes in, const stk_media_points *p,                     \
                            stk_media_info *out, stk_error *err)                                    \
     {                                                                                              \
         (void)p;                                                                                   \
-        return header_of(ctx, read, in, out, err);                                                 \
+        return header_of(ctx, read_track, in, out, err);                                           \
+    }                                                                                              \
+    static int id##_points(void *ctx, const stk_media_reader *read, stk_scratch *scratch,          \
+                           stk_bytes *out, stk_error *err)                                         \
+    {                                                                                              \
+        sound_track_ctx *c = ctx;                                                                  \
+                                                                                                   \
+        STK_TRY(read_track(&c->track, read, err));                                                 \
+        return points_of(c, letter, read, scratch, out, err);                                      \
     }                                                                                              \
     const stk_decoder stk_decoder_##id = { .abi = STK_PLUGIN_ABI,                                  \
                                            .size = sizeof(stk_decoder),                            \
@@ -434,10 +600,14 @@ static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *er
                                            .header = id##_header,                                  \
                                            .decode = sound_track_decode,                           \
                                            .can = STK_DECODER_SOUND_TRACK,                         \
+                                           .tag = letter,                                          \
+                                           .know = track_know,                                     \
+                                           .ranges = track_ranges,                                 \
+                                           .points = id##_points,                                  \
                                            .measure = measure_fn };
 
-CONTAINER(mp4_sound, stk_mp4_probe, stk_mp4_read_sound, mp4_measure,
+CONTAINER(mp4_sound, 'm', stk_mp4_probe, stk_mp4_read_sound, mp4_measure,
           "sound in MP4, M4A and MOV by libavcodec: AAC, ALAC, MP3, AC-3, FLAC, Opus")
-CONTAINER(matroska_sound, stk_matroska_probe, stk_matroska_read_sound, NULL,
+CONTAINER(matroska_sound, 'k', stk_matroska_probe, stk_matroska_read_sound, NULL,
           "sound in Matroska and WebM: the codecs of mp4_sound")
-CONTAINER(adts, stk_adts_probe, stk_adts_read, NULL, "AAC in ADTS frames by libavcodec")
+CONTAINER(adts, 'a', stk_adts_probe, stk_adts_read, NULL, "AAC in ADTS frames by libavcodec")

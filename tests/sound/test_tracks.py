@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sound of MP4, Matroska and ADTS files by libavcodec, and of videos: against FFmpeg's samples; parts are defined with a fixed run-up."""
 
+import os
 import struct
 import subprocess
 
@@ -142,3 +143,44 @@ def test_without_libavcodec(tmp_path, made, monkeypatch):
     source = tar_of(tmp_path / "a.tar", [("m4a", made[0]["aac.m4a"])])
     with stoker.Loader(source, {"x": "from(m4a) | sound"}, batch_size=1) as loader, pytest.raises(stoker.StokerError, match="install FFmpeg"):
         next(iter(loader))
+
+
+@pytest.mark.parametrize("name", ["aac.m4a", "alac.m4a", "aac.mka", "mp3.mp4", "aac.aac", "fragments.mp4"])
+def test_a_part_of_a_long_one_reads_its_bytes(tmp_path, name):
+    """With points, which say its length too; from the start to the end, the same samples as without them."""
+    suffix, options, _ = FILES[name]
+    (tmp_path / "x.wav").write_bytes(wav16(tone(60, rate=44100), 44100))
+    ffmpeg("-i", tmp_path / "x.wav", *options, tmp_path / f"x.{suffix}")
+    data = (tmp_path / f"x.{suffix}").read_bytes()
+    source = tar_of(tmp_path / "a.tar", [("snd", data)] * 4)
+    chains = [f"from(snd) | sound(rate=16000) | part({start}, 1.5)" for start in (0, 0.3, 20, 41.7, 58.4)]
+    before = [rows(source, chain)[0] for chain in chains]
+    seconds = stoker.open(source).column("snd.seconds")
+    ds = stoker.open(source, jpeg=True)
+    for kept in tmp_path.rglob("*.media"):
+        kept.unlink()
+    assert np.array_equal(seconds, stoker.open(source).column("snd.seconds")) and abs(seconds[0] - 60) < 0.1
+    for chain, want in zip(chains, before):
+        with stoker.Loader(ds, {"x": chain}, batch_size=1, num_workers=1, shuffle=False) as loader:
+            got = [b["x"][0].numpy() for b in loader]
+            stats = loader.stats()
+        assert all(np.array_equal(g, want) for g in got)
+        assert stats["bytes"] < 0.1 * (stats["bytes"] + stats["bytes_unread"]), (chain, stats["bytes"], stats["bytes_unread"])
+
+
+def test_damage_behind_points(tmp_path, made):
+    """Packets that changed in place, behind their points, are a bad sample with the reason that the whole has; others are not."""
+    source = tar_of(tmp_path / "a.tar", [("snd", made[0]["alac.m4a"])] * 2)
+    chain = "from(snd) | sound | part(0.5, 1)"
+    want = rows(source, chain)
+    stoker.open(source, jpeg=True)
+    raw = bytearray((tmp_path / "a.tar").read_bytes())
+    raw[100000:140000] = bytes(40000)
+    with open(tmp_path / "a.tar", "r+b") as f:
+        times = (tmp_path / "a.tar").stat()
+        f.write(raw)
+    os.utime(tmp_path / "a.tar", ns=(times.st_atime_ns, times.st_mtime_ns))
+    with stoker.Loader(source, {"x": chain}, batch_size=1, on_error="skip", num_workers=1, shuffle=False) as loader:
+        got = [(bool(b.valid[0]), b["x"][0].numpy()) for b in loader]
+        reasons = [b["reason"] for b in loader.stats()["bad_samples"]]
+    assert len(reasons) == 1 and "(ALAC) can't be decoded" in reasons[0] and any(v and np.array_equal(x, want[1]) for v, x in got), reasons
