@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packet_points.c - points of sound tracks.  On disk, least byte first: a head of 80 bytes, the
- * codec's setup, the runs (packets with gaps of one length between them: the number of the first, the
- * bytes of a gap, and the byte at which the first begins), and every packet's size in `width`
+ * codec's setup, the runs (packets with gaps of one length between them: the number of the first,
+ * the bytes of a gap, and the byte at which the first begins), and every packet's size in `width`
  * bytes. */
 #include "video/packet_points.h"
 

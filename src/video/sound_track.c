@@ -239,7 +239,6 @@ static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_m
     STK_TRY(measure(c, &read, in, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
-    out->first_us = c->track.sound.first_us;
     return 0;
 }
 
@@ -535,13 +534,13 @@ static int decode_part(sound_track_ctx *c, const stk_media_job *job, stk_error *
     return rc == STK_ECORRUPT ? stale(err) : rc;
 }
 
-static int points_of(sound_track_ctx *c, char tag, read_fn read_track, const stk_media_reader *read,
+/* Of the track that was read. */
+static int points_of(sound_track_ctx *c, char tag, const stk_media_reader *read,
                      stk_scratch *scratch, stk_bytes *out, stk_error *err)
 {
     int rc;
 
     c->units = 0;
-    STK_TRY(read_track(&c->track, read, err));
     rc = measure(c, read, (stk_bytes){ 0 }, err);
     if (rc)
         return rc < 0 ? rc : stk_fail(err, STK_ECORRUPT, "a sound track that has no points");
@@ -586,7 +585,10 @@ static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *er
     static int id##_points(void *ctx, const stk_media_reader *read, stk_scratch *scratch,          \
                            stk_bytes *out, stk_error *err)                                         \
     {                                                                                              \
-        return points_of(ctx, letter, read_track, read, scratch, out, err);                        \
+        sound_track_ctx *c = ctx;                                                                  \
+                                                                                                   \
+        STK_TRY(read_track(&c->track, read, err));                                                 \
+        return points_of(c, letter, read, scratch, out, err);                                      \
     }                                                                                              \
     const stk_decoder stk_decoder_##id = { .abi = STK_PLUGIN_ABI,                                  \
                                            .size = sizeof(stk_decoder),                            \
