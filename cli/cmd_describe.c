@@ -111,8 +111,8 @@ static int says_long_gop(const stk_feature *f, char *text, size_t size)
     snprintf(text, size,
              "%.*s: keyframes are up to %.0f frames apart (the middle video), and a random clip is "
              "decoded from the keyframe before it. For random access write the videos again with "
-             "short groups of pictures (ffmpeg -i IN -g 16 -c:a copy OUT), or read windows in "
-             "order (stoker.Windows, shuffle=\"block\")",
+             "short groups of pictures (stoker.pack(SRC, DST, video_gop=16) in Python), or read "
+             "windows in order (stoker.Windows, shuffle=\"block\")",
              (int)(dot - f->name), f->name, longest);
     return 1;
 }

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import _arrow, _options, _pack_bucket, _pack_map, _pack_pool, _stoker
+from . import _arrow, _options, _pack_bucket, _pack_map, _pack_pool, _stoker, _video_gop
 from . import store as _store
 from ._pack_tokens import Tokens
 from .chains import Chain
@@ -29,7 +29,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
          shuffle: int | bool | None = None, force: bool = False, name: str = "shard", index: bool = True,
          jpeg: bool = False, exclude: str | os.PathLike[str] | None = None, where: str | None = None, fraction: float | None = None,
          dedup: str | None = None, balance: str | None = None, split: Mapping[str, float] | None = None, select: Any = None, only: str | None = None,
-         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None, store: Store | None = None) -> dict[str, Any]:
+         tokenize: Function | Tokens | None = None, compress: str | None = None, arrays: bool = False, engine: str | None = None, on_error: str = "raise", timeout: float | None = None, video_gop: int | None = None,
+         store: Store | None = None) -> dict[str, Any]:
     """Write data as tar shards; answers {"shards", "samples", "bytes", "pattern", "failed", ...}.
 
     src: what stoker.open() takes, or what it gave
@@ -66,6 +67,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     engine: "ray": shards are made by tasks of a Ray cluster, also those of functions (docs/prepare.md)
     on_error: of functions: "raise", or "skip": a sample for which they raise is left out and listed
     timeout: of functions: so many seconds for one sample; longer is an error of that sample
+    video_gop: fields that are videos are encoded again with a keyframe every so many frames, by the ffmpeg program, in num_proc
+        processes; frames keep their number and times, sound is copied, and videos with nearer keyframes stay as they are
     store: a stoker.Store: how src and dst are reached where they are remote; None: as the environment says.  A src that is open
         keeps its own
 
@@ -76,7 +79,7 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
         return {part: pack(src, dst, map, num_proc, fields=fields, flat_map=flat_map, filter=filter, samples=samples,
                            bytes=bytes, shuffle=shuffle, force=force, name=part, index=index, jpeg=jpeg,
                            exclude=exclude, where=where, fraction=fraction, dedup=dedup, balance=balance,
-                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout, store=store)
+                           select=_Part(select, *span), only=only, tokenize=tokenize, compress=compress, arrays=arrays, engine=engine, on_error=on_error, timeout=timeout, video_gop=video_gop, store=store)
                 for part, span in _spans(split, name).items()}
     _store.core(store)
     data = src if isinstance(src, Dataset) else Dataset(src, store=store)
@@ -104,6 +107,8 @@ def pack(src: Urls | Dataset, dst: str | os.PathLike[str], map: Function | None 
     tokens: Any = Tokens(tokenize) if tokenize is not None and not isinstance(tokenize, Tokens) else tokenize
     if tokens is not None and compress is not None:
         invalid("token files are mapped as they are: tokenize goes without compress")
+    if video_gop is not None:
+        map = _short_groups(video_gop, (map, flat_map, fields, tokenize))
     functions = _functions(filter, map, flat_map, timeout, on_error, tokens)
     if functions is not None and arrays:
         invalid("arrays are made by chains: map, flat_map, filter and tokenize go without arrays; pack twice")
@@ -208,6 +213,12 @@ def _spans(split: Mapping[str, float], name: str) -> dict[str, tuple[float, floa
     if at > 1 + 1e-9:
         invalid(f"split: the parts are {at:g} together, more than 1")
     return spans
+
+
+def _short_groups(gop: Any, others: tuple[Any, ...]) -> Function:
+    if any(given is not None for given in others):
+        invalid("video_gop goes without map, flat_map, fields and tokenize: pack twice")
+    return _video_gop.ShortGroups(_options.whole("video_gop", gop, 1, 1000))
 
 
 def _functions(keep: Any, change: Any, flat: Any, timeout: Any, on_error: str, tokens: Tokens | None) -> _pack_map.Functions | None:

@@ -5,9 +5,9 @@
  * after the last wanted one the packets that follow are sent until it has come; their frames are
  * those of the next window, and stay in the decoder.  Only at the end of the track is it drained.
  *
- * After an open keyframe of H.264 errors are covered up, and seen when the damaged frame comes, which
- * may be after those that refer to it.  So a window is done when all frames before its last one, in
- * the order of packets, have come.
+ * After an open keyframe of H.264 errors are covered up, and seen when the damaged frame comes,
+ * which may be after those that refer to it.  So a window is done when all frames before its last
+ * one, in the order of packets, have come.
  *
  * STK_END is whatever goes wrong here; an error is the sink's. */
 #include <string.h>
