@@ -212,6 +212,7 @@ static int plan_over(stk_schedule *s, const stk_plan_input *in, const stk_plan *
 
     s->binning.drops = in->o->over_budget && !strcmp(in->o->over_budget, "drop");
     memcpy(s->binning.shortest, o.shortest, sizeof o.shortest);
+    s->binning.all_fit = !o.n;
     if (!o.n)
         return 0;
     if (!o.fitting || (!s->binning.drops && in->o->on_error != STK_ON_ERROR_SKIP))

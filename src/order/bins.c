@@ -97,6 +97,12 @@ static void look_at(const stk_bins *b, maker *m, uint64_t id, uint32_t at)
         m->part[at * h->parts.n + k] = h->parts.length[k * h->parts.stride + id];
 }
 
+/* Most data: one length, of which one number is looked at. */
+static int has_one_length(const stk_binning *h)
+{
+    return !h->also.length && !h->parts.n;
+}
+
 /* Lengths of the window's positions, without those that are dropped, and m->place: where each of
  * them stands; answers how many there are. */
 static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w, sums *s)
@@ -104,6 +110,7 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
     const stk_binning *h = &b->how;
     uint64_t first = w * h->window, left = b->positions - first, position[RUN], ids[RUN];
     uint32_t n = left < h->window ? (uint32_t)left : h->window, placed = 0;
+    int one = has_one_length(h);
 
     assert(first < b->positions); /* no window is empty */
     for (uint32_t at = 0, k; at < n; at += k) {
@@ -118,14 +125,18 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
         for (uint32_t i = 0; i < k; i++) {
             uint64_t id = ids[i];
 
-            if (stk_bin_is_over(h, id)) {
+            if (!h->all_fit && stk_bin_is_over(h, id)) {
                 if (h->drops)
                     continue;
                 id = h->usual;
             }
             s->used += h->length[id];
             m->place[placed] = at + i;
-            look_at(b, m, id, placed++);
+            if (one)
+                m->length[placed] = rounded(h, h->length[id]);
+            else
+                look_at(b, m, id, placed);
+            placed++;
         }
     }
     return placed;
@@ -283,6 +294,20 @@ static int in_budget(const stk_binning *h, const filling *f)
     return taken(h, f) <= h->budget && (!h->also.length || also <= h->also.budget);
 }
 
+/* fits() where rows have one length. */
+static uint32_t fits_by_one(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
+{
+    uint64_t length = m->length[(uint32_t)m->key[at]];
+    uint32_t rows = 1;
+
+    for (; at + rows < n && rows < h->rows; rows++) {
+        put_length(&length, m->length[(uint32_t)m->key[at + rows]], h->joined);
+        if (length * (h->joined ? 1 : rows + (uint64_t)1) > h->budget)
+            break;
+    }
+    return rows;
+}
+
 /* Rows from number `at` on that fit into one batch; at least one. */
 static uint32_t fits(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
 {
@@ -333,7 +358,7 @@ static uint32_t cut(const stk_binning *h, maker *m, uint32_t n)
     if (m->packer)
         bins = fill_joined(h, m, n);
     for (uint32_t at = 0; !m->packer && at < n; at += m->row[bins++])
-        m->row[bins] = fits(h, m, at, n);
+        m->row[bins] = has_one_length(h) ? fits_by_one(h, m, at, n) : fits(h, m, at, n);
     more = (h->group - bins % h->group) % h->group;
     more = more < n - bins ? more : n - bins;
     while (more && split) { /* from the end, to a later place */
@@ -372,6 +397,18 @@ static uint64_t padded(const stk_binning *h, const maker *m, uint32_t bins)
             put_row(h, m, &f, at);
         sum += taken(h, &f);
     }
+    return sum;
+}
+
+/* padded() where rows have one length: the longest comes first. */
+static uint64_t padded_by_one(const stk_binning *h, const maker *m, uint32_t bins)
+{
+    uint64_t sum = 0;
+    uint32_t at = 0;
+
+    assert(!h->joined);
+    for (uint32_t i = 0; i < bins; at += m->row[i++])
+        sum += (uint64_t)m->length[(uint32_t)m->key[at]] * m->row[i];
     return sum;
 }
 
@@ -429,7 +466,9 @@ static void make_window(stk_bins *b, maker *m, uint64_t number, window *out, sum
     sort(h, m, n);
     if (h->kind == STK_BIN_BUDGET) {
         out->bins = cut(h, m, n);
-        s->room += h->joined ? out->bins * h->budget : padded(h, m, (uint32_t)out->bins);
+        s->room += h->joined           ? out->bins * h->budget
+                   : has_one_length(h) ? padded_by_one(h, m, (uint32_t)out->bins)
+                                       : padded(h, m, (uint32_t)out->bins);
         make_batches(b, m, n, e, w, out);
         return;
     }
@@ -496,6 +535,8 @@ static uint64_t window_of(stk_bins *b, uint64_t number, uint64_t *bin)
         *bin %= b->how.window;
         return number * b->windows + lo;
     }
+    if (b->windows == 1)
+        return number;
     e = stk_tables_pin(b->by_epoch, number);
     assert(*bin < e->first[b->windows]); /* callers ask for bins that the epoch has */
     while (hi - lo > 1) {

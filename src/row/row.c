@@ -222,7 +222,7 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
 
     assert(r->cap_want >= c->n_out); /* it was opened for this plan */
     STK_TRY(find_entry(x, err));
-    if (x->schedule->bins && x->schedule->binning.kind == STK_BIN_BUDGET)
+    if (x->schedule->binning.kind == STK_BIN_BUDGET && !x->schedule->binning.all_fit)
         STK_TRY(check_budget(x, err));
     binding = (const stk_binding *const *)c->binding[r->where.dataset];
     for (uint32_t i = 0; i < c->n_out; i++) {
