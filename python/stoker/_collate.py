@@ -212,6 +212,13 @@ def _is_large(value: Any) -> bool:
 
 # ---- torch's rules -----------------------------------------------------------------------------------
 
+@functools.cache
+def _torchs() -> Any:
+    """torch's module of collate functions.  To import it for each batch takes longer than to make one of a few numbers."""
+    from torch.utils.data._utils import collate
+    return collate
+
+
 class TorchCollate:
     """torch.utils.data.default_collate, with the arrays of the batch in a slot."""
 
@@ -221,14 +228,13 @@ class TorchCollate:
     @property
     def takes_rows(self) -> bool:
         """Whether samples may have Rows in them: not where a user's own function for a container would see them."""
-        from torch.utils.data._utils.collate import default_collate_fn_map as table
-        if (kinds := tuple(table)) != self._known:
+        if (kinds := tuple(_torchs().default_collate_fn_map)) != self._known:
             self._known = kinds
             self._rows = not any(issubclass(container, kind) for container in (dict, tuple, list) for kind in kinds)
         return self._rows
 
     def __call__(self, samples: Sequence[Any], place: SlotMemory) -> Any:
-        from torch.utils.data._utils import collate as theirs
+        theirs = _torchs()
         table = dict(theirs.default_collate_fn_map)
         ours = self._ours(theirs, place)
         taken = set()

@@ -8,6 +8,7 @@ random, NumPy and torch are seeded once, by torch's rule, before worker_init_fn 
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import pickle
 import random
@@ -22,7 +23,7 @@ from torch.utils.data._utils import worker as theirs
 from torch.utils.data.graph_settings import apply_random_seed
 
 from . import _collate, _iterable, _make, _stoker, _worker
-from ._places import draws_of_worker, set_draws_of_worker
+from ._places import Draws, draws_of_worker, set_draws_of_worker
 from .errors import by_handler
 
 
@@ -117,6 +118,36 @@ def skip(fetcher: Any, index: Any, n: int) -> None:
     fetcher.collate_fn = collate
 
 
+class TorchStream:
+    """torch's fetcher of an iterable, from batch number `attempt` on; `state` is of batch `known`.
+
+    A state that no batch of this epoch belongs to is that of the epoch before, at its end.  A data set that begins there has
+    nothing left, and the epoch after it begins with the next iter(), as it would have without a state."""
+
+    def __init__(self, made: Callable[[Any], Any], index: Any, attempt: int, known: int, state: Any) -> None:
+        self._made, self._index, self._skipped = made, index, attempt - known
+        self._at_an_end = state is not None and not known
+        self._draws: Any = Draws.every() if self._at_an_end else None
+        self._begin(state)
+        self._begun = draws_of_worker() if self._at_an_end else {}
+
+    def _begin(self, state: Any) -> None:
+        self.fetcher = self._made(state)
+        skip(self.fetcher, self._index, self._skipped)
+
+    def fetch(self, index: Any) -> Any:
+        if not self._at_an_end:
+            return self.fetcher.fetch(index)
+        self._at_an_end = False
+        now, unused = Draws.every(), draws_of_worker() == self._begun
+        try:
+            return self.fetcher.fetch(index)
+        except StopIteration:                   # what was drawn for nothing is drawn again
+            Draws.put_every(self._draws if unused else now)
+            self._begin(None)
+            return self.fetcher.fetch(index)
+
+
 class TorchMaker:
     """Fetches and collates, in place of _make.Maker."""
 
@@ -124,7 +155,7 @@ class TorchMaker:
         self.recipe, self.how, self._number = recipe, how, number
         self.note: Callable[[int], None] = lambda row: None
         self._dataset = recipe.dataset
-        self._fetcher: Any = None
+        self._stream: Any = None
         self._epoch: int | None = None
         self._over = False
         self._place: Any = None
@@ -178,8 +209,8 @@ class TorchMaker:
             self._shared.manual_seed(job.shared_seed)   # type: ignore[arg-type]
             self._dataset = apply_random_seed(self._dataset, self._shared)
         self._over = False
-        self._fetcher = open_stream(self._dataset, self.how.batched, self._collated, self.how.drop_last, job.state)
-        skip(self._fetcher, index, job.attempt - job.known)
+        made = functools.partial(open_stream, self._dataset, self.how.batched, self._collated, self.how.drop_last)
+        self._stream = TorchStream(made, index, job.attempt, job.known, job.state)
         self._epoch = job.epoch
 
     def _read(self, job: TorchJob, index: Any, rows: int) -> Any:
@@ -188,12 +219,12 @@ class TorchMaker:
         try:
             if self._over:
                 raise StopIteration
-            batch = self._fetcher.fetch(index)
+            batch = self._stream.fetch(index)
         except StopIteration:
             self._over = True
             return _make.Made(None, (), None, state=self._last())
         begun(self._dataset)
-        return _make.Made(batch, (), None, state=state_of(self._fetcher), rows=rows)
+        return _make.Made(batch, (), None, state=state_of(self._stream.fetcher), rows=rows)
 
     def _last(self) -> Any:
         """What the next epoch goes on with: the state of the data set, and the generators."""

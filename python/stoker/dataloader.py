@@ -301,14 +301,16 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
         if again:
             self._draws.put_every(self._from)
         self._from = self._draws.every()
-        fetcher = _torchlike.open_stream(self._dataset, self._auto_collation, self._collate_fn, self._drop_last, state)
-        if attempt > known:
-            if not self._drawn:
-                self._draw()
-            _torchlike.skip(fetcher, self._drawn[0][1], attempt - known)
+        if attempt > known and not self._drawn:
+            self._draw()
+        made = functools.partial(_torchlike.open_stream, self._dataset, self._auto_collation, self._collate_fn, self._drop_last)
+        stream = _torchlike.TorchStream(made, self._drawn[0][1] if attempt > known else None, attempt, known, state)
         if again and attempt > known:           # else it has drawn nothing yet
             self._draws.put_every(now)
-        self._dataset_fetcher, self._attempt = fetcher, attempt
+        if state is None and stream.fetcher.dataset_iter is self._dataset:      # iter() does not begin it again
+            begun = _torchlike.last_state(self._dataset)
+            self.place.workers |= {} if begun is None else {0: (attempt, attempt, _torchlike.snapshot(begun))}
+        self._dataset_fetcher, self._attempt = stream, attempt
 
     def _next(self) -> None:
         if self._dataset_fetcher is None:
@@ -323,7 +325,7 @@ class _Alone(_Loop, theirs._SingleProcessDataLoaderIter):
             attempt, state = 0, None
             if self._dataset_kind == _DatasetKind.Iterable:
                 _torchlike.begun(self._dataset)
-                attempt, state = self._attempt + 1, _torchlike.snapshot(_torchlike.state_of(self._dataset_fetcher))
+                attempt, state = self._attempt + 1, _torchlike.snapshot(_torchlike.state_of(self._dataset_fetcher.fetcher))
             elif self._stateful:
                 state = _torchlike.snapshot(self._dataset.state_dict())
             self._attempt, self._sent = attempt, step + 1

@@ -68,6 +68,58 @@ class Kept(Flow):
         self.at, self.epoch = state["at"], state["epoch"]
 
 
+class Begun(Flow):
+    """A state says where the next iter() begins; at the end that is the end, of this epoch alone."""
+
+    def __init__(self, n=40):
+        super().__init__(n)
+        self.at, self.resumed = 0, None
+
+    def __iter__(self):
+        info = theirs.get_worker_info()
+        numbers = list(range(info.id if info else 0, self.n, info.num_workers if info else 1))
+        self.at, self.resumed = self.resumed or 0, None
+        for i in numbers[self.at:]:
+            self.at += 1
+            yield i
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.resumed = state["at"]
+
+
+class Shaken(Begun):
+    """It draws, by iter() and for each sample."""
+
+    def __iter__(self):
+        order = random.random()
+        return (i + order + random.random() for i in super().__iter__())
+
+
+class OwnIterator(theirs.IterableDataset):
+    """iter() does not begin it again."""
+
+    def __init__(self):
+        self.at = 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.at == 40:
+            raise StopIteration
+        self.at += 1
+        return self.at
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
 class Uneven(Flow):
     """Worker 1 gives all, worker 0 one batch; both draw."""
 
@@ -94,12 +146,12 @@ ORDERS = {
     "sampler": lambda: {"sampler": theirs.RandomSampler(range(40))},
     "its generator": lambda: {"sampler": theirs.RandomSampler(range(40), generator=torch.Generator().manual_seed(9))},
     "batches": lambda: {"batch_sampler": theirs.BatchSampler(theirs.RandomSampler(range(40)), 3, True), "batch_size": 1},
-    "foreign": lambda: {"sampler": Foreign(40)}, "flow": dict, "kept": dict,
+    "foreign": lambda: {"sampler": Foreign(40)}, "flow": dict, "kept": dict, "begun": dict,
 }
 
 
 def made(order, **more):
-    data = {"flow": Flow, "kept": Kept}.get(order, Numbers)()
+    data = {"flow": Flow, "kept": Kept, "begun": Begun}.get(order, Numbers)()
     return stoker.DataLoader(data, **{"batch_size": 3, **ORDERS[order](), **more})
 
 
@@ -118,7 +170,8 @@ FLOWING = {"num_workers": 2, "persistent_workers": True}
 
 
 @pytest.mark.parametrize("order,workers", [*((order, {}) for order in ORDERS), ("shuffle", TWO), ("foreign", TWO), ("flow", TWO),
-                                           ("generator", KEPT), ("kept", KEPT), ("flow", KEPT), ("flow", FLOWING)], ids=str)
+                                           ("generator", KEPT), ("kept", KEPT), ("flow", KEPT), ("flow", FLOWING),
+                                           ("begun", KEPT), ("begun", FLOWING)], ids=str)
 def test_resume_is_as_if_nothing_had_happened(order, workers):
     """The rest of the epoch and the next two, from states at the beginning, in the middle and at the end of an epoch, in a
     program that begins with the seeds of the first one."""
@@ -160,7 +213,39 @@ def test_what_persistent_workers_drew_in_an_epoch_left_in_the_middle_is_not_in_a
     loader.close()
 
 
-@pytest.mark.parametrize("order", ["flow", "kept", "uneven"])
+@pytest.mark.parametrize("workers", [{}, KEPT, FLOWING], ids=str)
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_the_end_of_an_epoch_is_not_read_again(epochs, workers):
+    """A data set that goes on at its end has nothing left: looking there draws nothing."""
+    fresh()
+    first = stoker.DataLoader(Shaken(), batch_size=3, **workers)
+    for _ in range(epochs):
+        list(first)
+    state = json.loads(json.dumps(first.state_dict()))
+    expected = [values(first) for _ in range(2)]
+    assert all(len(epoch) >= 14 for epoch in expected)
+    fresh()
+    second = stoker.DataLoader(Shaken(), batch_size=3, **workers)
+    second.load_state_dict(state)
+    assert [values(second) for _ in range(2)] == expected
+    for one in (first, second):
+        one.close()
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5])
+def test_a_data_set_that_is_its_own_iterator_goes_back(batches):
+    """Also to where it was when nothing was handed out."""
+    data = OwnIterator()
+    it = iter(first := stoker.DataLoader(data, batch_size=3))
+    seen = values(itertools.islice(it, batches))
+    state = json.loads(json.dumps(first.state_dict()))
+    rest = values(it)
+    second = stoker.DataLoader(data, batch_size=3)
+    second.load_state_dict(state)
+    assert values(second) == rest and [i for b in seen + rest for i in b] == list(range(1, 41))
+
+
+@pytest.mark.parametrize("order", ["flow", "kept", "uneven", "begun"])
 def test_persistent_workers_that_had_nothing_to_do_go_on_in_the_next_epoch(order):
     """One worker is over, and the other one is not, when the state is made."""
     def loader():
