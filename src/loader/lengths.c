@@ -15,6 +15,7 @@
 
 #include "base/halt.h"
 #include "base/hash.h"
+#include "column/media_sizes.h"
 #include "loader/drawn_lengths.h"
 #include "loader/truncate_lengths.h"
 
@@ -165,6 +166,22 @@ static void save(const stk_log *log, const char *path, const head *h, const uint
 
 /* ---- measured ---- */
 
+/* Pictures that are fields of their own are measured by their sizes in HASH.media, which is made
+ * from the first bytes of each.  Tables and lists that name files have none. */
+static int find_sizes(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
+                      stk_error *err)
+{
+    const stk_media_making how = { .workers = o->num_workers > 0 ? (uint32_t)o->num_workers : 0 };
+    const stk_dataset *ds = so_far->data.set[d];
+    const stk_mediafile *m;
+
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        if (is_pictures(&so_far->chains, i) && ds->can & STK_DATA_INDEXED && ds->ops->shard &&
+            !(ds->can & (STK_DATA_IMMEDIATE | STK_DATA_STREAM)))
+            return stk_media_sizes(so_far->data.set[d], &how, &m, err);
+    return 0;
+}
+
 static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
                    stk_error *err)
 {
@@ -219,6 +236,7 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
     STK_TRY(data_print(ds, &h.data, err));
     if (load(path, h.n, h.data, out))
         return 0;
+    STK_TRY(find_sizes(so_far, d, o, err)); /* takes the same lock */
     while (path[0] && stk_seek_lock(ds->index_path, &lock) == STK_END)
         if (stk_halt_sleep(50) < 0)
             return stk_fail_halted(err);
