@@ -160,12 +160,83 @@ def fills(shard, chats, copies):
     fill("text with 0 to 3 pictures, Qwen2-VL", chats, fields, "97 %")
 
 
+SHARD = 10_000
+
+
+def write_sizes(folder, count):
+    """Shards of pictures of many sizes that take few bytes: one file under many names."""
+    from PIL import Image
+    rng = np.random.default_rng(29)
+    files = []
+    for _ in range(500):
+        out = io.BytesIO()
+        Image.new("1", tuple(int(v) for v in np.exp(rng.uniform(np.log(200), np.log(1600), 2)))).save(out, "PNG")
+        files.append(out.getvalue())
+    os.makedirs(folder)
+    shards = [os.path.join(folder, f"{i:05d}.tar") for i in range(max(1, count // SHARD))]
+    with tarfile.open(shards[0], "w", format=tarfile.USTAR_FORMAT) as tar:
+        for i in range(min(count, SHARD)):
+            info = tarfile.TarInfo(f"{i:06d}.jpg")
+            info.size = len(files[i * 7919 % len(files)])
+            tar.addfile(info, io.BytesIO(files[i * 7919 % len(files)]))
+    for path in shards[1:]:
+        os.link(shards[0], path)
+    return shards
+
+
+def memory():
+    with open("/proc/self/status") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) * 1024
+
+
+def plan(title, data, chain, goal, **options):
+    """Opening a loader and counting its first epoch, less what the same costs without a budget; then the next epoch, where each has its own draws."""
+    import stoker
+    figures = []
+    for how in ({"batch_size": 28}, options):
+        before, had = cpu(), memory()
+        loader = stoker.Loader(data, {"x": chain}, collate="pack" if how is options else "list", num_workers=1, shuffle=True, **how)
+        len(loader)                             # counts the batches of the first epoch
+        figures.append((cpu() - before, memory() - had))
+        if how is options:
+            before = cpu()
+            loader.set_epoch(1)
+            later = len(loader)
+            figures.append((cpu() - before, 0))
+        loader.close()
+    (plain, plain_memory), (first, used), (second, _) = figures
+    n = len(data)
+    print(f"  {title:44} {first - plain:6.2f} s ({1e6 * (first - plain) / n:.2f} us a picture), {(used - plain_memory) / 1e6:5.0f} MB, {later:,} batches; "
+          f"the next epoch {second:6.2f} s ({1e6 * second / n:.2f} us) (goal: {goal})", flush=True)
+
+
+def plans(work, count):
+    import stoker
+    shards = write_sizes(os.path.join(work, "sizes"), count)
+    before = cpu()
+    rest = "patches(16) | to(u8)"
+    for some in (shards[:1], shards):           # writes HASH.media: the sizes of one file are those of all of its names
+        data = stoker.open(some)
+        stoker.Loader(data, {"x": f"from(jpg) | image | resize_to_patches(naflex) | {rest}"}, max_tokens=16384, collate="pack").close()
+    print(f"Planning an epoch of {count:,} pictures, max_tokens=16,384; opened and their sizes stored in {cpu() - before:.1f} s of CPU time before that", flush=True)
+    plan("576 patches, no draws", data, f"from(jpg) | image | resize_to_patches(naflex) | {rest}", "1 s, 100 MB of 10 million", max_tokens=16384)
+    plan("Qwen2-VL's sizes, no draws", data, "from(jpg) | image | resize_to_patches(qwen2_vl, max_pixels=1003520) | patches(qwen2_vl) | to(u8)", "1 s, 100 MB of 10 million", max_tokens=16384)
+    plan("576 patches, random crops", data, f"from(jpg) | image | random_resized_crop_to_patches(naflex) | hflip | {rest}", "1 us a picture", max_tokens=16384)
+    plan("Qwen2-VL's sizes, random crops", data,
+         "from(jpg) | image | random_resized_crop_to_patches(qwen2_vl, max_pixels=1003520) | hflip | patches(qwen2_vl) | to(u8)", "1 us a picture", max_tokens=16384)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--data", help="a folder of JPEGs; else photos are made")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--quick", action="store_true")
+    options.add_argument("--planning", type=int, help="plan an epoch of so many pictures, and nothing else")
     args = options.parse_args()
+    if args.planning:
+        with tempfile.TemporaryDirectory() as work:
+            plans(work, args.planning)
+        return
     for extra in ("transforms", "oracles"):
         sys.path.append(os.path.join(sys.prefix, extra))
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/recipes"))
@@ -189,6 +260,7 @@ def main():
         for title, goal, runs in groups(shard, files, args.quick):
             measure(title, goal, runs, 1 if args.quick else args.rounds)
         fills(shard, chats, 1 if args.quick else 8)
+        plans(work, 20_000 if args.quick else 10_000_000)
 
 
 if __name__ == "__main__":

@@ -180,6 +180,10 @@ void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *
 void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                             stk_draws *out);
 
+/* Only the steps that decide how large the picture comes out: the last view of *out. */
+void stk_chain_draw_size(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                         stk_draws *out);
+
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */
     /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are

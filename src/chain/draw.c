@@ -161,7 +161,8 @@ typedef struct walk {
     const stk_address *at;
     const stk_draw_observer *watch;
     uint32_t first;
-    int through; /* functions */
+    int through;  /* functions */
+    uint32_t end; /* number of steps that are walked */
 } walk;
 
 static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
@@ -179,7 +180,7 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
     stk_view_init(out->view, size[0], size[1]);
     if (!w->first)
         note(w->watch, w->at, NULL, out->view);
-    for (uint32_t i = w->first; i < c->n_steps; i++) {
+    for (uint32_t i = w->first; i < w->end; i++) {
         const stk_step *s = &c->step[i];
 
         if (i == cut_at)
@@ -197,24 +198,31 @@ static void walk_steps(const walk *w, const uint32_t size[2], stk_draws *out)
         draw_step(out, s, &here);
         note(w->watch, w->at, s, stk_draws_last(out));
     }
-    if (cut_at == c->n_steps)
+    if (cut_at == w->end)
         cut(out, w->at);
 }
 
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                     stk_draws *out, const stk_draw_observer *watch)
 {
-    walk_steps(&(walk){ .c = c, .at = at, .watch = watch }, size, out);
+    walk_steps(&(walk){ .c = c, .at = at, .watch = watch, .end = c->n_steps }, size, out);
 }
 
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch)
 {
-    walk_steps(&(walk){ .c = c, .at = at, .watch = watch, .first = first }, size, out);
+    walk_steps(&(walk){ .c = c, .at = at, .watch = watch, .first = first, .end = c->n_steps }, size,
+               out);
 }
 
 void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                             stk_draws *out)
 {
-    walk_steps(&(walk){ .c = c, .at = at, .through = 1 }, size, out);
+    walk_steps(&(walk){ .c = c, .at = at, .through = 1, .end = c->n_steps }, size, out);
+}
+
+void stk_chain_draw_size(const stk_chain *c, const stk_address *at, const uint32_t size[2],
+                         stk_draws *out)
+{
+    walk_steps(&(walk){ .c = c, .at = at, .end = geometry_end(c) }, size, out);
 }

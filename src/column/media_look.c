@@ -384,6 +384,8 @@ int stk_media_look_at(stk_media_look *l, uint64_t id, const char *only, stk_medi
 
     if (rc == 0 && !l->request)
         rc = stk_dataset_request(l->ds, 64, &l->request, err);
+    if (rc == 0)
+        l->request->reads.apart = 1; /* heads are few bytes of large fields */
     for (uint32_t at = 0; rc == 0 && at < k.entry.n_fields; at += 64)
         rc = look_at_fields(&k, at, at + 64 < k.entry.n_fields ? at + 64 : k.entry.n_fields, only,
                             err);

@@ -73,7 +73,8 @@ BY_PARTS int joins(const stk_request *r, const stk_io *io, uint32_t before, uint
         return 1;
     if (!(w->file->source->can & STK_SOURCE_REMOTE)) /* a second call costs as much as few bytes */
         return 0;
-    return parts && w != b && (r->ranged[w - r->want].n || r->ranged[b - r->want].n) &&
+    return parts && !r->reads.apart && w != b &&
+           (r->ranged[w - r->want].n || r->ranged[b - r->want].n) &&
            w->place.offset <= b->place.offset + b->place.len + MAX_GAP && at <= end + MAX_HOLE;
 }
 

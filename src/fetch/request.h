@@ -94,6 +94,7 @@ typedef struct stk_request_reads { /* the reads of one sample, or of one of its 
     uint8_t *missing; /* by read: true if try() left it to submit() */
     uint32_t n;
     int in_parts;     /* some field is read in part; set by plan() */
+    int apart;        /* nothing is read between the parts of neighbouring fields; set by callers */
     int files;        /* some fields opened files for themselves, or there are two stages */
     uint64_t total;   /* bytes of all reads, and of what is decompressed after them */
     uint8_t *bytes;   /* where the first read goes */

@@ -15,6 +15,8 @@
 
 #include "base/halt.h"
 #include "base/hash.h"
+#include "column/media_sizes.h"
+#include "loader/drawn_lengths.h"
 #include "loader/truncate_lengths.h"
 
 #define MAGIC 0x32304e454c4b5453u /* STKLEN02 */
@@ -164,6 +166,22 @@ static void save(const stk_log *log, const char *path, const head *h, const uint
 
 /* ---- measured ---- */
 
+/* Pictures that are fields of their own are measured by their sizes in HASH.media, which is made
+ * from the first bytes of each.  Tables and lists that name files have none. */
+static int find_sizes(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
+                      stk_error *err)
+{
+    const stk_media_making how = { .workers = o->num_workers > 0 ? (uint32_t)o->num_workers : 0 };
+    const stk_dataset *ds = so_far->data.set[d];
+    const stk_mediafile *m;
+
+    for (uint32_t i = 0; i < so_far->chains.n_out; i++)
+        if (is_pictures(&so_far->chains, i) && ds->can & STK_DATA_INDEXED && ds->ops->shard &&
+            !(ds->can & (STK_DATA_IMMEDIATE | STK_DATA_STREAM)))
+            return stk_media_sizes(so_far->data.set[d], &how, &m, err);
+    return 0;
+}
+
 static int measure(const stk_plan *so_far, uint32_t d, const stk_loader_options *o, uint32_t *out,
                    stk_error *err)
 {
@@ -218,6 +236,7 @@ static int of_dataset(const stk_plan *so_far, uint32_t d, const stk_loader_optio
     STK_TRY(data_print(ds, &h.data, err));
     if (load(path, h.n, h.data, out))
         return 0;
+    STK_TRY(find_sizes(so_far, d, o, err)); /* takes the same lock */
     while (path[0] && stk_seek_lock(ds->index_path, &lock) == STK_END)
         if (stk_halt_sleep(50) < 0)
             return stk_fail_halted(err);
@@ -268,6 +287,8 @@ typedef struct counting { /* outputs that differ in length: all values are one p
     uint32_t n, output[STK_BIN_PARTS], joined; /* VALUES, or an output of patches; bits by part */
     uint64_t samples;
     uint32_t *length; /* n x samples */
+    uint32_t n_drawn; /* outputs whose numbers are drawn by epoch */
+    stk_drawn_part drawn[STK_BIN_PARTS];
 } counting;
 
 static int list_parts(const stk_plan_chains *c, counting *p, stk_error *err)
@@ -343,16 +364,55 @@ static int take_measured(const stk_plan *so_far, uint32_t d, const stk_loader_op
     return rc;
 }
 
+/* Outputs of one picture whose numbers of patches random crops decide: batches of a budget are
+ * planned by what each epoch draws. */
+static int list_drawn(const stk_plan *so_far, const stk_loader_options *o, counting *p,
+                      stk_error *err)
+{
+    for (uint32_t k = 0; o->max_tokens && k < p->n; k++) {
+        stk_drawn_part *part = &p->drawn[p->n_drawn];
+        uint32_t i = p->output[k];
+
+        if (i == VALUES || is_pictures(&so_far->chains, i))
+            continue;
+        *part = (stk_drawn_part){ .output = i, .part = k };
+        STK_TRY(stk_patch_bound(&so_far->chains.chain[i], so_far->chains.out[i].name, &part->bound,
+                                err));
+        if (!part->bound)
+            continue;
+        part->size = stk_zalloc(p->samples + 1, sizeof *part->size);
+        if (!part->size)
+            return stk_fail_nomem(err, p->samples * sizeof *part->size);
+        p->n_drawn++;
+    }
+    return 0;
+}
+
+/* By the sizes of one picture per sample. */
+static int count_patches(const stk_plan *so_far, uint32_t d, const stk_loader_options *o,
+                         const counting *p, uint64_t first, stk_error *err)
+{
+    for (uint32_t k = 0; k < p->n; k++) {
+        stk_patch_counts out = { p->length + k * p->samples + first, NULL };
+
+        if (p->output[k] == VALUES || is_pictures(&so_far->chains, p->output[k]))
+            continue;
+        for (uint32_t i = 0; i < p->n_drawn; i++)
+            if (p->drawn[i].part == k)
+                out.size = p->drawn[i].size + first;
+        STK_TRY(stk_patch_lengths(so_far, d, p->output[k], o, &out, err));
+    }
+    return 0;
+}
+
 static int find_parts(const stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o,
-                      const counting *p, stk_error *err)
+                      counting *p, stk_error *err)
 {
     STK_TRY(check_bounds(&so_far->chains, err));
+    STK_TRY(list_drawn(so_far, o, p, err));
     for (uint32_t d = 0; d < so_far->data.n; d++) {
         STK_TRY(take_measured(so_far, d, o, p, s->start[d], err));
-        for (uint32_t k = 0; k < p->n; k++)
-            if (p->output[k] != VALUES && !is_pictures(&so_far->chains, p->output[k]))
-                STK_TRY(stk_patch_lengths(so_far, d, p->output[k], o,
-                                          p->length + k * p->samples + s->start[d], err));
+        STK_TRY(count_patches(so_far, d, o, p, s->start[d], err));
     }
     return 0;
 }
@@ -407,8 +467,8 @@ static int truncate_over(stk_schedule *s, const stk_plan *so_far, const stk_load
     return rc;
 }
 
-static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o, counting *p,
-                 stk_error *err)
+static int count_all(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o,
+                     counting *p, stk_error *err)
 {
     int apart = o->max_tokens && p->joined != (1u << p->n) - 1;
     uint32_t multiple;
@@ -428,7 +488,21 @@ static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_optio
         rc = truncate_over(s, so_far, o, p, err);
     if (rc == 0)
         sum_parts(s, p, apart, multiple);
+    for (uint32_t i = 0; i < p->n_drawn; i++)
+        p->drawn[i].multiple = apart && !(p->joined >> p->drawn[i].part & 1) ? multiple : 0;
     stk_free(p->length);
+    return rc;
+}
+
+static int count(stk_schedule *s, const stk_plan *so_far, const stk_loader_options *o, counting *p,
+                 stk_error *err)
+{
+    int rc = count_all(s, so_far, o, p, err);
+
+    if (rc == 0 && p->n_drawn)
+        rc = stk_drawn_plan(s, so_far, p->drawn, p->n_drawn, err);
+    for (uint32_t i = 0; i < p->n_drawn; i++)
+        stk_free(p->drawn[i].size);
     return rc;
 }
 

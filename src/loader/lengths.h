@@ -14,8 +14,12 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
 
 /* patch_lengths.c: the number of patches of each sample of data set d in an output, from the sizes
  * of its pictures; nothing is decoded. */
+typedef struct stk_patch_counts {
+    uint32_t *length; /* of its first sample on */
+    uint32_t *size;   /* stk_size_packed(); NULL: not wanted */
+} stk_patch_counts;
 int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
-                      const stk_loader_options *o, uint32_t *lengths, stk_error *err);
+                      const stk_loader_options *o, const stk_patch_counts *out, stk_error *err);
 /* *bound: 0: how many patches a picture has follows from its size; else it is random, and at most
  * this.  STK_EINVAL: it is random without a limit. */
 int stk_patch_bound(const stk_chain *c, const char *name, uint32_t *bound, stk_error *err);

@@ -153,6 +153,8 @@ void stk_loader_bins(const stk_loader *l, uint64_t *window, uint64_t *together, 
                                             : 1;
     if (s->lengths)
         *print = stk_hash64(0, s->lengths, s->start[s->n_data] * sizeof *s->lengths);
+    if (s->binning.drawn.less) /* by the bounds alone batches would be others */
+        *print = stk_hash64(*print, "drawn", 5);
     if (s->parts)
         *print = stk_hash64(*print, s->parts,
                             s->binning.parts.n * s->start[s->n_data] * sizeof *s->parts);

@@ -3,12 +3,14 @@
  * HASH.media: the chain draws a view of the size, and no picture is read.
  *
  * Where what is drawn decides the number (random_resized_crop_to_patches), a sample counts as many
- * as its rule allows at most: that holds in every epoch. */
+ * as its rule allows at most, which holds in every epoch, and its size is stored: drawn_lengths.c
+ * finds from that what an epoch draws. */
 #include <string.h>
 
 #include "base/rng.h"
 #include "column/media_sizes.h"
 #include "kern/turn.h"
+#include "loader/drawn_lengths.h"
 #include "loader/lengths.h"
 #include "op/patch_size.h"
 
@@ -93,7 +95,7 @@ static stk_image_info size_of(const stk_chain *c, const stk_media_rec *r)
 }
 
 static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const stk_shard_info *s,
-                      uint32_t *lengths)
+                      const stk_patch_counts *out)
 {
     stk_media_column field[2 * STK_MAX_FROM];
 
@@ -106,7 +108,10 @@ static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const
         for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size = size_of(k->c, &r);
-        lengths[s->first + i] = size.width && size.height ? count(k, size.width, size.height) : 1;
+        out->length[s->first + i] = size.width && size.height ? count(k, size.width, size.height)
+                                                              : 1;
+        if (out->size && size.width && size.height)
+            out->size[s->first + i] = stk_size_packed(size.width, size.height);
     }
 }
 
@@ -125,20 +130,20 @@ static int open_output(counting *k, const stk_plan *so_far, uint32_t output, stk
     return stk_patch_bound(k->c, name, &k->bound, err);
 }
 
-static int add_output(counting *k, const stk_dataset *ds, const stk_mediafile *m, uint32_t *lengths,
-                      stk_error *err)
+static int add_output(counting *k, const stk_dataset *ds, const stk_mediafile *m,
+                      const stk_patch_counts *out, stk_error *err)
 {
     stk_shard_info s;
 
     for (uint64_t i = 0; i < stk_dataset_shards(ds); i++) {
         STK_TRY(ds->ops->shard(ds, i, &s, err));
-        add_shard(k, m, i, &s, lengths);
+        add_shard(k, m, i, &s, out);
     }
     return 0;
 }
 
 int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
-                      const stk_loader_options *o, uint32_t *lengths, stk_error *err)
+                      const stk_loader_options *o, const stk_patch_counts *out, stk_error *err)
 {
     const stk_media_making how = { .workers = o->num_workers > 0 ? (uint32_t)o->num_workers : 0 };
     const stk_mediafile *m = NULL;
@@ -150,7 +155,7 @@ int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
     if (rc == 0)
         rc = k ? open_output(k, so_far, output, err) : stk_fail_nomem(err, sizeof *k);
     if (rc == 0)
-        rc = add_output(k, so_far->data.set[d], m, lengths, err);
+        rc = add_output(k, so_far->data.set[d], m, out, err);
     stk_free(k);
     return rc;
 }

@@ -109,6 +109,37 @@ static uint64_t shortest(const histogram *h, uint64_t budget, int joined)
     return rows;
 }
 
+#define LOOKED 65536u
+
+/* The same where lengths are drawn: what some samples draw in the first epoch stands for all, and
+ * other epochs may draw less.  No batch gets more rows. */
+static int most_drawn(const stk_schedule *s, const stk_bin_bound *b, uint64_t n, uint64_t *most,
+                      stk_error *err)
+{
+    uint64_t width = b->budget / STEPS + 1, look = n < LOOKED ? n : LOOKED, rows;
+    int joined = s->binning.joined || (b->length == s->lengths && s->binning.parts.joined);
+    histogram *h = STK_NEW(histogram);
+
+    if (!h)
+        return stk_fail_nomem(err, sizeof *h);
+    for (uint64_t i = 0; i < look; i++) {
+        uint64_t id = stk_sample_set_id(&s->set, (uint64_t)((unsigned __int128)i * n / look));
+        uint64_t len = stk_bin_round(stk_bin_tokens(&s->binning, 0, i, id), b->multiple);
+        uint64_t at = len / width < STEPS ? len / width : STEPS;
+
+        if (len > b->budget)
+            continue;
+        if (!h->count[at] || len < h->least[at])
+            h->least[at] = len;
+        h->count[at] += n / look;
+    }
+    rows = 2 * shortest(h, b->budget, joined);
+    stk_free(h);
+    rows = rows > 8 ? rows : 8;
+    *most = rows < *most ? rows : *most;
+    return 0;
+}
+
 static int most_rows(const stk_schedule *s, const stk_bin_bound *b, uint64_t n, uint64_t *most,
                      stk_error *err)
 {
@@ -155,23 +186,36 @@ typedef struct over { /* what is found of samples that fit into no batch */
     uint64_t n, first;
     uint64_t fitting;
     double sum; /* of the others' lengths */
-    uint64_t shortest[2];
+    uint32_t n_shortest;
+    uint64_t shortest[STK_BIN_SHORTEST]; /* ascending by length */
+    uint32_t least[STK_BIN_SHORTEST];    /* their lengths */
 } over;
 
-static void note_shortest(over *o, const uint32_t *length, uint64_t id)
+/* Lengths that are drawn: by one draw for all, which makes the least of the smallest picture. */
+static uint32_t length_of(const stk_schedule *s, const stk_bin_bound *b, uint64_t id)
 {
-    if (!o->fitting)
-        o->shortest[0] = o->shortest[1] = id;
-    else if (length[id] < length[o->shortest[0]]) {
-        o->shortest[1] = o->shortest[0];
-        o->shortest[0] = id;
-    } else if (o->fitting == 1 || length[id] < length[o->shortest[1]]) {
-        o->shortest[1] = id;
+    return s->binning.drawn.less && b->length == s->lengths ? stk_bin_tokens(&s->binning, 0, 0, id)
+                                                            : b->length[id];
+}
+
+static void note_shortest(over *o, uint64_t id, uint32_t length)
+{
+    uint32_t at = o->n_shortest;
+
+    if (at == STK_BIN_SHORTEST && length >= o->least[--at])
+        return;
+    for (; at && length < o->least[at - 1]; at--) {
+        o->shortest[at] = o->shortest[at - 1];
+        o->least[at] = o->least[at - 1];
     }
+    o->shortest[at] = id;
+    o->least[at] = length;
+    o->n_shortest += o->n_shortest < STK_BIN_SHORTEST;
 }
 
 static over find_over(const stk_schedule *s, const stk_bin_bound *b, uint32_t n)
 {
+    uint64_t step = s->binning.drawn.less ? taking_part(s) / LOOKED + 1 : 1; /* draws take time */
     over o = { 0 };
 
     for (uint64_t i = 0; i < taking_part(s); i++) {
@@ -180,7 +224,8 @@ static over find_over(const stk_schedule *s, const stk_bin_bound *b, uint32_t n)
         if (passed(b, n, id)) {
             o.first = o.n++ ? o.first : id;
         } else {
-            note_shortest(&o, b->length, id);
+            if (i % step == 0)
+                note_shortest(&o, id, length_of(s, b, id));
             o.fitting++;
             o.sum += b->length[id];
         }
@@ -213,6 +258,7 @@ static int plan_over(stk_schedule *s, const stk_plan_input *in, const stk_plan *
     s->binning.drops = in->o->over_budget && !strcmp(in->o->over_budget, "drop");
     memcpy(s->binning.shortest, o.shortest, sizeof o.shortest);
     s->binning.all_fit = !o.n;
+    s->binning.n_shortest = o.n_shortest;
     if (!o.n)
         return 0;
     if (!o.fitting || (!s->binning.drops && in->o->on_error != STK_ON_ERROR_SKIP))
@@ -249,7 +295,8 @@ static int plan_budget(stk_schedule *s, const stk_plan_input *in, const stk_plan
         s->binning.also = tokens;
     STK_TRY(plan_over(s, in, so_far, bound, n, err));
     for (uint32_t i = 0; i < n; i++)
-        STK_TRY(most_rows(s, &bound[i], taking_part(s), &most, err));
+        STK_TRY((s->binning.drawn.less && bound[i].length == s->lengths ? most_drawn : most_rows)(
+            s, &bound[i], taking_part(s), &most, err));
     s->binning.rows = (uint32_t)most;
     return 0;
 }
@@ -421,6 +468,7 @@ int stk_bins_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_
     s->binning = (stk_binning){ .order = &s->order,
                                 .length = s->lengths ? s->lengths : s->seconds,
                                 .parts = s->binning.parts,
+                                .drawn = s->binning.drawn,
                                 .start = s->start,
                                 .seed = s->seed,
                                 .shuffle = o->shuffle != STK_SHUFFLE_NONE || stk_sampling_given(o),

@@ -50,17 +50,25 @@ static uint64_t scaled(uint32_t side, double scale, double patch)
     return n > 1 ? (uint64_t)n : 1;
 }
 
-/* timm: get_image_size_for_seq(); SigLIP2: get_image_size_for_max_num_patches(). */
+/* timm: get_image_size_for_seq(); SigLIP2: get_image_size_for_max_num_patches().  They halve the
+ * same range with each scale tried.  More patches follow from a larger scale, never fewer: so a
+ * scale below one that fits, or above one that does not, needs no try. */
 static void by_count(const stk_patch_sizing *s, uint32_t w, uint32_t h, uint64_t *out_w,
                      uint64_t *out_h)
 {
     double lo = EPS / 10, hi = 100, unit = (double)s->patch * s->merge;
     uint64_t most = s->max_patches / ((uint64_t)s->merge * s->merge);
+    double guess = sqrt((double)most / ((double)w * h)) * unit, below = guess * 0.9;
+    double above = guess * 1.01; /* whole patches are never fewer than the scaled area has */
 
+    if (scaled(h, below, unit) * scaled(w, below, unit) > most)
+        below = 0;
+    if (scaled(h, above, unit) * scaled(w, above, unit) <= most)
+        above = INFINITY;
     while (hi - lo >= EPS) {
         double mid = (lo + hi) / 2;
 
-        if (scaled(h, mid, unit) * scaled(w, mid, unit) <= most)
+        if (mid <= below || (mid < above && scaled(h, mid, unit) * scaled(w, mid, unit) <= most))
             lo = mid;
         else
             hi = mid;

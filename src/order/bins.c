@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/lock.h"
 #include "order/group_bins.h"
 
 #define EPOCHS 4  /* tables of so many are kept ... */
@@ -44,17 +45,25 @@ typedef struct maker { /* of windows: one thread at a time */
     window *out;                   /* of the epoch tables' maker */
 } maker;
 
+typedef struct sums {
+    uint64_t used, room;
+} sums;
+
+typedef struct counted { /* an epoch whose windows are counted, so far */
+    uint64_t number, windows;
+    sums sums;
+    uint64_t *first; /* as of an epoch's table */
+} counted;
+
 struct stk_bins {
     stk_binning how;
     uint64_t positions, windows;
     stk_tables *by_epoch, *by_window;
     maker counts, makes;
+    stk_mutex lock; /* of `counts` and `counted` */
+    counted counted;
     stk_group_bins *groups; /* CLASS, STEPS: all else is not used */
 };
-
-typedef struct sums {
-    uint64_t used, room;
-} sums;
 
 static uint32_t rounded(const stk_binning *h, uint32_t len)
 {
@@ -63,44 +72,22 @@ static uint32_t rounded(const stk_binning *h, uint32_t len)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-int stk_bin_is_over(const stk_binning *h, uint64_t id)
-{
-    return h->kind == STK_BIN_BUDGET &&
-           (stk_bin_round(h->length[id], h->multiple) > h->budget ||
-            (h->also.length &&
-             stk_bin_round(h->also.length[id], h->also.multiple) > h->also.budget));
-}
-
-int stk_bin_replaces(const stk_binning *h, uint64_t id, uint64_t other)
-{
-    const stk_bin_parts *p = &h->parts;
-
-    if (stk_bin_is_over(h, other))
-        other = h->usual;
-    if (h->length[id] > h->length[other] ||
-        (h->also.length && h->also.length[id] > h->also.length[other]))
-        return 0;
-    for (uint32_t k = 0; k < p->n; k++)
-        if (p->length[k * p->stride + id] > p->length[k * p->stride + other])
-            return 0;
-    return 1;
-}
-
-static void look_at(const stk_bins *b, maker *m, uint64_t id, uint32_t at)
+static void look_at(const stk_bins *b, maker *m, const stk_bin_place *x, uint32_t at, sums *s)
 {
     const stk_binning *h = &b->how;
+    uint32_t length[2];
 
-    m->length[at] = rounded(h, h->length[id]);
+    stk_bin_measure(h, x, length, &m->part[at * h->parts.n]);
+    s->used += length[0];
+    m->length[at] = rounded(h, length[0]);
     if (h->also.length)
-        m->also[at] = (uint32_t)stk_bin_round(h->also.length[id], h->also.multiple);
-    for (uint32_t k = 0; k < h->parts.n; k++)
-        m->part[at * h->parts.n + k] = h->parts.length[k * h->parts.stride + id];
+        m->also[at] = (uint32_t)stk_bin_round(length[1], h->also.multiple);
 }
 
 /* Most data: one length, of which one number is looked at. */
 static int has_one_length(const stk_binning *h)
 {
-    return !h->also.length && !h->parts.n;
+    return !h->also.length && !h->parts.n && !h->drawn.less;
 }
 
 /* Lengths of the window's positions, without those that are dropped, and m->place: where each of
@@ -130,13 +117,13 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
                     continue;
                 id = h->usual;
             }
-            s->used += h->length[id];
             m->place[placed] = at + i;
-            if (one)
-                m->length[placed] = rounded(h, h->length[id]);
-            else
-                look_at(b, m, id, placed);
-            placed++;
+            if (one) {
+                s->used += h->length[id];
+                m->length[placed++] = rounded(h, h->length[id]);
+            } else {
+                look_at(b, m, &(stk_bin_place){ number, position[i], id }, placed++, s);
+            }
         }
     }
     return placed;
@@ -485,19 +472,43 @@ static void fill_window(void *cookie, uint64_t number, void *table)
     make_window(b, &b->makes, number, table, &none);
 }
 
+/* The first `windows` of an epoch. */
+static void count_locked(stk_bins *b, uint64_t number, uint64_t windows) STK_REQUIRES(b->lock)
+{
+    counted *c = &b->counted;
+
+    if (c->number != number)
+        *c = (counted){ .number = number, .first = c->first };
+    for (c->first[0] = 0; c->windows < windows; c->windows++) {
+        make_window(b, &b->counts, number * b->windows + c->windows, b->counts.out, &c->sums);
+        c->first[c->windows + 1] = c->first[c->windows] + b->counts.out->bins;
+    }
+}
+
 static void fill_epoch(void *cookie, uint64_t number, void *table)
 {
     stk_bins *b = cookie;
     epoch *e = table;
-    sums s = { 0 };
 
-    e->first[0] = 0;
-    for (uint64_t w = 0; w < b->windows; w++) {
-        make_window(b, &b->counts, number * b->windows + w, b->counts.out, &s);
-        e->first[w + 1] = e->first[w] + b->counts.out->bins;
+    stk_mutex_lock(&b->lock);
+    count_locked(b, number, b->windows);
+    memcpy(e->first, b->counted.first, (b->windows + 1) * sizeof *e->first);
+    e->used = b->counted.sums.used;
+    e->room = b->counted.sums.room;
+    stk_mutex_unlock(&b->lock);
+}
+
+void stk_bins_expect(stk_bins *b, uint64_t number, uint64_t done, uint64_t of)
+{
+    uint64_t windows = (uint64_t)((unsigned __int128)b->windows * done / of);
+
+    if (b->groups || b->how.kind == STK_BIN_LIKE || done >= of) {
+        (void)stk_bins_count(b, number);
+        return;
     }
-    e->used = s.used;
-    e->room = s.room;
+    stk_mutex_lock(&b->lock);
+    count_locked(b, number, windows);
+    stk_mutex_unlock(&b->lock);
 }
 
 uint64_t stk_bins_count(stk_bins *b, uint64_t number)
@@ -735,6 +746,7 @@ int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
     *out = b;
     if (!b)
         return stk_fail_nomem(err, sizeof *b);
+    stk_mutex_init(&b->lock);
     b->how = *how;
     b->positions = how->order->len(how->order->state);
     if (stk_bins_are_groups(how)) {
@@ -746,7 +758,11 @@ int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err)
     if (b->how.window > b->positions)
         b->how.window = b->positions ? (uint32_t)b->positions : 1;
     b->windows = (b->positions + b->how.window - 1) / b->how.window;
-    rc = maker_init(&b->counts, &b->how, err);
+    b->counted.number = UINT64_MAX;
+    b->counted.first = stk_zalloc(b->windows + 1, sizeof *b->counted.first);
+    rc = b->counted.first ? 0 : stk_fail_nomem(err, b->windows * sizeof *b->counted.first);
+    if (rc == 0)
+        rc = maker_init(&b->counts, &b->how, err);
     if (rc == 0)
         rc = maker_init(&b->makes, &b->how, err);
     if (rc == 0)
@@ -766,6 +782,9 @@ void stk_bins_forget(stk_bins *b)
         stk_group_bins_forget(b->groups);
         return;
     }
+    stk_mutex_lock(&b->lock);
+    b->counted.number = UINT64_MAX;
+    stk_mutex_unlock(&b->lock);
     stk_tables_forget(b->by_epoch);
     stk_tables_forget(b->by_window);
 }
@@ -782,5 +801,7 @@ void stk_bins_close(stk_bins **bp)
     stk_tables_close(&b->by_window);
     maker_fini(&b->counts);
     maker_fini(&b->makes);
+    stk_free(b->counted.first);
+    stk_mutex_destroy(&b->lock);
     stk_free(b);
 }

@@ -60,6 +60,18 @@ typedef struct stk_bin_parts {
     uint64_t stride;
 } stk_bin_parts;
 
+#define STK_BIN_SHORTEST 8
+
+/* Lengths that are drawn: each epoch has its own. */
+typedef struct stk_bin_draws {
+    /* How much less than `length` (or `also`) the sample counts at that position of an epoch.
+     * part: NULL, or what its parts count, which are lowered, too.  NULL: lengths are not drawn. */
+    uint32_t (*less)(const void *cookie, uint64_t epoch, uint64_t position, uint64_t id,
+                     uint32_t *part);
+    void (*close)(void *cookie);
+    void *cookie;
+} stk_bin_draws;
+
 typedef struct stk_binning {
     stk_bin_kind kind;
     const stk_order *order; /* the order of positions; borrowed */
@@ -80,12 +92,15 @@ typedef struct stk_binning {
      * one, and counts as much as `usual`, a global id. */
     int drops;
     uint64_t usual;
-    uint64_t shortest[2]; /* BUDGET: global ids of two samples, to stand in for bad ones */
-    uint32_t group;       /* BUDGET: number of bins of similar length that are kept together */
+    /* BUDGET: global ids of samples that stand in for bad ones; n_shortest are different ones */
+    uint64_t shortest[STK_BIN_SHORTEST];
+    uint32_t n_shortest;
+    uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
     /* BUDGET: the parts of `also`, or of `length` if there is no second length; rounded */
     stk_bin_parts parts;
+    stk_bin_draws drawn; /* BUDGET; closed with the schedule */
     /* CLASS, STEPS: `group` is the number of ranks */
     stk_bin_rest rest;
     uint32_t classes; /* CLASS */
@@ -112,8 +127,23 @@ static inline uint64_t stk_bin_round(uint32_t length, uint32_t multiple)
 
 /* Whether a sample is longer than a batch may be (BUDGET). */
 int stk_bin_is_over(const stk_binning *h, uint64_t id);
-/* Whether one sample is no longer than another, in each of its lengths. */
-int stk_bin_replaces(const stk_binning *h, uint64_t id, uint64_t other);
+/* Where a sample stands in an epoch. */
+typedef struct stk_bin_place {
+    uint64_t epoch, position, id;
+} stk_bin_place;
+/* What it counts: by `length`, by `also`, and each of its parts; part: room for h->parts.n.  Not
+ * rounded. */
+void stk_bin_measure(const stk_binning *h, const stk_bin_place *x, uint32_t length[2],
+                     uint32_t *part);
+/* What a sample counts at a position of an epoch, of its tokens. */
+uint32_t stk_bin_tokens(const stk_binning *h, uint64_t epoch, uint64_t position, uint64_t id);
+/* Whether one sample is no longer than another at the position of that one, in each of its
+ * lengths. */
+typedef struct stk_bin_swap {
+    uint64_t epoch, position;
+    uint64_t id, other;
+} stk_bin_swap;
+int stk_bin_replaces(const stk_binning *h, const stk_bin_swap *w);
 
 typedef struct stk_bins stk_bins; /* Thread: any. */
 
@@ -133,6 +163,8 @@ void stk_bins_pieces(stk_bins *b, uint64_t epoch, uint64_t bin, uint64_t *positi
 uint64_t stk_bins_first(stk_bins *b, uint64_t epoch, uint64_t bin); /* PACK: its first position */
 /* For an epoch: the sum of lengths, and the room of all bins (BUDGET: with padding). */
 void stk_bins_fill(stk_bins *b, uint64_t epoch, uint64_t *used, uint64_t *room);
+/* An epoch will be needed: makes `done` of `of` parts of its table, if they are not yet made. */
+void stk_bins_expect(stk_bins *b, uint64_t epoch, uint64_t done, uint64_t of);
 void stk_bins_forget(stk_bins *b); /* call when the order changed and no thread reads bins */
 void stk_bins_close(stk_bins **b);
 

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 
 #define BUDGET_TRIES 64
+#define SAME 8     /* attempts after which one of the shortest samples is taken */
 #define FEW 32     /* samples that are looked up at once */
 #define WRAPPED 1  /* of stk_share.filler: one row of the epoch's first bin */
 #define IN_PLACE 2 /* the row is in its own bin */
@@ -48,6 +49,8 @@ void stk_schedule_close(stk_schedule **sp)
         return;
     *sp = NULL;
     stk_bins_close(&s->bins);
+    if (s->binning.drawn.close)
+        s->binning.drawn.close(s->binning.drawn.cookie);
     stk_free(s->lengths);
     stk_free(s->truncated.sample);
     stk_free(s->parts);
@@ -193,10 +196,10 @@ uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t ro
     return s->order.run(s->order.state, h->epoch, *position, n);
 }
 
-void stk_schedule_expect(const stk_schedule *s, uint64_t epoch)
+void stk_schedule_expect(const stk_schedule *s, uint64_t epoch, uint64_t done, uint64_t of)
 {
     if (s->bins)
-        (void)stk_bins_count(s->bins, epoch);
+        stk_bins_expect(s->bins, epoch, done, of);
 }
 
 void stk_schedule_forget(stk_schedule *s)
@@ -294,33 +297,41 @@ uint32_t stk_schedule_tickets(const stk_schedule *s, const stk_share *h, stk_tic
 static int in_budget(const stk_schedule *s, const stk_bad_sample *bad, const stk_where *where)
 {
     const stk_binning *h = &s->binning;
-    uint64_t id = stk_schedule_id(s, where), rows = bad->n, other;
+    stk_bin_swap swap = { bad->epoch, bad->position, stk_schedule_id(s, where), 0 };
+    uint64_t id = swap.id, rows = bad->n, other, tokens;
     stk_where replaced;
 
     if (!s->bins || (h->kind != STK_BIN_CLASS && h->kind != STK_BIN_BUDGET))
         return 1;
     stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
-    other = stk_schedule_id(s, &replaced);
+    swap.other = other = stk_schedule_id(s, &replaced);
     if (h->kind == STK_BIN_CLASS) /* one of its class */
         return h->length[id] == h->length[other];
-    if (stk_bin_is_over(h, id))
+    if (stk_bin_is_over(h, id) || id == other) /* nothing stands in for itself */
         return 0;
+    if (rows == 1)
+        return 1;
     if (h->joined || h->parts.n) /* what other rows take up is not known here */
-        return stk_bin_replaces(h, id, other);
+        return stk_bin_replaces(h, &swap);
+    tokens = stk_bin_tokens(h, bad->epoch, bad->position, id);
+    if (!h->also.length)
+        return rows * stk_bin_round((uint32_t)tokens, h->multiple) <= h->budget;
     return rows * stk_bin_round(h->length[id], h->multiple) <= h->budget &&
-           (!h->also.length ||
-            rows * stk_bin_round(h->also.length[id], h->also.multiple) <= h->also.budget);
+           rows * stk_bin_round((uint32_t)tokens, h->also.multiple) <= h->also.budget;
 }
 
-/* The shortest of all, or the second where that is the bad one. */
+/* One of the shortest of all, another one with each attempt: some of them may be bad, too. */
 static void take_shortest(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out)
 {
+    const stk_binning *h = &s->binning;
     stk_where replaced;
+    uint32_t at = (bad->attempt - 1) % h->n_shortest;
     uint64_t id;
 
     stk_schedule_at(s, bad->epoch, &bad->position, 1, &replaced);
-    id = s->binning
-             .shortest[stk_schedule_id(s, &replaced) == s->binning.shortest[0] || bad->attempt > 1];
+    if (h->shortest[at] == stk_schedule_id(s, &replaced))
+        at = (at + 1) % h->n_shortest;
+    id = h->shortest[at];
     out->dataset = 0;
     while (out->dataset + 1 < s->n_data && s->start[out->dataset + 1] <= id)
         out->dataset++;
@@ -343,10 +354,10 @@ void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, s
                     : bad->together[stk_substitute(s->seed, bad->epoch, bad->position, attempt,
                                                    bad->n)];
         stk_schedule_at(s, bad->epoch, &other, 1, out);
-        if (in_budget(s, bad, out))
-            return;
+        if (in_budget(s, bad, out) && (bad->attempt <= SAME || !s->binning.n_shortest))
+            return; /* else the only ones that fit are bad, too */
     }
-    if (s->bins && s->binning.kind == STK_BIN_BUDGET && (s->binning.joined || s->binning.parts.n))
+    if (s->bins && s->binning.kind == STK_BIN_BUDGET && s->binning.n_shortest)
         take_shortest(s, bad, out);
 }
 

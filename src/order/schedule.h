@@ -126,8 +126,9 @@ static inline void stk_schedule_positions(const stk_schedule *s, const stk_share
 uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
                           uint64_t *position, stk_where *where);
 
-/* Makes the table of an epoch that will be needed soon, so that no other thread waits for it. */
-void stk_schedule_expect(const stk_schedule *s, uint64_t epoch);
+/* Makes `done` of `of` parts of the table of an epoch that will be needed soon, so that no thread
+ * waits for it, and none is held up for long. */
+void stk_schedule_expect(const stk_schedule *s, uint64_t epoch, uint64_t done, uint64_t of);
 /* Call when the order changed. */
 void stk_schedule_forget(stk_schedule *s);
 /* With packed rows or a budget: the sum of lengths, and the room there is for them; else

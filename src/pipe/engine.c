@@ -403,6 +403,17 @@ int stk_engine_again(stk_engine *e, stk_error *err)
     return 0;
 }
 
+/* The second half of an epoch prepares the next one, step by step, and has done so before it
+ * ends. */
+static void expect_next(const stk_engine *e)
+{
+    uint64_t steps = epoch_steps(e), half = steps / 2, taken = e->consumer.taken;
+
+    if (taken >= half)
+        stk_schedule_expect(e->schedule, e->consumer.epoch + 1, taken - half + 1,
+                            (steps - half) * 3 / 4 + 1);
+}
+
 int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
 {
     uint64_t from, ticks = e->figures.trace.on ? stk_ticks() : 0;
@@ -423,8 +434,7 @@ int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err)
         stk_stage_time_row(&e->workers.worker[0]->m, STK_STAGE_IDLE); /* the caller was elsewhere */
     stk_stall_at(&e->plan->policy.stall, STK_STALL_TAKE,
                  (e->consumer.epoch << 32) + e->consumer.taken);
-    if (e->consumer.taken >= epoch_steps(e) / 2)
-        stk_schedule_expect(e->schedule, e->consumer.epoch + 1); /* while workers work */
+    expect_next(e); /* while workers work */
     stk_range(e, "stoker wait");
     stk_mutex_lock(&e->lock);
     rc = wait_ready_locked(e, timeout_ms, err);

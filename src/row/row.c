@@ -26,6 +26,7 @@ void stk_maker_fini(stk_maker *m)
     stk_free(m->clip_spans);
     stk_free(m->pictures.bytes);
     stk_free(m->pictures.room);
+    stk_free(m->pictures.known);
     stk_free(m->records.data);
     stk_free(m->records.share);
     stk_decoders_fini(&m->decoders);

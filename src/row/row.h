@@ -27,6 +27,7 @@
 #include "codec/jpeg_base.h"
 #include "cuda/slab.h"
 #include "gpu/pic.h"
+#include "index/mediafile.h"
 #include "kern/sample.h"
 #include "row/plan.h"
 #include "row/row_docs.h"
@@ -56,12 +57,20 @@ typedef struct stk_shared_picture {
     unsigned mark;     /* ... up to this mark */
 } stk_shared_picture;
 
+typedef struct stk_known_picture { /* by its record in HASH.media */
+    uint64_t number;
+    uint32_t field;
+    stk_media_rec rec;
+} stk_known_picture;
+
 typedef struct stk_picture_list { /* the pictures of the current row: row_pictures.c */
     uint32_t n, cap;
     stk_bytes *bytes;
     uint8_t *room; /* files that were read for it */
     size_t used, room_cap;
-    size_t at; /* where the current one goes in its row */
+    size_t at;                /* where the current one goes in its row */
+    stk_known_picture *known; /* row_picture_sizes.c */
+    uint32_t known_cap;
 } stk_picture_list;
 
 typedef struct stk_grid_list { /* patches down and across of an output's pictures */
@@ -366,6 +375,14 @@ void stk_row_gpu_note(stk_row *x);   /* a table's note() */
 void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
 /* ---- between the kinds ---- */
+
+/* row_picture_sizes.c: several pictures whose sizes are known, while lengths are measured.  The
+ * field is not read then. */
+void stk_picture_sizes_know(stk_row *x);
+int stk_picture_sizes_are_known(const stk_wanted *want); /* 1: what it was left as */
+/* How many there are: x->m->pictures.n; and how large picture i comes out. */
+int stk_picture_sizes_take(stk_row *x, stk_error *err);
+int stk_picture_size_known(stk_row *x, uint32_t i, uint32_t size[2], stk_error *err);
 
 /* row_patches.c: pictures as patches.  Blocks that the picture keeps in an output if its sample is
  * over the budget; 0: all. */

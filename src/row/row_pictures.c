@@ -332,6 +332,8 @@ static int collect(stk_row *x, stk_error *err)
     l.to->used = 0;
     if (want->number == UINT16_MAX || want->place.absent)
         return 0;
+    if (stk_picture_sizes_are_known(want))
+        return stk_picture_sizes_take(x, err);
     if (want->unpack)
         return stk_fail(err, STK_ENOTSUP, "pictures: its field is not stored as it is");
     if (is_list_column(x, want->number))
@@ -361,6 +363,11 @@ static void know(stk_row *x)
         is_list_column(x, want->number) || (!named && !is_numbered(x, &want->field)) ||
         (named && state_of(x)->root[0]))
         return;
+    if (!named) {
+        stk_picture_sizes_know(x);
+        if (!want->file)
+            return;
+    }
     for (uint32_t k = 0; k < x->req->entry.n_fields; k++) {
         if (field_at(x, k, &f, NULL) < 0 || (!named && !is_numbered(x, &f)))
             continue;
@@ -403,7 +410,8 @@ static void choose(stk_row *x, uint32_t i)
 {
     stk_wanted *want = &x->req->want[x->output];
 
-    want->bytes = x->m->pictures.bytes[i];
+    if (!stk_picture_sizes_are_known(want))
+        want->bytes = x->m->pictures.bytes[i];
     want->hint = (stk_bytes){ 0 };
     want->learn = 0;
     x->req->ranged[x->output].n = 0;
@@ -438,6 +446,7 @@ static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
 {
     const stk_patch_spec *p = &stk_row_chain(x)->spec.picture.patch;
     uint32_t side = p->side ? p->side : 1, n = x->m->pictures.n;
+    int known = stk_picture_sizes_are_known(&x->req->want[x->output]);
 
     g->row = stk_schedule_id(x->schedule, &x->where) + 1;
     g->n = 0;
@@ -455,7 +464,7 @@ static int measure(stk_row *x, stk_grid_list *g, stk_error *err)
         int rc;
 
         choose(x, i);
-        rc = stk_picture_size(x, size, err);
+        rc = known ? stk_picture_size_known(x, i, size, err) : stk_picture_size(x, size, err);
         if (rc == 0)
             rc = check_size(x, size, err);
         STK_TRY(of_picture(x, i, rc, err));

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several pictures per sample on a store: budgets are planned by the heads of the pictures, and batches are those of the local file."""
+
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tarfile
+import os
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import faults                                   # noqa: E402
+
+import stoker                                   # noqa: E402
+
+if "curl: none" in stoker.build_info():
+    pytest.skip("this build reads no remote data", allow_module_level=True)
+Image = pytest.importorskip("PIL.Image")
+pytestmark = pytest.mark.services
+TOKEN = 151655
+COUNTS = [2, 0, 3, 1, 4, 2, 1, 3]               # pictures of each sample
+HEAD = 4096
+FIELDS = {"x": "from(image) | pictures | resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=60000) | patches(qwen2_vl) | to(u8)",
+          "ids": "from(ids.json) | ints | image_tokens(x)"}
+
+
+@pytest.fixture(scope="module")
+def chats(data):
+    """Pictures of 60 to 400 KB and some text."""
+    rng = np.random.default_rng(3)
+    path = data / "chats.tar"
+    with tarfile.open(path, "w") as tar:
+        for i, n in enumerate(COUNTS):
+            blobs = []
+            for k in range(n):
+                out = io.BytesIO()
+                h, w = (int(v) for v in rng.integers(300, 700, 2))
+                exif = Image.Exif()
+                exif[0x0112] = 1 + (i + k) % 8
+                Image.fromarray(rng.integers(0, 256, (h, w, 3), dtype=np.uint8)).save(out, "JPEG", exif=exif)
+                blobs.append((f"{k}.jpg", out.getvalue()))
+            blobs.append(("ids.json", json.dumps([*range(5 + i), *[TOKEN] * n]).encode()))
+            for name, blob in blobs:
+                info = tarfile.TarInfo(f"{i:04}.{name}")
+                info.size = len(blob)
+                tar.addfile(info, io.BytesIO(blob))
+    return path
+
+
+def batches(loader):
+    return [(list(b.sample_keys), np.asarray(b["x"]).tobytes(), np.asarray(b["ids"]).tolist(), np.asarray(b.grid["x"]).tolist()) for b in loader]
+
+
+OPTIONS = {"max_tokens": 2500, "collate": "pack", "shuffle": True, "seed": 4, "num_workers": 0}
+
+
+def test_a_budget_is_planned_by_the_heads_of_pictures(web, chats):
+    with faults.Proxy(web[0]) as proxy:
+        url = f"http://127.0.0.1:{proxy.port}/{chats.name}"
+        subprocess.run([os.environ["STOKER_CLI"], "index", url], check=True, stdout=subprocess.DEVNULL)
+        before = sum(proxy.sizes)
+        with stoker.Loader(url, FIELDS, **OPTIONS) as loader:
+            planned = sum(proxy.sizes) - before
+            far = batches(loader)
+        whole = sum(proxy.sizes) - before - planned
+        assert planned <= sum(COUNTS) * HEAD + len(COUNTS) * (HEAD + 1024), (planned, whole)
+        assert planned < whole / 10
+        before = sum(proxy.sizes)
+        with stoker.Loader(url, FIELDS, **OPTIONS):                 # what was found is stored beside the index
+            assert sum(proxy.sizes) == before
+    with stoker.Loader(str(chats), FIELDS, **OPTIONS) as loader:
+        assert batches(loader) == far and len(far) > 2
