@@ -8,6 +8,7 @@
 
 #include "../../seams/make_tar.h"
 #include "../../seams/seam.h"
+#include "../../support/sanitized.h"
 #include "gpu/load.h"
 
 #define CHAIN "from(mp4) | video(frames=4, stride=2) | random_resized_crop(40) | hflip | to(f16)"
@@ -54,9 +55,9 @@ static inline void same(const stk_batch *a, const stk_batch *b)
     assert_memory_equal(x.data, y.data, n); /* the simulated GPU's memory is the host's */
 }
 
-static inline void same_epochs(stk_loader *a, stk_loader *b, int epochs)
+static inline void same_epochs(stk_loader *a, stk_loader *b, unsigned epochs)
 {
-    for (int epoch = 0; epoch < epochs; epoch++)
+    for (unsigned epoch = 0; epoch < epochs; epoch++)
         for (;;) {
             stk_batch *x = next_batch(a), *y = next_batch(b);
 
