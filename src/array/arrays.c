@@ -455,12 +455,14 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
 
 int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err)
 {
-    const stk_piece *p = &a->part[a->n_parts > 1 ? stk_array_part(a, row) : 0];
-    stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
+    const stk_piece *p;
+    stk_map *m;
 
-    return bytes < MANY_BYTES || p->data || !m || !m->data
-               ? 0
-               : look_again(m, p->name, coarse_ns(), err);
+    if (bytes < MANY_BYTES)
+        return 0;
+    p = &a->part[a->n_parts > 1 ? stk_array_part(a, row) : 0];
+    m = atomic_load_explicit(&p->map, memory_order_acquire);
+    return p->data || !m || !m->data ? 0 : look_again(m, p->name, coarse_ns(), err);
 }
 
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows)

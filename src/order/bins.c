@@ -90,6 +90,19 @@ static int has_one_length(const stk_binning *h)
     return !h->also.length && !h->parts.n && !h->drawn.less;
 }
 
+/* Of positions of which none is left out. */
+static void look_at_all(const stk_binning *h, maker *m, const uint64_t *ids, uint32_t at,
+                        uint32_t k, sums *s)
+{
+    for (uint32_t i = 0; i < k; i++) {
+        uint32_t length = h->length[ids[i]];
+
+        s->used += length;
+        m->length[at + i] = rounded(h, length);
+        m->place[at + i] = at + i;
+    }
+}
+
 /* Lengths of the window's positions, without those that are dropped, and m->place: where each of
  * them stands; answers how many there are. */
 static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w, sums *s)
@@ -97,7 +110,7 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
     const stk_binning *h = &b->how;
     uint64_t first = w * h->window, left = b->positions - first, position[RUN], ids[RUN];
     uint32_t n = left < h->window ? (uint32_t)left : h->window, placed = 0;
-    int one = has_one_length(h);
+    int one = has_one_length(h), all = one && (h->all_fit || h->kind != STK_BIN_BUDGET);
 
     assert(first < b->positions); /* no window is empty */
     for (uint32_t at = 0, k; at < n; at += k) {
@@ -109,7 +122,9 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
             ids[i] = h->start[m->where[i].dataset] + m->where[i].sample;
             __builtin_prefetch(&h->length[ids[i]]);
         }
-        for (uint32_t i = 0; i < k; i++) {
+        if (all)
+            look_at_all(h, m, ids, at, k, s);
+        for (uint32_t i = 0; i < k && !all; i++) {
             uint64_t id = ids[i];
 
             if (!h->all_fit && stk_bin_is_over(h, id)) {
@@ -126,7 +141,7 @@ static uint32_t look_up(const stk_bins *b, maker *m, uint64_t number, uint64_t w
             }
         }
     }
-    return placed;
+    return all ? n : placed;
 }
 
 /* Rows of similar first length, an eighth of an octave, are sorted by their second one. */
