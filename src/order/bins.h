@@ -87,7 +87,7 @@ typedef struct stk_binning {
     uint32_t multiple;
     uint32_t rows; /* most rows: BUDGET: of a bin; LIKE: of a run */
     int joined;    /* BUDGET: rows are joined, with a sum <= budget */
-    int all_fit; /* BUDGET: true if it is known that no sample is longer than a budget */
+    int all_fit;   /* BUDGET: true if it is known that no sample is longer than a budget */
     /* BUDGET: true if samples longer than a budget are left out.  Otherwise such a sample is a bad
      * one, and counts as much as `usual`, a global id. */
     int drops;

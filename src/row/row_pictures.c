@@ -233,8 +233,8 @@ static int add_file(list *l, stk_bytes name, stk_error *err)
     const stk_request *r = l->x->req;
     stk_place place = { .name = name, .whole = 1 };
     stk_file *f = NULL;
-    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, state_of(l->x)->root },
-                            &place, &f, err);
+    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, state_of(l->x)->root }, &place,
+                            &f, err);
 
     if (rc == 0 && place.len > SIZE_MAX / 8)
         rc = stk_fail(err, STK_ELIMIT, "a picture of %" PRIu64 " bytes", place.len);

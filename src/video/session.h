@@ -61,7 +61,7 @@ typedef struct stk_session_run {
     uint32_t left;
     uint64_t packets;
     uint64_t until; /* CPU time of this thread at which it is given up */
-    unsigned mark; /* of scratch, after which is the unit in view */
+    unsigned mark;  /* of scratch, after which is the unit in view */
     stk_video_unit unit;
     int has_unit;
 } stk_session_run;

@@ -22,7 +22,7 @@ typedef struct stk_session_job { /* one window */
     uint64_t key;                /* what the file is: stk_points_key() */
     const stk_media_points *points;
     const stk_media_ask *ask;
-    double most; /* seconds of CPU time that it may take; 0: by its packets */
+    double most;                   /* seconds of CPU time that it may take; 0: by its packets */
     uint32_t frames, stride, step; /* of all windows; they begin every `step` frames */
     const stk_media_part *part;    /* bytes that are here already */
     uint32_t n_parts;
