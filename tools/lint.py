@@ -240,6 +240,17 @@ def rule_include_direction(tree):
                 yield Problem(f.path, inc.line, "include-direction", f'"{inc.path}": {reason}')
 
 
+def rule_rows_name_no_coding(tree):
+    """What a GPU decodes is a table (gpu/coded.h): the code that leaves pictures to it names none of its entries."""
+    for f in tree.c_files:
+        if not re.match(r"src/row/row_gpu(_pictures)?\.c$", f.path):
+            continue
+        for n, line in enumerate(f.text.splitlines(), 1):
+            found = re.search(r"\bstk_(?:pic_)?(jpeg|png|webp|nv12)_?\w*", line)
+            if found:
+                yield Problem(f.path, n, "rows-name-no-coding", f"{found.group(0)}: goes into gpu/coded_{found.group(1)}.c")
+
+
 def library_folder(f):
     """The folder of src/ that a file of the library is in; "" right under src/; None: it is not of the library."""
     if f.parts[0] != "src" or f.is_test or f.path.endswith("_model.h"):
@@ -607,7 +618,7 @@ RULES = (
     rule_words, rule_named_files, rule_locks, rule_thread_safety, rule_public_headers_only,
     rule_spdx, rule_threads, rule_forbidden_calls, rule_one_file_per_library, rule_white_space,
     rule_columns, rule_sentences, rule_machine_paths, rule_headers_compile_alone, rule_python_names,
-    rule_ruff, rule_clang_tidy,
+    rule_rows_name_no_coding, rule_ruff, rule_clang_tidy,
 )
 
 

@@ -448,7 +448,7 @@ static void write_huff(stk_pic_huff *to, const stk_jpeg_huff *from)
     to->n = from->n;
 }
 
-void stk_pic_jpeg_write(void *to, const stk_pic_gather *g)
+void stk_pic_gather_write(void *to, const stk_pic_gather *g)
 {
     const stk_pic *r = &g->rec;
     uint32_t end = r->prog.n_steps ? r->prog.at : r->size; /* a program is another's */

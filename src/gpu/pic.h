@@ -44,7 +44,7 @@ typedef struct stk_pic_ask { /* what to make of a JPEG */
 
 /* Finds out what of a JPEG must be sent: g->rec.size bytes.  With job->seek: STK_PIC_SEEK,
  * otherwise STK_PIC_WHOLE.  Takes one block of scratch, which must be valid until
- * stk_pic_jpeg_write().  0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do
+ * stk_pic_gather_write().  0; STK_ENOTSUP: the host must decode it; STK_ESTALE: the seek points do
  * not fit or, with `all`, the file ends before its scan; STK_ENOMEM. */
 int stk_pic_jpeg_ask(stk_pic_gather *g, const stk_jpeg_job *job, const stk_pic_ask *ask,
                      stk_scratch *scratch, stk_error *err);
@@ -61,7 +61,7 @@ int stk_pic_shared_size(stk_pic_gather *g, const stk_pic *lead, const stk_view *
                         stk_error *err);
 
 /* Writes the record; `to` has g->rec.size bytes and is aligned to STK_PIC_ALIGN. */
-void stk_pic_jpeg_write(void *to, const stk_pic_gather *g);
+void stk_pic_gather_write(void *to, const stk_pic_gather *g);
 
 /* A record with pixels: STK_PIC_U8 (w * h of three bytes) or STK_PIC_READY (the output's row, `len`
  * bytes).  The first function returns its size; the second writes its head and returns where the

@@ -245,7 +245,7 @@ static void batch_open(bench *b, batch *t, uint32_t w, uint32_t h, size_t type)
             memcpy(t->slab, old, t->slab_len);
             free(old);
         }
-        stk_pic_jpeg_write(t->slab + t->slab_len, &g);
+        stk_pic_gather_write(t->slab + t->slab_len, &g);
         free(part);
         t->item[i].share = stk_pic_share_of((const stk_pic *)(void *)(t->slab + t->slab_len));
         t->item[i].at = t->slab_len;
@@ -739,7 +739,7 @@ static void hostile_points(void **state)
             if (stk_pic_jpeg_size(&g, &job, &v, &b.scratch, &b.err) == 0) {
                 assert_true(g.rec.size < b.in.len + 8192 + g.rec.n_units * sizeof(stk_pic_unit));
                 to = aligned_alloc(64, g.rec.size);
-                stk_pic_jpeg_write(to, &g);
+                stk_pic_gather_write(to, &g);
                 assert_true(stk_pic_sound((const stk_pic *)(void *)to, g.rec.size));
                 free(to);
                 taken++;

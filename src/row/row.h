@@ -24,7 +24,6 @@
 #include "base/spans.h"
 #include "codec/codec.h"
 #include "codec/decoders.h"
-#include "codec/jpeg_base.h"
 #include "cuda/slab.h"
 #include "gpu/pic.h"
 #include "index/mediafile.h"

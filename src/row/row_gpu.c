@@ -3,6 +3,7 @@
  * the GPU has already. */
 #include <assert.h>
 
+#include "gpu/coded.h"
 #include "gpu/pic_program.h"
 #include "row/row_clip.h"
 
@@ -128,13 +129,16 @@ void stk_row_gpu_note(stk_row *x)
 
 /* Is the picture to go over whole, to be kept there?  Later all that is known of it is in its seek
  * points, so they must be of this very file. */
-static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_jpeg_job *job)
+static int to_keep(const stk_row *x, const stk_decode_request *ask, const stk_gpu_file *f)
 {
-    return x->plan->outputs.common->out[x->output].keep && job->seek && !job->at && ask->need.w &&
+    uint64_t bytes = x->plan->outputs.common->out[x->output].keep && ask->need.w
+                         ? f->coding->cached_bytes(f)
+                         : 0;
+
+    return bytes &&
            stk_picture_cache_wants(stk_device_picture_cache(x->plan->gpu.device),
-                                   whose(x, &x->where, x->output),
-                                   (uint64_t)job->seek->scan_len + 2) &&
-           stk_jpeg_seek_check(job->seek, job->head, job->in, NULL) == 0;
+                                   whose(x, &x->where, x->output), bytes) &&
+           f->coding->points_fit(f);
 }
 
 /* A view on its way: what of the file it needs, and what is done to it. */
@@ -157,7 +161,7 @@ static int write_records(stk_row *x, const stk_draws *d, one_view *v, uint32_t l
     }
     to = stk_row_gpu_place(x, size);
     for (uint32_t i = 0; to && i < n; i++) {
-        stk_pic_jpeg_write(to, &v[i].g);
+        stk_pic_gather_write(to, &v[i].g);
         stk_pic_program_write(&v[i].program, to);
         stk_row_gpu_record(x, i, lead, to);
         to += v[i].g.rec.size;
@@ -176,25 +180,24 @@ int stk_row_gpu_program(const stk_row *x, const stk_draws *d, stk_pic_program *o
     return stk_pic_program_make(out, d, err);
 }
 
-/* What of the file the first view needs, and all that share its picture: ask->need.  job->seek is
- * NULL where its points do not fit. */
+/* What of the file the first view needs, and all that share its picture: ask->need.  Points that do
+ * not fit are dropped. */
 static int gather_first(const stk_row *x, const stk_draws *d, const stk_decode_request *ask,
-                        stk_jpeg_job *job, one_view *v)
+                        stk_gpu_file *f, one_view *v)
 {
-    stk_pic_ask what = { .view = d->view, .wide = &ask->need, .all = to_keep(x, ask, job) };
+    stk_pic_ask what = { .view = d->view, .wide = &ask->need, .all = to_keep(x, ask, f) };
     stk_scratch *scratch = &x->m->scratch;
     int rc;
 
     if (stk_row_gpu_program(x, d, &v->program, NULL) < 0)
         return STK_ENOTSUP;
-    rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+    rc = f->coding->ask(&v->g, f, &what, scratch, NULL);
     if (rc == STK_ESTALE && what.all) {
         what.all = 0;
-        rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+        rc = f->coding->ask(&v->g, f, &what, scratch, NULL);
     }
-    if (rc == STK_ESTALE && !job->at) {
-        job->seek = NULL; /* as the host would; of a part, the host reads the whole */
-        rc = stk_pic_jpeg_ask(&v->g, job, &what, scratch, NULL);
+    if (rc == STK_ESTALE && f->coding->drop_points(f)) { /* as the host would */
+        rc = f->coding->ask(&v->g, f, &what, scratch, NULL);
         stk_count(&x->m->count.lane[STK_LANE_MISFIT], rc == 0);
     }
     if (rc == 0 && !v->g.rec.need[2] && ask->need.w)
@@ -230,17 +233,17 @@ static int leave(stk_row *x, const stk_picture_source *from, const stk_draws *d,
 {
     uint32_t n = stk_row_views(x);
     one_view *v = stk_scratch_get(&x->m->scratch, n * sizeof *v);
-    stk_jpeg_job job;
-    int rc = v ? stk_jpeg_peek(from, &ask->need, &job) : STK_ENOMEM;
+    stk_gpu_file f;
+    int rc = v ? stk_gpu_file_peek(from, &ask->need, &f) : STK_ENOMEM;
 
     if (rc == 0)
-        rc = gather_first(x, &d[0], ask, &job, &v[0]);
+        rc = gather_first(x, &d[0], ask, &f, &v[0]);
     for (uint32_t i = 1; i < n && rc == 0; i++)
         rc = gather_shared(x, &d[i], &v[0].g.rec, &v[i]);
     if (rc < 0 || write_records(x, d, v, x->output) < 0)
         return 0;
     remember(x, &v[0].g.rec);
-    stk_count(&x->m->count.lane[STK_LANE_SEEK], job.seek != NULL);
+    stk_count(&x->m->count.lane[STK_LANE_SEEK], f.coding->has_points(&f));
     return 1;
 }
 
@@ -389,7 +392,7 @@ int stk_gpu_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t
 /* Records of a picture whose scan the GPU has: of its first view, and of others that share what
  * that decodes. */
 static int write_cached(stk_row *x, const stk_draws *d, const stk_decode_request *ask,
-                        const stk_jpeg_job *job, stk_error *err)
+                        const stk_gpu_file *f, stk_error *err)
 {
     stk_pic_ask what = { .view = d->view,
                          .wide = &ask->need,
@@ -400,7 +403,7 @@ static int write_cached(stk_row *x, const stk_draws *d, const stk_decode_request
     if (!v)
         return stk_fail_nomem(err, n * sizeof *v);
     STK_TRY(stk_row_gpu_program(x, d, &v->program, err));
-    STK_TRY(stk_pic_jpeg_ask(&v->g, job, &what, &x->m->scratch, NULL));
+    STK_TRY(f->coding->ask(&v->g, f, &what, &x->m->scratch, NULL));
     if (!v->g.rec.need[2] && ask->need.w)
         return stk_fail(err, STK_ENOTSUP, "it sees nothing of a picture that others see");
     for (uint32_t i = 1; i < n; i++)
@@ -415,15 +418,13 @@ static int make_from_cache(stk_row *x, stk_error *err)
 {
     stk_wanted *want = &x->req->want[x->output];
     stk_image_info size;
-    stk_jpeg_head head;
-    stk_jpeg_seek seek;
     stk_decode_request ask;
+    stk_gpu_file f;
     stk_draws *d;
 
     x->m->shared.ready = 0;
     stk_scratch_reset(&x->m->scratch);
-    STK_TRY(stk_jpeg_seek_open(&seek, &head, want->hint, err));
-    size = (stk_image_info){ head.width, head.height };
+    STK_TRY(stk_gpu_file_recall(want->hint, &f, &size, err));
     STK_TRY(stk_picture_check(x, &size, err));
     want->width = size.width; /* for those who follow it */
     want->height = size.height;
@@ -431,7 +432,7 @@ static int make_from_cache(stk_row *x, stk_error *err)
     STK_TRY(stk_picture_look_views(x, &size, &d, &ask, err));
     if (is_first(x))
         stk_picture_look_ahead(x, &size, &ask.need);
-    STK_TRY(write_cached(x, d, &ask, &(stk_jpeg_job){ .head = &head, .seek = &seek }, err));
+    STK_TRY(write_cached(x, d, &ask, &f, err));
     stk_count(&x->m->count.lane[STK_LANE_SEEK], 1);
     stk_stage_time_row(x->m, STK_STAGE_DECODE);
     return 0;

@@ -118,6 +118,7 @@ static int number_text(stk_dtype t, const uint8_t *in, char *out, size_t size)
     case STK_U32: return snprintf(out, size, "%u", v.u32);
     case STK_I64: return snprintf(out, size, "%lld", (long long)v.i64);
     case STK_F16: return real_text((double)stk_f16_to(v.u16), 9, out, size);
+    case STK_BF16: return real_text((double)stk_bf16_to(v.u16), 9, out, size);
     case STK_F32: return real_text((double)v.f32, 9, out, size);
     case STK_F64: return real_text(v.f64, 17, out, size);
     default: return snprintf(out, size, "%u", *in);

@@ -114,7 +114,7 @@ void set_fill(set *s, album *a, int crops)
             exit(1);
         }
         make_room(s, g.rec.size);
-        stk_pic_jpeg_write(s->slab + s->slab_len, &g);
+        stk_pic_gather_write(s->slab + s->slab_len, &g);
         s->item[i].share = stk_pic_share_of((const stk_pic *)(const void *)(s->slab + s->slab_len));
         s->item[i].at = s->slab_len;
         s->item[i].row = s->n - 1 - i;
@@ -246,7 +246,7 @@ static void bench_gather(album *a, const set *s)
             if (stk_pic_jpeg_size(&g, &job, &s->view[i], &a->scratch, NULL) < 0 ||
                 g.rec.size > 16 << 20)
                 continue;
-            stk_pic_jpeg_write(to + n % 3 * (16 << 20), &g);
+            stk_pic_gather_write(to + n % 3 * (16 << 20), &g);
             (void)stk_pic_share_of((const stk_pic *)(const void *)(to + n % 3 * (16 << 20)));
             bytes += g.rec.size;
         }
