@@ -177,14 +177,28 @@ def broken():
     yield
     os._exit(7)
 
-def test_a(broken): pass
+def test_a(broken): meet("a", "c")
+'''
+
+MEET = '''
+import pathlib, time
+
+def meet(me, other):
+    """Two processes are there, and each has one of these tests."""
+    here = pathlib.Path(__file__).parent
+    (here / me).touch()
+    for _ in range(600):
+        if (here / other).exists():
+            return
+        time.sleep(.1)
+    raise TimeoutError(other)
 '''
 
 
 def test_a_process_that_ends_badly_is_an_error(tmp_path):
     """Also the last one, after its last test."""
-    (tmp_path / "test_end.py").write_text(BAD_END + "def test_b(): pass\n")
-    (tmp_path / "test_exit.py").write_text("import atexit, os\ndef test_c(): atexit.register(os._exit, 9)\n")
+    (tmp_path / "test_end.py").write_text(MEET + BAD_END + "def test_b(): pass\n")
+    (tmp_path / "test_exit.py").write_text(MEET + "import atexit, os\ndef test_c():\n    meet('c', 'a')\n    atexit.register(os._exit, 9)\n")
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "pytest_forks", "--forks", "2", "-q", "-ra", tmp_path], cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": str(TOOLS)}, capture_output=True, text=True, timeout=300)
     passed, failed, _ = run_tests.pytest_counts(done.stdout)

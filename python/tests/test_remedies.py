@@ -41,7 +41,10 @@ def test_files_that_are_no_shards(photos, tmp_path):
         stoker.Loader(paths, IMAGE)
     with pytest.raises(stoker.StokerError, match="a picture is no shard"):
         stoker.open(paths[0])
-    for end, head in (("mp4", b"\0\0\0\x18ftypmp42"), ("dcm", bytes(128) + b"DICM"), ("weird", b"?")):
+    (tmp_path / "x.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(100))
+    with pytest.raises(stoker.StokerError, match=r"a video is no shard: open the folder, or a manifest.*from\(path\) \| open \| video"):
+        stoker.open(tmp_path / "x.mp4")
+    for end, head in (("dcm", bytes(128) + b"DICM"), ("weird", b"?")):
         path = tmp_path / f"x.{end}"
         path.write_bytes(head + bytes(100))
         with pytest.raises(stoker.StokerError, match=rf"\.{end} files are no shards.*a manifest.*from\(path\) \| open \| bytes.*\.call\(function\)"):

@@ -189,6 +189,7 @@ static stk_bytes class_of(const char *path)
 
 static int scan_folders(scan_state *s, const stk_names *dirs, stk_error *err)
 {
+    static const char *const names[] = { "files", "pictures", "videos", "recordings" };
     stk_bytes cls = class_of(s->path);
 
     STK_TRY(stk_text_put(&s->key, cls.data ? (const char *)cls.data : "", cls.len, err));
@@ -198,9 +199,9 @@ static int scan_folders(scan_state *s, const stk_names *dirs, stk_error *err)
         char why[180];
 
         snprintf(why, sizeof why,
-                 "%" PRIu64 " files have the name of another but for its suffix: each is a "
+                 "%" PRIu64 " %s have the name of another but for its suffix: each is a "
                  "sample; pairs=True (pairs://FOLDER) makes files of one name one",
-                 s->same_name);
+                 s->same_name, names[s->list.kind]);
         s->scan->warn(s->scan, why);
     }
     if (!s->samples)

@@ -33,6 +33,7 @@ int stk_packet_points_open(stk_packet_points *out, stk_bytes in, stk_error *err)
                                 .skip = stk_le64(p + 24),
                                 .units = stk_le64(p + 32),
                                 .field = stk_le64(p + 40),
+                                .first_us = (int64_t)stk_le64(p + 64),
                                 .n = stk_le32(p + 48),
                                 .n_runs = stk_le32(p + 52) };
     setup = stk_le32(p + 56);
@@ -159,7 +160,9 @@ static void put_head(uint8_t *p, const stk_packet_points *s, uint32_t runs, uint
     p = put(p, s->field, 8);
     p = put(p, s->n, 4);
     p = put(p, runs, 4);
-    put(p, s->setup.len, 4);
+    p = put(p, s->setup.len, 4);
+    p = put(p, 0, 4);
+    put(p, (uint64_t)s->first_us, 8);
 }
 
 int stk_packet_points_make(const stk_packet_points *p, const stk_video_frame *frame,

@@ -12,8 +12,9 @@ typedef struct stk_packet_points {
     uint32_t rate, channels;
     uint32_t per, last; /* samples of a packet, of the last one */
     uint64_t skip, units, field;
-    uint32_t number; /* of the track in its file */
-    uint32_t n;      /* packets */
+    int64_t first_us; /* when the first unit is heard */
+    uint32_t number;  /* of the track in its file */
+    uint32_t n;       /* packets */
     stk_bytes setup;
     /* as stored */
     uint32_t n_runs, width;

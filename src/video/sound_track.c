@@ -239,6 +239,7 @@ static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_m
     STK_TRY(measure(c, &read, in, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
+    out->first_us = c->track.sound.first_us;
     return 0;
 }
 
@@ -457,6 +458,7 @@ static int track_know(const stk_media_points *points, uint32_t track, stk_media_
     (void)track;
     STK_TRY(stk_packet_points_open(&p, points->head, err));
     *out = stk_sound_info(p.rate, p.channels, p.units);
+    out->first_us = p.first_us;
     return 0;
 }
 
@@ -554,6 +556,7 @@ static int points_of(sound_track_ctx *c, char tag, const stk_media_reader *read,
                               .skip = c->skip,
                               .units = c->units,
                               .field = c->track.field,
+                              .first_us = c->track.sound.first_us,
                               .number = c->track.number,
                               .n = c->track.n,
                               .setup = { c->track.setup, c->track.setup_len } },

@@ -68,6 +68,10 @@ def test_rows_of_paths_alone(made):
                        batch_size=4, collate="list") as loader:
         got = {int(t): np.asarray(a) for b in loader for a, t in zip(b["audio"], b["text"], strict=True)}
     assert all((got[k] * 32768 == x).all() for k, x in enumerate(recordings))
-    for chain, words in (("from(audio) | sound", "audio"), ('from(audio.path) | open(root="/") | sound', "pyarrow.parquet.read_table")):
+    chain = f'from(audio.path) | open(root="{folder}") | sound(rate={RATE})'        # in the file as in memory
+    with stoker.Loader(str(folder / "b.parquet"), {"audio": chain, "text": "from(text) | text"}, batch_size=4, collate="list") as loader:
+        for b in loader:
+            assert all((np.asarray(a) == got[int(t)]).all() for a, t in zip(b["audio"], b["text"], strict=True))
+    for chain, words in (("from(audio) | sound", "audio"), ('from(audio.path) | open(root="/") | sound', r"no such file \[shard /0.wav")):
         with pytest.raises(stoker.StokerError, match=words), stoker.Loader(str(folder / "b.parquet"), {"audio": chain}, batch_size=4, collate="list") as loader:
             list(loader)

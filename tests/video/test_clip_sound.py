@@ -115,3 +115,19 @@ def test_what_is_refused(files, tmp_path, audio, why):
     tar = str(made.write_tar(tmp_path / "a.tar", [("0.mp4", files["mp4"])]))
     with pytest.raises(stoker.StokerError, match=why):
         load(tar, "frames=2", audio)
+
+
+def test_a_late_recording_beside_the_video(files, tmp_path):
+    """Its own file says that it begins later, and so do its points."""
+    run("-itsoffset", "0.75", "-f", "lavfi", "-i", f"aevalsrc='0.5*sin(2*PI*(300+200*floor(t))*t)':s={RATE}:d=8", "-c:a", "aac", tmp_path / "a.m4a")
+    tar = str(made.write_tar(tmp_path / "a.tar", [("0.mp4", files["mp4"]), ("0.m4a", (tmp_path / "a.m4a").read_bytes())]))
+    fields = {"audio": "from(m4a) | sound(rate=16000) | part(of=video)", "video": "from(mp4) | video(frames=8, stride=2, start=20) | center_crop((48, 64)) | to(u8, hwc)"}
+    heard = []
+    for points in False, True:
+        if points:
+            stoker.open(tar, jpeg=True)
+        with stoker.Loader(tar, fields, collate="list", num_workers=0) as loader:
+            [b] = list(loader)
+        heard.append(np.asarray(b["audio"][0]))
+    assert (heard[0] == heard[1]).all() and len(heard[0]) == round(1.6 * RATE)
+    assert abs(pitch(heard[0][int(0.1 * RATE):int(0.2 * RATE)]) - 500) < 25 and abs(pitch(heard[0][int(1.2 * RATE):int(1.3 * RATE)]) - 700) < 25

@@ -204,7 +204,7 @@ def test_describe_names_bad_videos_and_long_groups(four, tmp_path):
     tar = made.write_tar(tmp_path / "b.tar", [("0.mp4", data), ("1.mp4", data[:60]), ("2.mp4", data)])
     done = cli("describe", tar, folder=tmp_path)
     assert json.loads(done.stdout)["bad"] == 1
-    assert done.stderr.startswith("mp4: keyframes are up to 90 frames apart") and "ffmpeg -i IN -g 16" in done.stderr
+    assert done.stderr.startswith("mp4: keyframes are up to 90 frames apart") and "stoker.pack(SRC, DST, video_gop=16)" in done.stderr
 
 
 @pytest.mark.parametrize("points", [False, True])
