@@ -61,8 +61,8 @@ BENCHES = {
     "ranges": Bench("bench-ranges", "ranges-0.3.txt", "2026-11-19", "d99e1402", BUSY),
     "prepare": Bench("bench-prepare", "prepare-0.2.txt", "2026-11-16", "c8b783e3"),
     "sound": Bench("bench-sound ROUNDS=5", "sound-0.3.txt", "2026-11-19", "2009c58d", EPYC),
-    "video": Bench("bench-video ROUNDS=2", "video-0.3.txt", "2026-11-19", "2009c58d", EPYC),
-    "native": Bench("bench-native"),
+    "video": Bench("bench-video ROUNDS=2", "video-0.3.txt", "2026-11-19", "9473dc15", EPYC),
+    "native": Bench("bench-native", "native-0.3.txt", "2026-11-19", "9473dc15", EPYC),
     "gpu-images": Bench("gpu-bench ONLY=images", "gpu-images-0.1.txt", "2026-11-15", "983b1ae7", H200),
     "gpu-dino": Bench("gpu-bench ONLY=dino", "gpu-dino-0.2.txt", "2026-11-16", "bdc9e5bd", H200),
     "gpu-video": Bench("gpu-bench ONLY=video", "gpu-video-0.3.txt", "2026-11-19", "d99e1402", H200),
@@ -105,13 +105,13 @@ CLAIMS = [
     Claim("clips of 16 frames, H.264 at 360p, decoded by the CPU", "video", r"^random clips of 16 frames, 360p GOP 12\n(?:.*\n)*?  stoker +<N> frames/s", {
         "torchcodec": r"^  torchcodec, [\w ]+ +<N> frames/s", "PyAV": r"^  PyAV, per clip +<N> frames/s", "decord2": r"^  decord2, [\w ]+ +<N> frames/s"}, "frames/s"),
     Claim("576 patches of a picture at its own size, one core", "native", r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  stoker +<N> pictures/s", {
-        "timm": r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  timm NaFlex +<N> pictures/s"}, "pictures/s"),
+        "timm": r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  timm NaFlex +<N> pictures/s"}, "pictures/s", readme=True),
     Claim("JPEG crops on one H200, with seek points (version 0.1)", "gpu-images", r"^Stoker, GPU decode, seek points +<N> img/s", {
         "nvJPEG, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s", readme=True),
     Claim("the same without seek points", "gpu-images", r"^Stoker, GPU decode, no seek points +<N> img/s", {
         "nvJPEG's engines, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s"),
     Claim("DINO's chain on one H200", "gpu-dino", r"^DINO chain +<N> crops/s", {
-        "DALI, on decoded crops": r"^DALI on ready crops +<N> crops/s"}, "crops/s", readme=True),
+        "DALI, on decoded crops": r"^DALI on ready crops +<N> crops/s"}, "crops/s"),
     Claim("clips of 16 frames at 360p on one H200, its 16 cores decoding too", "gpu-video",
           r"^(?:== loader, 360p\n(?:(?!==).*\n)*?auto +|360p  stoker auto +)<N>", {
               "NVDEC, decoding alone": r"^(?:== bare sessions, 360p\n(?:(?!==).*\n)*21 sessions: .* |360p  bare sessions +)<N>"}, "clips/s", readme=True),
