@@ -430,15 +430,24 @@ static PyObject *shape_of(const stk_transform_info *info)
     return shape;
 }
 
-static PyObject *transform_sound_info(PyObject *obj, PyObject *unused)
+/* 0: it is closed, and an exception is set. */
+static int describe(PyObject *obj, stk_transform_info *out)
 {
-    stk_transform_info info = { .size = sizeof info };
     const stk_transform *t = opened(obj);
 
+    *out = (stk_transform_info){ .size = sizeof *out };
+    if (t)
+        stk_transform_describe(t, out);
+    return t != NULL;
+}
+
+static PyObject *transform_sound_info(PyObject *obj, PyObject *unused)
+{
+    stk_transform_info info;
+
     (void)unused;
-    if (!t)
+    if (!describe(obj, &info))
         return NULL;
-    stk_transform_describe(t, &info);
     if (!info.sound)
         Py_RETURN_NONE;
     return shape_of(&info);
@@ -446,13 +455,11 @@ static PyObject *transform_sound_info(PyObject *obj, PyObject *unused)
 
 static PyObject *transform_info(PyObject *obj, PyObject *unused)
 {
-    stk_transform_info info = { .size = sizeof info };
-    const stk_transform *t = opened(obj);
+    stk_transform_info info;
 
     (void)unused;
-    if (!t)
+    if (!describe(obj, &info))
         return NULL;
-    stk_transform_describe(t, &info);
     return Py_BuildValue("(ssIII)", stk_dtype_name(info.dtype), info.layout, info.views,
                          info.height, info.width);
 }

@@ -841,7 +841,7 @@ class Chain:
         """some seconds of a recording, from a given second on
         start: seconds from the recording's start, or a field that says it; default 0
         seconds: how many, or a field that says it; absent: to its end
-        of: in place of both: the output of a clip; while its frames are shown, silence where there is no sound
+        of: instead of start and seconds: an output of clips; the part lasts as long as its frames are shown, with silence where there is no sound
         """
 
     def random_part(self,

@@ -250,8 +250,8 @@ static const stk_arg part_args[] = {
     { "start", STK_ARG_ANY, "0", "seconds from the recording's start, or a field that says it" },
     { "seconds", STK_ARG_ANY, "", "how many, or a field that says it; absent: to its end" },
     { "of", STK_ARG_NAME, "",
-      "in place of both: the output of a clip; while its frames are shown, silence where there is "
-      "no sound" },
+      "instead of start and seconds: an output of clips; the part lasts as long as its frames are "
+      "shown, with silence where there is no sound" },
     { 0 },
 };
 static const stk_arg random_part_args[] = {

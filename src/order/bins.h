@@ -98,7 +98,8 @@ typedef struct stk_binning {
     uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
-    /* BUDGET: the parts of `also`, or of `length` if there is no second length; rounded */
+    /* BUDGET: what each output counts of `also`, or of `length` where there is no `also`; rounded
+     * up to the multiple */
     stk_bin_parts parts;
     stk_bin_draws drawn; /* BUDGET; closed with the schedule */
     /* CLASS, STEPS: `group` is the number of ranks */

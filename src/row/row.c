@@ -96,6 +96,14 @@ void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut)
     return dst;
 }
 
+int stk_row_place_of(const stk_row *x, const stk_field *f, stk_place *out, stk_error *err)
+{
+    const stk_dataset *ds = x->req->data;
+
+    *out = (stk_place){ .offset = f->offset, .len = f->size };
+    return ds->can & STK_DATA_RANGES ? 0 : ds->ops->locate(ds, &x->req->entry, f, 0, out, err);
+}
+
 int stk_row_no_room(const stk_row *x, size_t len, stk_error *err)
 {
     return x->m->short_room

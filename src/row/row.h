@@ -321,6 +321,8 @@ static inline int stk_row_make(stk_row *x, stk_error *err)
 /* Room for a ragged row.  NULL: there is none, and stk_row_no_room() says why. */
 void *stk_row_reserve(stk_row *x, size_t len, stk_row_arena *cut);
 int stk_row_no_room(const stk_row *x, size_t len, stk_error *err);
+/* Where field f of the sample is. */
+int stk_row_place_of(const stk_row *x, const stk_field *f, stk_place *out, stk_error *err);
 
 /* How x->output is made. */
 static inline const stk_row_ops *stk_row_ops_of(const stk_row *x)

@@ -69,10 +69,9 @@ static int field_at(const stk_row *x, uint32_t k, stk_field *out, stk_error *err
 static int bytes_of(const stk_row *x, const stk_field *f, stk_bytes *out, stk_error *err)
 {
     const stk_wanted *want = &x->req->want[x->output];
-    stk_place place = { .offset = f->offset, .len = f->size };
+    stk_place place;
 
-    if (!(x->req->data->can & STK_DATA_RANGES))
-        STK_TRY(x->req->data->ops->locate(x->req->data, &x->req->entry, f, 0, &place, err));
+    STK_TRY(stk_row_place_of(x, f, &place, err));
     *out = place.here;
     if (place.here.data)
         return 0;

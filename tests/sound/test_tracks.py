@@ -169,7 +169,7 @@ def test_a_part_of_a_long_one_reads_its_bytes(tmp_path, name):
 
 
 def test_damage_behind_points(tmp_path, made):
-    """Packets that changed in place, behind their points, are a bad sample with the reason that the whole has; others are not."""
+    """A file whose packets changed after its points were made is a bad sample, for the same reason as without points.  Other samples are not."""
     source = tar_of(tmp_path / "a.tar", [("snd", made[0]["alac.m4a"])] * 2)
     chain = "from(snd) | sound | part(0.5, 1)"
     want = rows(source, chain)
