@@ -35,7 +35,8 @@ def bare(path):
     program = measure.ROOT / "build/tests/gpu/real/nvdec_gpu"
     if not program.exists():
         return None
-    run = subprocess.run([program, path, "bench"], capture_output=True, text=True, timeout=300)
+    env = {**os.environ, "STK_CUDA_LIB": str(measure.ROOT / "build/python/stoker/libstoker_cuda.so")}   # beside no program of tests
+    run = subprocess.run([program, path, "bench"], capture_output=True, text=True, timeout=300, env=env)
     found = [float(n) for n in re.findall(r"([\d.]+) clips/s", run.stdout)]
     return max(found) if run.returncode == 0 and found else None
 

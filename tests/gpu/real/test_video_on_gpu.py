@@ -8,6 +8,7 @@ these tests fail without it, and are skipped only where nothing is.
 import os
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import on_gpu
@@ -96,13 +97,13 @@ def test_a_thousand_clips(tmp_path):
 
 # ---- beside a consumer's work ----
 
-def loaders(tmp_path, **more):
+def loaders(tmp_path, start="random", **more):
     """The CPU's, and the GPU's."""
     torch = pytest.importorskip("torch")
-    tar, fields = str(tar_of(tmp_path, NAMES * 4)), {"video": f"from(mp4) | {CHAINS[0]}"}
+    tar, fields = str(tar_of(tmp_path, NAMES * 4)), {"video": f"from(mp4) | {CHAINS[0].replace('frames=8', f'frames=8, start={start}')}"}
     how = {"batch_size": 4, "shuffle": True, "seed": 5, "drop_last": True, "num_workers": 4}
     try:
-        cpu, gpu = stoker.Loader(tar, fields, **how), stoker.Loader(tar, fields, **how, device="cuda", decode="gpu", **more)
+        cpu, gpu = stoker.Loader(tar, fields, **how), stoker.Loader(tar, fields, **how, **{"device": "cuda", "decode": "gpu", **more})
         next(iter(cpu))
         cpu.close()
         return torch, stoker.Loader(tar, fields, **how), gpu
@@ -173,3 +174,47 @@ def test_two_loaders(tmp_path):
             verdict.equal(a["video"], reference)
             verdict.equal(b["video"], reference)
     verdict.check()
+
+
+@pytest.mark.parametrize("limit", ["500MB", "3MB"])
+def test_cached_frames(tmp_path, limit):
+    """Clips that are the same each time: all or some of their frames stay on the GPU."""
+    torch, cpu, gpu = loaders(tmp_path, cache="device", device_cache_limit=limit, start="center")
+    verdict = Verdict()
+    for _ in range(4):
+        for want, got in zip(cpu, gpu, strict=True):
+            verdict.equal(got["video"], want["video"].to("cuda"))
+    verdict.check()
+    cache = gpu.stats()["gpu"]["cache"]
+    assert 0 < cache["bytes"] <= cache["limit"] and cache["hits"] > 0, cache
+
+
+def test_small_memory(tmp_path):
+    """Little of the GPU's memory, and of the host's: workers make what sessions have no room for."""
+    torch, cpu, gpu = loaders(tmp_path, decode=None, device_memory_limit="160MB", memory_limit="64MB")
+    verdict = Verdict()
+    for _ in range(3):
+        for want, got in zip(cpu, gpu, strict=True):
+            verdict.equal(got["video"], want["video"].to("cuda"))
+    verdict.check()
+    used = gpu.stats()["gpu"]
+    assert used["memory_peak"] <= used["memory_limit"], used
+
+
+def test_closing_in_mid_clip(tmp_path):
+    """A loader is closed while clips are on their way; memory comes back, and the next one is right."""
+    torch, cpu, gpu = loaders(tmp_path)
+    want, rng, free = next(iter(cpu))["video"], random.Random(on_gpu.SEED), []
+    gpu.close()
+    for _ in range(20):
+        _, near, gpu = loaders(tmp_path)
+        near.close()
+        it = iter(gpu)
+        got = next(it)["video"].cpu()
+        for _ in range(rng.randrange(3)):
+            next(it)
+        time.sleep(rng.random() / 50)
+        gpu.close()
+        assert torch.equal(on_gpu.bits(got), on_gpu.bits(want))
+        free.append(torch.cuda.mem_get_info()[0])
+    assert min(free[5:]) > free[4] - (64 << 20), free
