@@ -28,7 +28,7 @@ import common  # noqa: E402
 import report  # noqa: E402
 import venvs  # noqa: E402
 
-CONTENDERS = ("stoker_tar", "stoker_seek", "dataloader", "webdataset_tar", "dali_cpu", "spdl_threads",
+CONTENDERS = ("stoker_tar", "stoker_seek", "stoker_numpy", "dataloader", "webdataset_tar", "dali_cpu", "spdl_threads",
               "mosaic_mds", "litdata_chunks", "grain_records", "ffcv_beton")
 PATIENCE_S = 120
 SAMPLE_S = 1.0                  # a look at memory costs milliseconds a process: often would slow down those with many
