@@ -53,7 +53,8 @@ class Claim(NamedTuple):
 BENCHES = {
     "recipes": Bench("bench-recipes ROUNDS=3", "recipes-0.2.txt", "2026-11-16", "14571a8c", EPYC),
     "peers": Bench("bench-peers", "peers-0.1.md", "2026-11-15", "314bb17", EPYC),
-    "memory": Bench("bench-peers ONLY=stoker_tar,dataloader,grain_records NAME=memory", "peers-memory-0.3.md", "2026-11-19", "7d43ac6f", f"{EPYC}, load 20"),
+    "memory": Bench("bench-peers ONLY=stoker_tar,stoker_seek,stoker_numpy,dataloader,grain_records NAME=memory", "peers-memory-0.3.md", "2026-11-19", "1045fbf2",
+                    f"{EPYC}, load 20"),
     "python": Bench("bench-python", "python-0.3.txt", "2026-11-19", "2009c58d", EPYC),
     "tokens": Bench("bench-tokens THREADS=2 ROUNDS=3", "tokens.txt", "2026-11-15", "e9efb5a8"),
     "tables": Bench("bench-tables ROUNDS=3 SCALE=1", "tables-0.2.txt", "2026-11-16", "6407f2b5"),
@@ -79,8 +80,9 @@ CLAIMS = [
           "pictures/s", readme=True),
     Claim("the same with seek points", "peers", PEER.format("Stoker, seek points"), {
         "DALI on the CPU": PEER.format("NVIDIA DALI, CPU pipeline"), "FFCV": PEER.format("FFCV")}, "pictures/s"),
-    Claim("peak memory of the same (version 0.3)", "memory", PEER_MEMORY.format("Stoker"), {
-        "Grain": PEER_MEMORY.format("Grain"), "DataLoader": PEER_MEMORY.format(r"PyTorch DataLoader \+ Pillow")}, "MB", False, readme=True),
+    Claim("its peak memory", "memory", PEER_MEMORY.format("Stoker"), {
+        "DataLoader": PEER_MEMORY.format(r"PyTorch DataLoader \+ Pillow")}, "MB", False, readme=True),
+    Claim("the same without torch", "memory", PEER_MEMORY.format("Stoker, without torch"), {"Grain": PEER_MEMORY.format("Grain")}, "MB", False, readme=True),
     Claim("a Python data set, samples of 602 KB", "python", r"^602 KB samples, stoker 2 fork: <N> samples", {
         "DataLoader": r"^602 KB samples, torch \d(?: \w+)?: <N> samples", "a bare ring in C": r"^602 KB samples, bare ring in C, 2 writers: <N> samples"},
           "samples/s", readme=True),
@@ -104,7 +106,7 @@ CLAIMS = [
         "img2dataset's Resizer": r"from 1500 pixels: .*Resizer <N>:"}, "per CPU s"),
     Claim("clips of 16 frames, H.264 at 360p, decoded by the CPU", "video", r"^random clips of 16 frames, 360p GOP 12\n(?:.*\n)*?  stoker +<N> frames/s", {
         "torchcodec": r"^  torchcodec, [\w ]+ +<N> frames/s", "PyAV": r"^  PyAV, per clip +<N> frames/s", "decord2": r"^  decord2, [\w ]+ +<N> frames/s"}, "frames/s"),
-    Claim("576 patches of a picture at its own size, one core", "native", r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  stoker +<N> pictures/s", {
+    Claim("pictures as 576 patches, one core", "native", r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  stoker +<N> pictures/s", {
         "timm": r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  timm NaFlex +<N> pictures/s"}, "pictures/s", readme=True),
     Claim("JPEG crops on one H200, with seek points (version 0.1)", "gpu-images", r"^Stoker, GPU decode, seek points +<N> img/s", {
         "nvJPEG, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s", readme=True),
@@ -112,7 +114,7 @@ CLAIMS = [
         "nvJPEG's engines, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s"),
     Claim("DINO's chain on one H200", "gpu-dino", r"^DINO chain +<N> crops/s", {
         "DALI, on decoded crops": r"^DALI on ready crops +<N> crops/s"}, "crops/s"),
-    Claim("clips of 16 frames at 360p on one H200, its 16 cores decoding too", "gpu-video",
+    Claim("clips of 16 frames, 360p, one H200 and its 16 cores", "gpu-video",
           r"^360p  stoker auto +<N>", {"NVDEC, decoding alone": r"^360p  bare sessions +<N>", "PyNvVideoCodec": r"^360p  PyNvVideoCodec +<N>"}, "clips/s", readme=True),
     Claim("speech: FLAC, speed, fbank, two cores", "sound", r"^  stoker +<N> s of sound per s$", {"lhotse": r"^  lhotse, .* +<N> s of sound per s"},
           "s/s", readme=True),
