@@ -190,6 +190,20 @@ def test_parts_of_opus_are_as_in_ogg(tmp_path, suffix, frame):
         assert np.array_equal(got, want) and abs(got - rows(ogg, chain)[0]).max() < 2e-3, chain
 
 
+@pytest.mark.parametrize("rate", [8000, 16000, 44100])
+def test_opus_of_other_rates_begins_where_it_does(tmp_path, rate):
+    """FFmpeg writes a delay into Matroska that is too short for sound of less than 48 kHz; the head of Opus has the right one."""
+    (tmp_path / "x.wav").write_bytes(wav16(tone(2.3, rate=rate), rate))
+    heard_ = {}
+    for suffix, more in (("ogg", []), ("webm", []), ("mp4", ["-strict", "-2"])):
+        ffmpeg("-i", tmp_path / "x.wav", "-c:a", "libopus", "-b:a", "96k", *more, tmp_path / f"x.{suffix}")
+        heard_[suffix] = rows(tar_of(tmp_path / f"{suffix}.tar", [("snd", (tmp_path / f"x.{suffix}").read_bytes())]), "from(snd) | sound")[0]
+    assert abs(len(heard_["ogg"]) - 2.3 * 48000) < 2
+    for suffix in "webm", "mp4":
+        n = min(len(heard_["ogg"]), len(heard_[suffix]))
+        assert len(heard_[suffix]) - n < 2 and abs(heard_[suffix][:n] - heard_["ogg"][:n]).max() < 2e-3, suffix
+
+
 def test_damage_behind_points(tmp_path, made):
     """A file whose packets changed after its points were made is a bad sample, for the same reason as without points.  Other samples are not."""
     source = tar_of(tmp_path / "a.tar", [("snd", made[0]["alac.m4a"])] * 2)
