@@ -237,3 +237,15 @@ def test_points_of_another_file_give_no_other_sound(longer, tmp_path, kind):
         (first, second), (first_alone, second_alone) = results
         assert second[0] and second == second_alone
         assert not first[0] or first == first_alone
+
+
+def test_seconds_of_sound_beside_video(files, tmp_path):
+    """Points say how long it is, so that it is in batches by seconds; without them that is an error which says so."""
+    tar = str(made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", files[kind]) for i, kind in enumerate(("mp4", "mkv", "late.mp4", "webm"))]))
+    chain = {"x": "from(mp4) | sound(rate=16000)"}
+    with pytest.raises(stoker.StokerError, match="output x is the sound of videos.*index --points"):
+        stoker.Loader(tar, chain, max_seconds=17, collate="pad")
+    stoker.open(tar, jpeg=True)
+    with stoker.Loader(tar, chain, max_seconds=17, collate="pad") as loader:
+        shapes = [b["x"].shape for b in loader]
+    assert sum(s[0] for s in shapes) == 4 and max(s[0] for s in shapes) == 2 and all(abs(s[1] - 8 * RATE) < 0.1 * RATE for s in shapes)
