@@ -72,7 +72,29 @@ typedef struct known { /* a field by its points; stays where it is as long as th
     stk_sound_within within; /* ... where they are those of a video */
 } known;
 
-/* 1: the index has points of its sound.  want->hint is their beginning, or all of them. */
+/* The points of its clip's field, which were made when that was known, where it is the same. */
+static stk_bytes points_of_clip(const stk_row *x)
+{
+    const stk_chain *c = stk_row_chain(x);
+    const stk_wanted *want = &x->req->want[x->output], *clip;
+
+    if (!c->like.clip)
+        return (stk_bytes){ 0 };
+    clip = &x->req->want[c->like.clip_output];
+    return clip->hint_shared && clip->number == want->number && clip->file == want->file
+               ? clip->hint
+               : (stk_bytes){ 0 };
+}
+
+/* 1: want->hint is the beginning of points that the index has. */
+static int in_pieces(const stk_row *x)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+
+    return want->hint.len == STK_POINTS_HEAD && want->hint.data != points_of_clip(x).data;
+}
+
+/* 1: there are points of its sound.  want->hint is their beginning, or all of them. */
 static int use_points(stk_row *x, known *k)
 {
     const stk_wanted *want = &x->req->want[x->output];
@@ -80,8 +102,7 @@ static int use_points(stk_row *x, known *k)
 
     k->more = (stk_row_points){ .x = x };
     k->all = (stk_media_points){ .head = want->hint,
-                                 .slice = want->hint.len == STK_POINTS_HEAD ? stk_row_points_more
-                                                                            : NULL,
+                                 .slice = in_pieces(x) ? stk_row_points_more : NULL,
                                  .cookie = &k->more };
     k->points = k->all;
     if (stk_decoders_of_points(&x->m->decoders, want->hint, &k->decoder, &k->ctx, NULL))
@@ -99,11 +120,13 @@ static int use_points(stk_row *x, known *k)
 /* Points that a decoder reads in pieces are not fetched whole. */
 static void find_hint(stk_row *x)
 {
-    const stk_wanted *want = &x->req->want[x->output];
+    stk_wanted *want = &x->req->want[x->output];
     const stk_decoder *decoder;
     void *ctx;
 
     stk_picture_know_some(x, STK_POINTS_HEAD);
+    if (!want->hint.data)
+        want->hint = points_of_clip(x);
     if (want->hint.len == STK_POINTS_HEAD &&
         stk_decoders_of_points(&x->m->decoders, want->hint, &decoder, &ctx, NULL) == 0 &&
         !(decoder->can & STK_DECODER_SOUND_TRACK) && !stk_video_is(decoder))
@@ -150,17 +173,28 @@ static int ranges_of(const stk_row *x, const known *k, const stk_sound_span *s, 
     return g->n != 0;
 }
 
-static void know(stk_row *x)
+static void know_parts(stk_row *x)
 {
     stk_sound_draw d;
     stk_sound_span s;
     known k;
 
-    find_hint(x);
     if (!stk_row_may_read_parts(x) || !use_points(x, &k) ||
         k.decoder->know(&k.points, 0, &s.info, NULL) < 0 || waits(x) || draw(x, &s, &d, NULL) < 0)
         return;
     (void)ranges_of(x, &k, &s, &x->req->ranged[x->output]);
+}
+
+static void know(stk_row *x)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_bytes lent;
+
+    find_hint(x);
+    know_parts(x);
+    lent = points_of_clip(x); /* which the clip may let go of */
+    if (!x->req->ranged[x->output].n && lent.data && want->hint.data == lent.data)
+        want->hint = (stk_bytes){ 0 };
 }
 
 /* ---- decoding ---- */

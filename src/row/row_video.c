@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "kern/convert.h"
 #include "kern/sample.h"
 #include "kern/turn.h"
@@ -201,20 +201,44 @@ static int fill_step(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_er
 
 #define HEAD STK_POINTS_HEAD
 
-/* By what its tables say, to be shared by all that want this field. */
-static int make_points(stk_row *x, uint64_t key, const stk_media_reader *read, stk_error *err)
+typedef struct tracks {               /* who reads the tables of a field */
+    const stk_decoder *video, *sound; /* sound: NULL: its points are not wanted */
+    void *video_ctx, *sound_ctx;
+} tracks;
+
+/* Of a store the tables of sound are read only where they are together with those of the video. */
+static int find_tracks(stk_row *x, const stk_media_reader *read, tracks *out, stk_error *err)
 {
-    stk_wanted *want = &x->req->want[x->output];
-    const stk_decoder *decoder;
-    stk_bytes head, points;
-    void *ctx;
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_bytes head;
     int rc;
 
     STK_TRY(read->read(read->cookie, 0, read->size < HEAD ? (size_t)read->size : HEAD, &head, err));
-    rc = stk_decoders_find(&x->m->decoders, head, &decoder, &ctx, err);
-    if (rc || !stk_video_is(decoder))
+    rc = stk_decoders_find(&x->m->decoders, head, &out->video, &out->video_ctx, err);
+    if (rc || !stk_video_is(out->video))
         return STK_ECORRUPT;
-    STK_TRY(decoder->points(ctx, read, &x->m->scratch, &points, err));
+    rc = stk_row_chain(x)->like.heard
+             ? stk_decoders_find_sound(&x->m->decoders, head, &out->sound, &out->sound_ctx, NULL)
+             : STK_END;
+    if (rc || !(out->sound->can & STK_DECODER_SOUND_TRACK) ||
+        (want->file->source->can & STK_SOURCE_REMOTE && !out->sound->measure))
+        out->sound = NULL;
+    return 0;
+}
+
+/* By what its tables say, to be shared by all that want this field. */
+static int make_points(stk_row *x, uint64_t key, reads *r, const stk_media_reader *read,
+                       stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_bytes points, sound = { 0 };
+    tracks t;
+
+    STK_TRY(find_tracks(x, read, &t, err));
+    STK_TRY(t.video->points(t.video_ctx, read, &x->m->scratch, &points, err));
+    r->mark = stk_scratch_mark(&x->m->scratch);
+    if (t.sound && t.sound->points(t.sound_ctx, read, &x->m->scratch, &sound, NULL) == 0)
+        STK_TRY(stk_video_points_join(points, sound, &x->m->scratch, &points, err));
     want->hint_shared = stk_points_cache_put(how_of(x)->points, key, points);
     return want->hint_shared ? 0 : stk_fail_nomem(err, points.len);
 }
@@ -233,7 +257,7 @@ static int read_points(stk_row *x, uint64_t key, stk_error *err)
         read.cookie = &steps;
         read.read = stk_read_steps_read;
     }
-    rc = make_points(x, key, &read, err);
+    rc = make_points(x, key, &r, &read, err);
     stk_read_steps_fini(&steps);
     return rc;
 }

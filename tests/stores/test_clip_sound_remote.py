@@ -50,7 +50,8 @@ def test_one_request_for_both(web, clips):
     with faults.Proxy(web[0]) as proxy:
         url = f"http://127.0.0.1:{proxy.port}/{tar.name}"
         whole, before, reads = rows(url, FIELDS)
-        assert "no points" in reads["audio"]
+        # tables of MP4 are together: both tracks' are read with the first clip; those of Matroska are all over the file
+        assert reads["audio"] == "only the bytes that are seen" if tar.name == "mp4.tar" else "no points" in reads["audio"]
         subprocess.run([os.environ["STOKER_CLI"], "index", "--points", url], check=True, stdout=subprocess.DEVNULL)
         with stoker.Loader(url, FIELDS, collate="list", batch_size=1, seed=5, shuffle=True, num_workers=0, prefetch=1) as loader:
             parts = {int(b.sample_ids[0]): (np.asarray(b["audio"][0]).tobytes(), np.asarray(b["video"][0]).tobytes()) for b in loader}
@@ -62,7 +63,8 @@ def test_one_request_for_both(web, clips):
             assert {loader.explain(1).reads[name] for name in ("audio", "video")} == {"only the bytes that are seen"}
         print(clips_, asked, got, size, after["bytes"], after["bytes_unread"])
     assert near == whole == parts and len(near) == FILES and len({a for a, _ in near.values()}) == FILES
-    assert before["bytes_unread"] == 0 and after["bytes_unread"] > 0.8 * after["samples"] * size
+    assert before["bytes_unread"] > 0.8 * FILES * size if tar.name == "mp4.tar" else before["bytes_unread"] == 0
+    assert after["bytes_unread"] > 0.8 * after["samples"] * size
     assert clips_ >= 4 * FILES - 2 and asked <= clips_ + 2 and got < clips_ * size / 6  # those that were asked for ahead
 
 
