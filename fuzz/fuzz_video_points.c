@@ -2,10 +2,30 @@
 /* fuzz_video_points - any bytes as points of a video: refused, or clips of some table.  The first
  * two bytes say how much of them is the head; the rest comes in slices. */
 #include "video.h"
+#include "video/packet_points.h"
 
 static int slice(void *cookie, uint64_t at, uint32_t len, stk_bytes *out, stk_error *err)
 {
     return fuzz_read(cookie, at, len, out, err);
+}
+
+/* Those of the sound inside them. */
+static void fuzz_sound_within(const stk_media_points *of)
+{
+    stk_sound_within w;
+    stk_packet_points p;
+    stk_packet_block b;
+    stk_bytes setup;
+    uint32_t at;
+
+    if (!stk_video_points_sound(&w, of) || stk_packet_points_open(&p, &w.points, NULL) < 0)
+        return;
+    (void)stk_packet_points_setup(&p, &setup, NULL);
+    for (uint32_t i = 0; i < p.n && i < 200; i += 37)
+        if (stk_packet_points_block(&p, i, &b, NULL) == 0)
+            FUZZ_CHECK(b.n && b.first <= i && i - b.first < b.n);
+    if (stk_packet_points_at(&p, p.units / 2, &at, NULL) == 0)
+        FUZZ_CHECK(at < p.n);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -33,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (uint64_t i = 0; i < 4; i++)
             fuzz_clip(&p, &h, i * 37);
     }
+    fuzz_sound_within(&p);
     stk_scratch_fini(&s);
     free(f.copy);
     free(copy);

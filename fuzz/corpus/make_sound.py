@@ -91,10 +91,20 @@ def points(tag, setup=b"", marks=((0, 60), (500, 300), (1000, 700))):
     return bytes([len(body) // 4]) + body + bytes(range(256)) * 2
 
 
-def packets(tag, coding, setup, sizes, runs=((0, 0, 40),)):
-    """Points of a sound track: 1,000 samples of packets of 128."""
-    head = struct.pack("<cBBBIIIIIQQQIII", tag, 1, coding, 2, 8000, 1, 128, 104, 1, 24, 1000, 2000, len(sizes), len(runs), len(setup))
-    body = head.ljust(80, b"\0") + setup + b"".join(struct.pack("<IIQ", *r) for r in runs) + struct.pack(f"<{len(sizes)}H", *sizes)
+def varint(v):
+    out = b""
+    while v > 127:
+        out, v = out + bytes([v & 127 | 128]), v >> 7
+    return out + bytes([v])
+
+
+def packets(tag, coding, setup, sizes, gap=0, rate=8000, per=128):
+    """Points of a sound track: 1,000 samples of packets of `per`."""
+    packed = b"".join(varint(size << 2 | (gap and i > 0)) + (varint(gap << 1) if gap and i else b"") for i, size in enumerate(sizes))
+    fixed = 80 + len(setup) + 24
+    head = struct.pack("<cBBBIIIIIQQQIIIIqQ", tag, 2, coding, 0, rate, 1, per, per - 24, 1, 24, 1000, 2000, len(sizes), len(setup), fixed + len(packed), 0, 0, 0)
+    body = head + setup + struct.pack("<QQII", 40, 0, fixed, 0) + packed
+    body += b"\0" * (-len(body) % 4)
     return bytes([len(body) // 4]) + body + bytes(range(256)) * 3
 
 
@@ -158,7 +168,8 @@ def main():
     put("sound_points", {"wav": points(b"W", b"\1\2\0\0\0\0\0\0", ()), "flac": points(b"F", run([*flac], wav(tone(100)))[8:42]),
                          "mp3": points(b"M", struct.pack("<IIQ", 576, 0, 0)), "opus": points(b"O", b"\0" * 16 + b"OpusHead\1\1" + b"\0" * 9),
                          "vorbis": points(b"V", b"\0" * 16), "adts": packets(b"a", 1, b"", [30] * 8), "mp4": packets(b"m", 1, b"\x15\x88\0\0", [31, 29] * 4),
-                         "matroska": packets(b"k", 2, b"", [40] * 8, ((0, 7, 60), (5, 0, 500)))})
+                         "matroska": packets(b"k", 2, b"", [40] * 8, 7),
+                         "opus_track": packets(b"k", 7, b"OpusHead\1\1" + bytes(9), [40] * 8, 300, 48000, 960)})
 
 
 if __name__ == "__main__":

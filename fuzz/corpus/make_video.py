@@ -9,6 +9,8 @@ import struct
 import subprocess
 import tempfile
 
+import make_sound
+
 OUT = pathlib.Path(__file__).parent
 H264 = "-c:v libx264 -preset ultrafast -crf 51 -x264-params bframes=2:keyint=5:open-gop=1:threads=1"
 MP4 = {
@@ -84,6 +86,13 @@ def packets():
     return out
 
 
+def with_sound(video):
+    """Points of a video with those of eight packets of sound."""
+    sound = make_sound.packets(b"m", 1, b"\x15\x88\0\0", [31, 29] * 4)
+    sound = sound[1:1 + 4 * sound[0]]
+    return video[:84] + struct.pack("<I", len(sound)) + video[88:] + sound
+
+
 def main():
     write("frame_format", streams())
     write("packet", packets())
@@ -95,7 +104,7 @@ def main():
     mkv["cut"] = mkv["plain"][:900]
     write("matroska", mkv)
     write("video_points", {"one": b"\xff\xff" + points(1, 1), "many": b"\x58\0" + points(200, 12), "sliced": b"\1\0" + points(64, 64),
-                           "lies": b"\xff\xff" + points(3, 1)[:80] + b"\xff\xff\xff\x7f" + points(3, 1)[84:]})
+                           "sound": b"\x58\0" + with_sound(points(12, 4)), "lies": b"\xff\xff" + points(3, 1)[:80] + b"\xff\xff\xff\x7f" + points(3, 1)[84:]})
     (OUT / "mp4.dict").write_text("".join(f'"{w}"\n' for w in "ftyp moov mvhd trak tkhd edts elst mdia mdhd hdlr vide minf stbl stsd avc1 hvc1 av01 vp09 mp4v "
                                           "avcC hvcC av1C vpcC esds colr nclx stts ctts stsc stsz stz2 stco co64 stss mvex trex moof traf tfhd tfdt trun".split()))
     ids = "1A45DFA3 18538067 1549A966 2AD7B1 1654AE6B AE D7 83 86 63A2 23E383 6D80 E0 B0 BA 55B0 55B1 55B9 1F43B675 E7 A3 A0 A1 FB 1C53BB6B".split()

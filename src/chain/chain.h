@@ -232,4 +232,10 @@ uint32_t stk_picture_word(const char *name);
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err);
 
+#define STK_BOUND_NAMES (2 * STK_MAX_FROM + 8)
+/* The names of its fields there: those of from(), and what was bound in their place, as `sound` of
+ * a folder is for from(flac).  How many. */
+uint32_t stk_chain_names(const stk_chain *c, const stk_binding *b, const stk_dataset *ds,
+                         const char *out[STK_BOUND_NAMES]);
+
 #endif

@@ -214,3 +214,24 @@ int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds
     }
     return 0;
 }
+
+uint32_t stk_chain_names(const stk_chain *c, const stk_binding *b, const stk_dataset *ds,
+                         const char *out[STK_BOUND_NAMES])
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < c->field.n_names; i++)
+        out[n++] = c->field.name[i];
+    for (uint32_t s = 0; b && ds->ops->field_name && s < ds->ops->schemas(ds); s++) {
+        const char *name = b[s].field == UINT16_MAX || b[s].unpack
+                               ? NULL
+                               : ds->ops->field_name(ds, s, b[s].field);
+        uint32_t i = 0;
+
+        while (name && i < n && strcmp(name, out[i]) != 0)
+            i++;
+        if (name && i == n && n < STK_BOUND_NAMES)
+            out[n++] = name;
+    }
+    return n;
+}

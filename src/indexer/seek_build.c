@@ -15,6 +15,7 @@
 #include "base/halt.h"
 #include "base/jobs.h"
 #include "fetch/field_reader.h"
+#include "video/video_points.h"
 
 #define MAX_OLD 16
 #define HEAD 4096u
@@ -39,6 +40,18 @@ typedef struct group { /* what one job holds */
     stk_seek_group out;
 } group;
 
+/* The points of a video with those of the sound beside it, where these can be made. */
+static int join_sound(group *g, const stk_decoder *sound, void *ctx, const stk_media_reader *in,
+                      stk_bytes *points, stk_error *err)
+{
+    stk_bytes more = { 0 };
+    int rc = sound->points(ctx, in, &g->scratch, &more, err);
+
+    if (rc == STK_ENOMEM || rc == STK_EIO)
+        return rc;
+    return rc < 0 ? 0 : stk_video_points_join(*points, more, &g->scratch, points, err);
+}
+
 /* head: its first bytes, or all. */
 static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes head,
                       const stk_media_reader *in, stk_error *err)
@@ -59,6 +72,8 @@ static int add_points(group *g, uint32_t row, uint32_t field, stk_bytes head,
     if (sound && (rc == STK_END || rc == STK_ECORRUPT || rc == STK_ENOTSUP)) { /* no video in it */
         decoder = sound;
         rc = decoder->points(sound_ctx, in, &g->scratch, &points, err);
+    } else if (sound && rc == 0) {
+        rc = join_sound(g, sound, sound_ctx, in, &points, err);
     }
     if (rc == STK_ENOMEM || rc == STK_EIO)
         return rc;

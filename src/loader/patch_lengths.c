@@ -19,6 +19,8 @@
 
 typedef struct counting {
     const stk_chain *c;
+    const char *name[STK_BOUND_NAMES]; /* of its field, in the data set that is counted */
+    uint32_t names;
     uint32_t bound; /* 0: by the size */
     struct {
         uint32_t w, h, n;
@@ -97,15 +99,15 @@ static stk_image_info size_of(const stk_chain *c, const stk_media_rec *r)
 static void add_shard(counting *k, const stk_mediafile *m, uint64_t shard, const stk_shard_info *s,
                       const stk_patch_counts *out)
 {
-    stk_media_column field[2 * STK_MAX_FROM];
+    stk_media_column field[STK_BOUND_NAMES];
 
-    for (uint32_t f = 0; f < k->c->field.n_names; f++)
-        field[f] = stk_mediafile_column(m, shard, k->c->field.name[f]);
+    for (uint32_t f = 0; f < k->names; f++)
+        field[f] = stk_mediafile_column(m, shard, k->name[f]);
     for (uint64_t i = 0; i < s->samples; i++) {
         stk_media_rec r = { 0 };
         stk_image_info size;
 
-        for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
+        for (uint32_t f = 0; f < k->names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size = size_of(k->c, &r);
         out->length[s->first + i] = size.width && size.height ? count(k, size.width, size.height)
@@ -154,8 +156,11 @@ int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
         k = STK_NEW(counting);
     if (rc == 0)
         rc = k ? open_output(k, so_far, output, err) : stk_fail_nomem(err, sizeof *k);
-    if (rc == 0)
+    if (rc == 0) {
+        k->names = stk_chain_names(k->c, so_far->chains.binding[d][output], so_far->data.set[d],
+                                   k->name);
         rc = add_output(k, so_far->data.set[d], m, out, err);
+    }
     stk_free(k);
     return rc;
 }

@@ -273,6 +273,12 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
         return NULL;
     if (c->sound && c->calls.n)
         return "a function takes it";
+    if (c->like.clip && so_far->chains.open_root[i])
+        return "open() names its file";
+    if (c->like.clip) /* part(of=): so is its sound */
+        return whole_because(in, so_far, c->like.clip_output)
+                   ? "its clip, which says what is heard, is read whole"
+                   : NULL;
     if (!so_far->data.remote && !c->sound) /* a part is little of a long recording */
         return "the files are local: the page cache has them, or reads ahead";
     if (so_far->data.remote && in->o->shuffle != STK_SHUFFLE_EXACT && !c->clip &&

@@ -24,6 +24,8 @@ typedef struct size_class {
 
 typedef struct sizing {
     const stk_chain *c;
+    const char *name[STK_BOUND_NAMES]; /* of its field, in the data set that is looked at */
+    uint32_t names;
     uint32_t n; /* classes so far */
     size_class *slot;
     struct {
@@ -126,15 +128,15 @@ static int check_output(const stk_plan *so_far, uint32_t i, stk_error *err)
 static int add_shard(sizing *k, const stk_mediafile *m, uint64_t shard, const stk_shard_info *s,
                      uint32_t *class)
 {
-    stk_media_column field[2 * STK_MAX_FROM];
+    stk_media_column field[STK_BOUND_NAMES];
 
-    for (uint32_t f = 0; f < k->c->field.n_names; f++)
-        field[f] = stk_mediafile_column(m, shard, k->c->field.name[f]);
+    for (uint32_t f = 0; f < k->names; f++)
+        field[f] = stk_mediafile_column(m, shard, k->name[f]);
     for (uint64_t i = 0; i < s->samples; i++) {
         stk_media_rec r = { 0 };
         uint32_t size[2];
 
-        for (uint32_t f = 0; f < k->c->field.n_names && !r.kind; f++)
+        for (uint32_t f = 0; f < k->names && !r.kind; f++)
             r = stk_media_at(&field[f], i);
         size_of(k, &r, size);
         class[s->first + i] = class_of(k, class[s->first + i], size);
@@ -153,6 +155,8 @@ static int add_dataset(sizing *k, const stk_plan *so_far, uint32_t d, uint32_t w
     stk_shard_info s;
 
     STK_TRY(stk_media_sizes(so_far->data.set[d], &how, &m, err));
+    k->names = stk_chain_names(k->c, so_far->chains.binding[d][k->c - so_far->chains.chain], ds,
+                               k->name);
     for (uint64_t i = 0; i < stk_dataset_shards(ds); i++) {
         STK_TRY(ds->ops->shard(ds, i, &s, err));
         if (!add_shard(k, m, i, &s, class))

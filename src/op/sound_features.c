@@ -121,7 +121,8 @@ static int kaldi_config(const char *op, const stk_args *args, const stk_spec *sp
                                 .low = stk_args_f64(args, "low"),
                                 .high = high > 0 ? high : spec->rate / 2 + high,
                                 .log = STK_LOG_LN,
-                                .floor = EPSILON };
+                                .floor = EPSILON,
+                                .exact = 1 };
     c->frames = stk_args_bool(args, "snip_edges") ? STK_FRAMES_SNIP : STK_FRAMES_ROUND;
     c->fft = power_of_two(c->win);
     return bins_of(op, args, &c->mels, err);
@@ -190,6 +191,7 @@ static void nemo_config(stk_spectral_config *c)
     c->mel = STK_MEL_SLANEY;
     c->log = STK_LOG_LN_ADD;
     c->floor = 0x1p-24;
+    c->exact = 1;
 }
 
 static void torchaudio_config(stk_spectral_config *c)
@@ -201,6 +203,7 @@ static void torchaudio_config(stk_spectral_config *c)
     c->mel = STK_MEL_HTK;
     c->log = STK_LOG_LN;
     c->floor = 1e-10;
+    c->exact = 1;
 }
 
 static int log_mel_plan(void *state, const stk_args *args, stk_spec *spec, stk_error *err)

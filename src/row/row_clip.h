@@ -4,7 +4,7 @@
 #ifndef STOKER_ROW_CLIP_H
 #define STOKER_ROW_CLIP_H
 
-#include "row/row.h"
+#include "row/row_points.h"
 #include "video/clip_codec.h"
 #include "video/video.h"
 
@@ -14,8 +14,7 @@ typedef struct stk_row_clip {
     const stk_decoder *decoder;
     void *ctx;
     stk_media_points points;
-    stk_bytes piece;   /* of them, where they are read in pieces, ... */
-    uint64_t piece_at; /* ... from this byte on */
+    stk_row_points more; /* of them, where they are read in pieces */
     stk_video_head h;
     stk_image_info filed, upright;
     unsigned turn;
@@ -57,6 +56,8 @@ void stk_row_clip_begin(stk_row_clip *c, stk_row *x);
 /* which frames it has, by c->points; what is seen of each, by the size that c->h says. */
 int stk_row_clip_pick(stk_row_clip *c, stk_scratch *scratch, stk_error *err);
 int stk_row_clip_look(stk_row_clip *c, stk_error *err);
+/* When they are shown, for the sound that has the clip's span. */
+int stk_row_clip_note_span(const stk_row_clip *c, stk_error *err);
 /* 1: parts of the field may be read; the clip's time is known before its row is made. */
 int stk_row_clip_in_parts(const stk_row *x);
 int stk_row_clip_knows_time(stk_row *x);

@@ -288,7 +288,7 @@ void stk_row_frames_know(stk_row *x)
     if (want->own || list_fields(x, &l, NULL) < 0 || !widen(x, &l) || !stk_row_clip_in_parts(x) ||
         !stk_row_clip_knows_time(x))
         return;
-    if (pick(&c, &l, NULL) < 0 || !know_ranges(&c, &l, g) ||
+    if (pick(&c, &l, NULL) < 0 || stk_row_clip_note_span(&c, NULL) < 0 || !know_ranges(&c, &l, g) ||
         !stk_row_ranges_fit(g, want->place.len))
         g->n = 0;
 }

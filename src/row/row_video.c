@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "codec/decoders.h"
+#include "codec/sound_decoders.h"
 #include "kern/convert.h"
 #include "kern/sample.h"
 #include "kern/turn.h"
@@ -136,8 +136,7 @@ static int span_of(const clip *c, stk_scratch *scratch, stk_clip_span *out, stk_
     return 0;
 }
 
-/* For the sound that has the clip's span. */
-static int note_span(const clip *c, stk_error *err)
+int stk_row_clip_note_span(const clip *c, stk_error *err)
 {
     stk_row *x = c->x;
     uint32_t n = x->plan->chains.n_out;
@@ -171,20 +170,6 @@ typedef struct reads { /* the field, while it is read */
     stk_bytes head; /* ... as tables are asked for box by box */
 } reads;
 
-static int read_to(const stk_wanted *want, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
-{
-    stk_io io = { .offset = want->place.offset + at, .len = len, .dst = dst, .file = want->file };
-    int rc;
-
-    if (want->file->source->can & STK_SOURCE_REMOTE)
-        return stk_file_read(want->file, io.offset, io.dst, len, err);
-    rc = want->file->source->read(want->file, &io);
-    if (rc < 0 || io.got < len)
-        return stk_fail(err, rc < 0 ? rc : STK_ECORRUPT, "the field ends before byte %" PRIu64,
-                        at + len);
-    return 0;
-}
-
 /* Valid until the next call. */
 static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk_error *err)
 {
@@ -200,7 +185,7 @@ static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk
     if (!dst)
         return stk_fail_nomem(err, len);
     *out = (stk_bytes){ dst, len };
-    STK_TRY(read_to(r->want, at, len, dst, err));
+    STK_TRY(stk_row_read_field(r->want, at, len, dst, err));
     if (r->keep && !at) {
         r->keep = 0;
         r->head = *out;
@@ -211,25 +196,49 @@ static int read_range(void *cookie, uint64_t at, size_t len, stk_bytes *out, stk
 
 static int fill_step(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_error *err)
 {
-    return read_to(cookie, at, len, dst, err);
+    return stk_row_read_field(cookie, at, len, dst, err);
 }
 
-#define HEAD 4096u
+#define HEAD STK_POINTS_HEAD
 
-/* By what its tables say, to be shared by all that want this field. */
-static int make_points(stk_row *x, uint64_t key, const stk_media_reader *read, stk_error *err)
+typedef struct tracks {               /* who reads the tables of a field */
+    const stk_decoder *video, *sound; /* sound: NULL: its points are not wanted */
+    void *video_ctx, *sound_ctx;
+} tracks;
+
+/* Of a store the tables of sound are read only where they are together with those of the video. */
+static int find_tracks(stk_row *x, const stk_media_reader *read, tracks *out, stk_error *err)
 {
-    stk_wanted *want = &x->req->want[x->output];
-    const stk_decoder *decoder;
-    stk_bytes head, points;
-    void *ctx;
+    const stk_wanted *want = &x->req->want[x->output];
+    stk_bytes head;
     int rc;
 
     STK_TRY(read->read(read->cookie, 0, read->size < HEAD ? (size_t)read->size : HEAD, &head, err));
-    rc = stk_decoders_find(&x->m->decoders, head, &decoder, &ctx, err);
-    if (rc || !stk_video_is(decoder))
+    rc = stk_decoders_find(&x->m->decoders, head, &out->video, &out->video_ctx, err);
+    if (rc || !stk_video_is(out->video))
         return STK_ECORRUPT;
-    STK_TRY(decoder->points(ctx, read, &x->m->scratch, &points, err));
+    rc = stk_row_chain(x)->like.heard
+             ? stk_decoders_find_sound(&x->m->decoders, head, &out->sound, &out->sound_ctx, NULL)
+             : STK_END;
+    if (rc || !(out->sound->can & STK_DECODER_SOUND_TRACK) ||
+        (want->file->source->can & STK_SOURCE_REMOTE && !out->sound->measure))
+        out->sound = NULL;
+    return 0;
+}
+
+/* By what its tables say, to be shared by all that want this field. */
+static int make_points(stk_row *x, uint64_t key, reads *r, const stk_media_reader *read,
+                       stk_error *err)
+{
+    stk_wanted *want = &x->req->want[x->output];
+    stk_bytes points, sound = { 0 };
+    tracks t;
+
+    STK_TRY(find_tracks(x, read, &t, err));
+    STK_TRY(t.video->points(t.video_ctx, read, &x->m->scratch, &points, err));
+    r->mark = stk_scratch_mark(&x->m->scratch);
+    if (t.sound && t.sound->points(t.sound_ctx, read, &x->m->scratch, &sound, NULL) == 0)
+        STK_TRY(stk_video_points_join(points, sound, &x->m->scratch, &points, err));
     want->hint_shared = stk_points_cache_put(how_of(x)->points, key, points);
     return want->hint_shared ? 0 : stk_fail_nomem(err, points.len);
 }
@@ -248,7 +257,7 @@ static int read_points(stk_row *x, uint64_t key, stk_error *err)
         read.cookie = &steps;
         read.read = stk_read_steps_read;
     }
-    rc = make_points(x, key, &read, err);
+    rc = make_points(x, key, &r, &read, err);
     stk_read_steps_fini(&steps);
     return rc;
 }
@@ -287,41 +296,16 @@ static int know_points(stk_row *x)
 
 /* ---- points that the index has ---- */
 
-#define PIECE 1024u /* bytes of them that are looked at together */
-
-/* More of the points, of which want->hint is the beginning. */
-static int more_points(void *cookie, uint64_t at, uint32_t len, stk_bytes *out, stk_error *err)
-{
-    clip *c = cookie;
-    stk_request *r = c->x->req;
-    stk_seek_field f = { r->entry.shard, r->entry.row, r->want[c->x->output].number };
-
-    if (at < c->piece_at || at - c->piece_at > c->piece.len ||
-        len > c->piece.len - (at - c->piece_at)) {
-        f.from = at / PIECE * PIECE;
-        f.most = (uint32_t)(at - f.from) + len;
-        f.most = f.most < PIECE ? PIECE : f.most;
-        c->piece = r->data->ops->hint(r->data, &f, &c->x->m->points);
-        c->piece_at = f.from;
-    }
-    if (at - c->piece_at > c->piece.len || len > c->piece.len - (at - c->piece_at)) {
-        c->piece.len = 0;
-        return stk_fail(err, STK_ESTALE, "points of a video: they end too early");
-    }
-    *out = (stk_bytes){ c->piece.data + (at - c->piece_at), len };
-    return 0;
-}
-
 /* What is known of the field, in which `c` stays where it is. */
 static void use_points(clip *c)
 {
     const stk_wanted *want = &c->x->req->want[c->x->output];
     int in_pieces = want->hint.len == HEAD && !want->hint_shared;
 
-    c->piece.len = 0;
+    c->more = (stk_row_points){ .x = c->x };
     c->points = (stk_media_points){ .head = want->hint,
-                                    .slice = in_pieces ? more_points : NULL,
-                                    .cookie = c };
+                                    .slice = in_pieces ? stk_row_points_more : NULL,
+                                    .cookie = &c->more };
 }
 
 static void forget_points(stk_wanted *want)
@@ -371,21 +355,36 @@ static stk_sessions *sessions_of(const stk_row *x)
                                                                                    : NULL;
 }
 
-/* Which bytes hold the clip.  0: its points do not say. */
-static int know_ranges(clip *c, stk_ranged *g)
+/* Which frames it has, and so when it is shown.  0: its points do not say. */
+static int know_frames(clip *c)
 {
     stk_row *x = c->x;
     const stk_wanted *want = &x->req->want[x->output];
+
+    return !stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, NULL) &&
+           stk_video_is(c->decoder) && stk_row_clip_pick(c, &x->m->scratch, NULL) == 0 &&
+           c->h.field == want->place.len && stk_row_clip_note_span(c, NULL) == 0;
+}
+
+/* Which bytes hold the clip.  0: its points do not say. */
+static int know_ranges(clip *c, stk_ranged *g)
+{
+    const stk_wanted *want = &c->x->req->want[c->x->output];
     stk_media_ask ask = { 0 };
 
-    if (stk_decoders_of_points(&x->m->decoders, want->hint, &c->decoder, &c->ctx, NULL) ||
-        !stk_video_is(c->decoder) || stk_row_clip_pick(c, &x->m->scratch, NULL) < 0 ||
-        c->h.field != want->place.len)
+    if (!know_frames(c))
         return 0;
     ask.frame = c->wanted;
     ask.n_frames = c->n_wanted;
     return c->decoder->ranges(&c->points, &ask, UINT64_MAX, g->range, &g->n, NULL) == 0 &&
            stk_row_ranges_fit(g, want->place.len);
+}
+
+/* Of the same sample, in another epoch. */
+static void forget_span(const stk_row *x)
+{
+    if (stk_row_chain(x)->like.heard && x->m->clip_spans)
+        x->m->clip_spans[x->output].row = 0;
 }
 
 void stk_row_clip_know(stk_row *x)
@@ -395,6 +394,7 @@ void stk_row_clip_know(stk_row *x)
     clip c;
 
     forget_points(want);
+    forget_span(x);
     stk_scratch_reset(&x->m->scratch);
     if (stk_row_frames_are(x)) {
         stk_row_frames_know(x);
@@ -406,6 +406,8 @@ void stk_row_clip_know(stk_row *x)
         return;
     use_points(&c);
     if (sessions_of(x) || !stk_row_clip_knows_time(x)) {
+        if (stk_row_chain(x)->like.heard && stk_row_clip_knows_time(x))
+            (void)know_frames(&c);
         if (want->file->source->can & STK_SOURCE_REMOTE) {
             stk_request_defer(x->req, x->output);
         } else {
@@ -624,7 +626,7 @@ int stk_row_clip_look(clip *c, stk_error *err)
     c->d = stk_scratch_get(&x->m->scratch, size);
     if (!c->d)
         return stk_fail_nomem(err, size);
-    STK_TRY(note_span(c, err));
+    STK_TRY(stk_row_clip_note_span(c, err));
     for (uint32_t i = 0; i < stk_row_views(x); i++) {
         stk_rect one;
 
@@ -668,7 +670,7 @@ static int read_there(void *cookie, uint64_t at, size_t len, uint8_t *dst, stk_e
 {
     const clip *c = cookie;
 
-    STK_TRY(read_to(&c->x->req->want[c->x->output], at, len, dst, err));
+    STK_TRY(stk_row_read_field(&c->x->req->want[c->x->output], at, len, dst, err));
     c->x->req->ranged[c->x->output].later += len;
     return 0;
 }

@@ -26,11 +26,11 @@ static int find_stages(stk_fft *f, stk_error *err)
 }
 
 /* Of an odd radix above 5: cosines and sines of its points. */
-static float *put_points(float *w, uint32_t r)
+static double *put_points(double *w, uint32_t r)
 {
     for (uint32_t j = 0; r > 5 && j < r; j++) {
-        w[j] = (float)cos(2 * M_PI * j / r);
-        w[r + j] = (float)sin(2 * M_PI * j / r);
+        w[j] = cos(2 * M_PI * j / r);
+        w[r + j] = sin(2 * M_PI * j / r);
     }
     return r > 5 ? w + 2 * r : w;
 }
@@ -38,12 +38,13 @@ static float *put_points(float *w, uint32_t r)
 int stk_fft_open(stk_fft *f, uint32_t n, stk_error *err)
 {
     size_t room = (size_t)n * 4 + 2 * STK_FFT_ODD * STK_FFT_STAGES;
-    float *w;
+    double *w;
 
     *f = (stk_fft){ .n = n };
     STK_TRY(find_stages(f, err));
-    w = f->twiddle = stk_zalloc(room, sizeof *w);
-    if (!w)
+    w = f->exact = stk_zalloc(room, sizeof *w);
+    f->twiddle = stk_zalloc(room, sizeof *f->twiddle);
+    if (!w || !f->twiddle)
         return stk_fail_nomem(err, room * sizeof *w);
     for (uint32_t k = 0; k < f->stages; n /= f->radix[k++]) {
         uint32_t r = f->radix[k];
@@ -51,15 +52,18 @@ int stk_fft_open(stk_fft *f, uint32_t n, stk_error *err)
         w = put_points(w, r);
         for (uint32_t p = 0; p < n / r; p++)
             for (uint32_t j = 1; j < r; j++) {
-                *w++ = (float)cos(2 * M_PI * p * j / n);
-                *w++ = (float)-sin(2 * M_PI * p * j / n);
+                *w++ = cos(2 * M_PI * p * j / n);
+                *w++ = -sin(2 * M_PI * p * j / n);
             }
     }
+    for (size_t i = 0; i < room; i++)
+        f->twiddle[i] = (float)f->exact[i];
     return 0;
 }
 
 void stk_fft_fini(stk_fft *f)
 {
+    stk_free(f->exact);
     stk_free(f->twiddle);
     *f = (stk_fft){ 0 };
 }

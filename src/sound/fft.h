@@ -11,7 +11,8 @@
 typedef struct stk_fft {
     uint32_t n, stages;
     uint8_t radix[STK_FFT_STAGES];
-    float *twiddle; /* of all stages, one after another: re, im */
+    double *exact;  /* twiddles of all stages, one after another: re, im */
+    float *twiddle; /* the same, rounded */
 } stk_fft;
 
 /* n complex values.  STK_EINVAL: n has a prime above 19. */

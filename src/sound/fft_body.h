@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fft_body.h - complex transforms of eight signals at once, one per lane: Stockham's, which needs
  * no reordering, with radices 2 to 5 and odd ones up to 19.  Included by the kernels of spectral.h
- * and resample_fft.h, which are compiled for any machine and for AVX2, with the same bits. */
+ * (for doubles by spectral_exact_body.h, of as many signals as a vector has) and resample_fft.h,
+ * which are compiled for any machine and for AVX2, with the same bits. */
 #ifndef STOKER_SOUND_FFT_BODY_H
 #define STOKER_SOUND_FFT_BODY_H
 
@@ -9,13 +10,19 @@
 
 #include "sound/fft.h"
 
-typedef float v8 __attribute__((vector_size(32), may_alias));
+#ifndef STK_REAL /* else by the kernel that includes it: the type, how many of them, its twiddles */
+#define STK_REAL float
+#define STK_WIDTH 8
+#define STK_TWIDDLES twiddle
+#endif
+
+typedef STK_REAL v8 __attribute__((vector_size(STK_WIDTH * sizeof(STK_REAL)), may_alias));
 
 typedef struct pass {
     uint32_t m, s; /* m: butterflies of different twiddles; s: of the same */
     const v8 *xr, *xi;
     v8 *yr, *yi;
-    const float *w;
+    const STK_REAL *w;
     uint32_t odd;
 } pass;
 
@@ -28,7 +35,7 @@ typedef struct pass {
             f->yr[o + (j)*f->s] = a_;                                                              \
             f->yi[o + (j)*f->s] = b_;                                                              \
         } else {                                                                                   \
-            float c_ = w[2 * (j)-2], d_ = w[2 * (j)-1];                                            \
+            STK_REAL c_ = w[2 * (j)-2], d_ = w[2 * (j)-1];                                         \
                                                                                                    \
             f->yr[o + (j)*f->s] = a_ * c_ - b_ * d_;                                               \
             f->yi[o + (j)*f->s] = a_ * d_ + b_ * c_;                                               \
@@ -40,7 +47,7 @@ typedef struct pass {
     static inline                                                                                  \
         __attribute__((always_inline)) void name##_row(const pass *f, uint32_t p, int plain)       \
     {                                                                                              \
-        const float *w = f->w + (size_t)p * 2 * ((r)-1);                                           \
+        const STK_REAL *w = f->w + (size_t)p * 2 * ((r)-1);                                        \
         uint32_t n = f->s * f->m;                                                                  \
                                                                                                    \
         for (uint32_t q = 0; q < f->s; q++) {                                                      \
@@ -63,10 +70,10 @@ BUTTERFLIES(radix2, 2, {
 })
 
 BUTTERFLIES(radix3, 3, {
-    const float h = 0.86602540378443864676f;
+    const STK_REAL h = (STK_REAL)0.86602540378443864676;
     v8 tr = RE(1) + RE(2), ti = IM(1) + IM(2);
     v8 dr = (RE(1) - RE(2)) * h, di = (IM(1) - IM(2)) * h;
-    v8 mr = RE(0) - tr * 0.5f, mi = IM(0) - ti * 0.5f;
+    v8 mr = RE(0) - tr * (STK_REAL)0.5, mi = IM(0) - ti * (STK_REAL)0.5;
     PUT(0, RE(0) + tr, IM(0) + ti);
     PUT(1, mr + di, mi - dr);
     PUT(2, mr - di, mi + dr);
@@ -82,8 +89,8 @@ BUTTERFLIES(radix4, 4, {
 })
 
 BUTTERFLIES(radix5, 5, {
-    const float c1 = 0.30901699437494742410f, c2 = -0.80901699437494742410f;
-    const float s1 = 0.95105651629515357212f, s2 = 0.58778525229247312917f;
+    const STK_REAL c1 = (STK_REAL)0.30901699437494742410, c2 = (STK_REAL)-0.80901699437494742410;
+    const STK_REAL s1 = (STK_REAL)0.95105651629515357212, s2 = (STK_REAL)0.58778525229247312917;
     v8 ar = RE(1) + RE(4), ai = IM(1) + IM(4), br = RE(2) + RE(3), bi = IM(2) + IM(3);
     v8 cr = RE(1) - RE(4), ci = IM(1) - IM(4), dr = RE(2) - RE(3), di = IM(2) - IM(3);
     v8 er = RE(0) + ar * c1 + br * c2, ei = IM(0) + ai * c1 + bi * c2;
@@ -101,12 +108,12 @@ BUTTERFLIES(radix5, 5, {
 static void radix_odd(const pass *f)
 {
     uint32_t r = f->odd, n = f->s * f->m;
-    const float *c = f->w, *d = c + r, *turn = d + r;
+    const STK_REAL *c = f->w, *d = c + r, *turn = d + r;
     v8 sr[STK_FFT_ODD / 2], si[STK_FFT_ODD / 2], dr[STK_FFT_ODD / 2], di[STK_FFT_ODD / 2];
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t p = i / f->s, o = i % f->s + f->s * r * p;
-        const float *w = turn + (size_t)p * 2 * (r - 1);
+        const STK_REAL *w = turn + (size_t)p * 2 * (r - 1);
         const int plain = p == 0;
         v8 zr = RE(0), zi = IM(0);
 
@@ -137,7 +144,7 @@ static void radix_odd(const pass *f)
 /* The transform of the f->n values in buf[0], buf[1]; *out points at it: re, im. */
 static void transform(const stk_fft *t, v8 *buf[4], v8 *out[2])
 {
-    pass f = { .m = t->n, .s = 1, .w = t->twiddle };
+    pass f = { .m = t->n, .s = 1, .w = t->STK_TWIDDLES };
     int side = 0;
 
     for (uint32_t k = 0; k < t->stages; k++) {

@@ -95,11 +95,14 @@ static int fill_transform(stk_spectral *s, stk_error *err)
 {
     STK_TRY(stk_fft_open(&s->transform, s->half, err));
     s->turn = stk_zalloc((size_t)s->half + 4, sizeof *s->turn);
-    if (!s->turn)
-        return stk_fail_nomem(err, ((size_t)s->half + 4) * sizeof *s->turn);
+    s->exact_turn = stk_zalloc((size_t)s->half + 4, sizeof *s->exact_turn);
+    if (!s->turn || !s->exact_turn)
+        return stk_fail_nomem(err, ((size_t)s->half + 4) * sizeof *s->exact_turn);
     for (uint32_t k = 0; k <= s->half / 2; k++) {
-        s->turn[2 * k] = (float)cos(2 * M_PI * k / s->c.fft);
-        s->turn[2 * k + 1] = (float)-sin(2 * M_PI * k / s->c.fft);
+        s->exact_turn[2 * k] = cos(2 * M_PI * k / s->c.fft);
+        s->exact_turn[2 * k + 1] = -sin(2 * M_PI * k / s->c.fft);
+        s->turn[2 * k] = (float)s->exact_turn[2 * k];
+        s->turn[2 * k + 1] = (float)s->exact_turn[2 * k + 1];
     }
     return 0;
 }
@@ -109,13 +112,15 @@ static int fill_window(stk_spectral *s, stk_error *err)
     uint32_t n = s->c.win;
 
     s->window = stk_zalloc(n, sizeof *s->window);
-    if (!s->window)
-        return stk_fail_nomem(err, n * sizeof *s->window);
+    s->exact_window = stk_zalloc(n, sizeof *s->exact_window);
+    if (!s->window || !s->exact_window)
+        return stk_fail_nomem(err, n * sizeof *s->exact_window);
     for (uint32_t i = 0; i < n; i++) {
         double of = s->c.window == STK_WINDOW_HANN || n == 1 ? n : n - 1;
         double w = 0.5 - 0.5 * cos(2 * M_PI * i / of);
 
-        s->window[i] = (float)(s->c.window == STK_WINDOW_POVEY ? pow(w, 0.85) : w);
+        s->exact_window[i] = s->c.window == STK_WINDOW_POVEY ? pow(w, 0.85) : w;
+        s->window[i] = (float)s->exact_window[i];
     }
     return 0;
 }
@@ -134,6 +139,22 @@ static int check_config(const stk_spectral_config *c, stk_error *err)
     return 0;
 }
 
+static void choose_kernels(stk_spectral *s)
+{
+    s->run = s->c.exact ? stk_spectral_exact_c : stk_spectral_block_c;
+    s->finish = stk_spectral_finish_c;
+#if STK_HAVE_AVX2
+    if (stk_cpu_level() >= STK_CPU_AVX2) {
+        s->run = s->c.exact ? stk_spectral_exact_avx2 : stk_spectral_block_avx2;
+        s->finish = stk_spectral_finish_avx2;
+    }
+#endif
+#if STK_HAVE_AVX2
+    if (stk_cpu_level() >= STK_CPU_AVX512 && s->c.exact)
+        s->run = stk_spectral_exact_avx512;
+#endif
+}
+
 int stk_spectral_open(stk_spectral **out, const stk_spectral_config *c, stk_error *err)
 {
     stk_spectral *s;
@@ -147,11 +168,8 @@ int stk_spectral_open(stk_spectral **out, const stk_spectral_config *c, stk_erro
     s->c = *c;
     s->half = c->fft / 2;
     s->bins = c->mels ? c->mels : s->half + 1;
-    s->run = stk_spectral_block_c;
-#if STK_HAVE_AVX2
-    if (stk_cpu_level() >= STK_CPU_AVX2)
-        s->run = stk_spectral_block_avx2;
-#endif
+    s->c.exact = c->exact && c->mels;
+    choose_kernels(s);
     rc = fill_transform(s, err);
     if (rc == 0)
         rc = fill_window(s, err);
@@ -167,6 +185,8 @@ void stk_spectral_close(stk_spectral **s)
 {
     if (*s) {
         stk_free((*s)->window);
+        stk_free((*s)->exact_window);
+        stk_free((*s)->exact_turn);
         stk_fft_fini(&(*s)->transform);
         stk_free((*s)->turn);
         stk_free((*s)->first);

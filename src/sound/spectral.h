@@ -53,6 +53,7 @@ typedef struct stk_spectral_config {
     int magnitude;    /* the root of the power */
     stk_log_kind log;
     double floor;
+    int exact; /* of bands: in double precision, so that weak bands are not a transform's noise */
 } stk_spectral_config;
 
 typedef struct stk_spectral stk_spectral; /* read-only once made.  Thread: any. */
@@ -70,21 +71,31 @@ int stk_spectral_run(const stk_spectral *s, const float *x, uint64_t n, stk_scra
 struct stk_spectral {
     stk_spectral_config c;
     uint32_t half, bins;
-    stk_fft transform;     /* of half complex values */
-    float *window;         /* win */
-    float *turn;           /* exp(-2 pi i k / fft), k <= half / 2 + 1: re, im */
-    uint32_t *first, *len; /* of each band: its first value of the spectrum, how many */
-    float *weight;         /* of all bands, one after another */
+    stk_fft transform;                 /* of half complex values */
+    float *window;                     /* win */
+    float *turn;                       /* exp(-2 pi i k / fft), k <= half / 2 + 1: re, im */
+    uint32_t *first, *len;             /* of each band: its first value of the spectrum, how many */
+    float *weight;                     /* of all bands, one after another */
+    double *exact_window, *exact_turn; /* c.exact: the same tables */
     void (*run)(const stk_spectral *s, float *work, uint32_t valid, float *out);
+    /* c.exact: what run() does with bands, STK_SPECTRAL_LANES frames of each. */
+    void (*finish)(const stk_spectral *s, float *made, uint32_t valid, float *out);
 };
 
 /* work: STK_SPECTRAL_LANES rows of fft samples, then room for the transform. */
 void stk_spectral_block_c(const stk_spectral *s, float *work, uint32_t valid, float *out);
 void stk_spectral_block_avx2(const stk_spectral *s, float *work, uint32_t valid, float *out);
+void stk_spectral_finish_c(const stk_spectral *s, float *made, uint32_t valid, float *out);
+void stk_spectral_finish_avx2(const stk_spectral *s, float *made, uint32_t valid, float *out);
+void stk_spectral_exact_c(const stk_spectral *s, float *work, uint32_t valid, float *out);
+void stk_spectral_exact_avx2(const stk_spectral *s, float *work, uint32_t valid, float *out);
+void stk_spectral_exact_avx512(const stk_spectral *s, float *work, uint32_t valid, float *out);
 static inline size_t stk_spectral_work(const stk_spectral *s) /* floats */
 {
+    size_t more = s->c.exact ? 2 * (size_t)s->c.fft + 5 * (size_t)s->half + 16 : 0;
+
     return STK_SPECTRAL_LANES *
-           ((size_t)s->c.fft + 4 * (size_t)s->half + s->half + 8 + s->bins + 8);
+           ((size_t)s->c.fft + 4 * (size_t)s->half + s->half + 8 + more + s->bins + 8);
 }
 
 #endif

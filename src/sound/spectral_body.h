@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spectral_body.h - eight frames at once, one per lane; compiled once for any machine and once for
- * AVX2, with the same bits.  STK_BLOCK is the function's name.
+ * AVX2, with the same bits.  STK_BLOCK and STK_FINISH are the functions' names.
  *
  * The transform of fft real samples is one of fft / 2 complex ones, and a last step that takes them
  * apart. */
@@ -161,6 +161,16 @@ static void hand_out(const stk_spectral *s, const v8 *made, uint32_t valid, floa
             out[(size_t)k * n + i] = made[i][k];
 }
 
+/* Bands of lanes, to rows of their logarithms. */
+void STK_FINISH(const stk_spectral *s, float *made, uint32_t valid, float *out)
+{
+    v8 *values = (v8 *)(void *)made;
+
+    if (s->c.log)
+        logs(s, values);
+    hand_out(s, values, valid, out);
+}
+
 void STK_BLOCK(const stk_spectral *s, float *work, uint32_t valid, float *out)
 {
     v8 *buf[4], *spectrum[2], *power, *made;
@@ -181,7 +191,5 @@ void STK_BLOCK(const stk_spectral *s, float *work, uint32_t valid, float *out)
         bands(s, power, made);
     else
         made = power;
-    if (s->c.log)
-        logs(s, made);
-    hand_out(s, made, valid, out);
+    STK_FINISH(s, (float *)made, valid, out);
 }

@@ -362,10 +362,13 @@ static int use_sound(scan *s, const entry *e, stk_error *err)
                         "track %u: the sound's codec is `%s`; AAC, MP3, AC-3, ALAC, FLAC and Opus "
                         "are decoded: re-encode it with the ffmpeg program",
                         t->number, t->fourcc);
-    t->sound.skip_num = e->delay_ns;
-    t->sound.skip_den = e->delay_ns ? 1000000000 : 0;
     if (e->setup.body)
         STK_TRY(body_of(s, &e->setup, STK_VIDEO_SETUP, &setup, err));
+    /* FFmpeg writes a third of Opus's delay for sound of 16 kHz; its head has the right one */
+    if (t->sound.coding != STK_CODING_OPUS || setup.len < 19) {
+        t->sound.skip_num = e->delay_ns;
+        t->sound.skip_den = e->delay_ns ? 1000000000 : 0;
+    }
     return use_sound_setup(t, setup, err);
 }
 

@@ -39,7 +39,8 @@ static inline void stk_mp4_skip(stk_mp4_in *in, uint64_t bytes)
         in->bad = 1;
     else
         left = (size_t)bytes;
-    in->p += left;
+    if (left) /* a box that is not there has no place */
+        in->p += left;
     in->at += left;
 }
 

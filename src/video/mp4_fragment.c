@@ -102,7 +102,7 @@ static int take_run(stk_mp4 *m, stk_mp4_in in, traf *f, stk_error *err)
     if (in.bad || place > m->field || (uint64_t)count * entry > (uint64_t)(in.end - in.p) ||
         (!(flags & 0x200) && !f->def.size && count))
         return torn(m, &in, "trun", err);
-    if (!(flags & 0x200) && count > m->field / f->def.size)
+    if (!(flags & 0x200) && count && count > m->field / f->def.size)
         return torn(m, &in, "trun", err); /* more than the file has */
     STK_TRY(stk_video_track_reserve(m->t, (uint64_t)m->t->n + count, err));
     for (uint32_t i = 0; i < count; i++) {

@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "codec/sound_decoders.h"
 #include "codec/sound_points.h"
+#include "video/clip.h"
 #include "video/libav.h"
 #include "video/packet_points.h"
 
@@ -26,8 +27,9 @@
 
 typedef struct sound_track_ctx { /* of one worker; of the field whose header was read last: */
     stk_video_track track;
+    uint32_t first; /* the packet that track.frame begins with; of a part it is not 0 */
     uint32_t rate, channels;
-    uint32_t per, last; /* samples of a packet, of the last one; Opus: 0 */
+    uint32_t per, last; /* samples of a packet, of the last one; of Opus see count_opus() */
     uint64_t skip, units;
     void *lib;
 } sound_track_ctx;
@@ -73,13 +75,6 @@ static void sound_track_close(void *p)
 
 /* ---- what a packet gives ---- */
 
-static stk_bytes packet(const sound_track_ctx *c, stk_bytes in, uint32_t i)
-{
-    const stk_video_frame *f = &c->track.frame[i];
-
-    return (stk_bytes){ in.data + f->at, f->size };
-}
-
 /* RFC 6716, 3.1: frames of a length that the first byte says, one, two, or as many as the second
  * byte says.  0: it is none. */
 static uint32_t opus_samples(stk_bytes in)
@@ -97,10 +92,12 @@ static uint32_t opus_samples(stk_bytes in)
     return frame * n <= 5760 ? frame * n : 0;
 }
 
-static uint32_t samples_of(const sound_track_ctx *c, stk_bytes in, uint32_t i)
+#define COUNT_SHIFT 16 /* of a frame's flags: from this bit on samples that an Opus packet gives */
+
+static uint32_t samples_of(const sound_track_ctx *c, uint32_t i)
 {
     if (c->track.sound.coding == STK_CODING_OPUS)
-        return opus_samples(packet(c, in, i));
+        return c->track.frame[i - c->first].flags >> COUNT_SHIFT;
     return i + 1 == c->track.n ? c->last : c->per;
 }
 
@@ -145,7 +142,7 @@ static int try_packet(sound_track_ctx *c, const stk_media_reader *read, uint32_t
         rc = rc == 0 ? stk_libav_sound_receive(s, out, err) : rc;
     }
     stk_libav_sound_close(&s);
-    if (rc == STK_END)
+    if (rc == STK_END || (rc == 0 && !out->n))
         return stk_fail(err, STK_ECORRUPT, "packet %u of track %u gives no samples", i,
                         c->track.number);
     return rc;
@@ -183,35 +180,70 @@ static int settle(sound_track_ctx *c, uint64_t all, stk_error *err)
     return 0;
 }
 
-/* All samples of Opus, whose packets say how many they give; in: all of the field. */
-static int count_opus(sound_track_ctx *c, stk_bytes in, uint64_t *all, stk_error *err)
+#define NARROW 64u  /* bytes that are read at once where packets are apart, ... */
+#define WIDE 65536u /* ... and at most where they are neighbours */
+
+typedef struct window { /* bytes of the field that are there */
+    const stk_media_reader *read;
+    stk_bytes in;
+    uint64_t at;
+    size_t len; /* that are read next */
+} window;
+
+/* The first bytes of a packet. */
+static int look(window *w, const stk_video_frame *f, stk_bytes *out, stk_error *err)
 {
+    uint64_t left = w->read->size > f->at ? w->read->size - f->at : 0;
+    size_t need = f->size < 2 ? f->size : 2;
+
+    if (f->at < w->at || f->at - w->at > w->in.len || w->in.len - (f->at - w->at) < need) {
+        int near = f->at >= w->at && f->at - w->at < w->in.len + NARROW;
+
+        w->len = near ? w->len * 4 : NARROW;
+        w->len = w->len > WIDE ? WIDE : w->len;
+        w->in = (stk_bytes){ 0 };
+        STK_TRY(w->read->read(w->read->cookie, f->at, left < w->len ? (size_t)left : w->len, &w->in,
+                              err));
+        w->at = f->at;
+    }
+    *out = (stk_bytes){ w->in.data + (f->at - w->at), need };
+    return 0;
+}
+
+/* Packets of Opus say themselves how many samples they give. */
+static int count_opus(sound_track_ctx *c, const stk_media_reader *read, uint64_t *all,
+                      stk_error *err)
+{
+    window w = { .read = read, .len = NARROW };
+
     if (c->rate != OPUS_RATE)
         return stk_fail(err, STK_ENOTSUP, "libavcodec gives Opus at %u samples per second",
                         c->rate);
     *all = 0;
     for (uint32_t i = 0; i < c->track.n; i++) {
-        uint32_t k = samples_of(c, in, i);
+        stk_bytes head = { 0 };
+        uint32_t k;
 
+        STK_TRY(look(&w, &c->track.frame[i], &head, err));
+        k = opus_samples(head);
         if (!k)
             return stk_fail(err, STK_ECORRUPT, "packet %u of track %u is damaged", i,
                             c->track.number);
+        c->track.frame[i].flags = STK_FRAME_KEY | k << COUNT_SHIFT;
         *all += k;
     }
     return 0;
 }
 
-/* By the first packet, and where the last one is shorter by that too.  in: all of the field, or
- * none: then Opus is STK_END. */
-static int measure(sound_track_ctx *c, const stk_media_reader *read, stk_bytes in, stk_error *err)
+/* By the first packet, and where the last one is shorter by that too; of Opus by all. */
+static int measure(sound_track_ctx *c, const stk_media_reader *read, stk_error *err)
 {
     stk_sound_coding coding = c->track.sound.coding;
     uint32_t n = c->track.n;
     stk_libav_samples made = { 0 };
     uint64_t all;
 
-    if (coding == STK_CODING_OPUS && !in.data)
-        return STK_END;
+    c->first = 0;
     STK_TRY(try_packet(c, read, 0, &made, err));
     STK_TRY(stk_sound_check(stk_sound_coding_name(coding), made.rate, made.channels, err));
     c->rate = made.rate;
@@ -223,7 +255,7 @@ static int measure(sound_track_ctx *c, const stk_media_reader *read, stk_bytes i
     }
     all = (uint64_t)c->per * (n - 1) + c->last;
     if (coding == STK_CODING_OPUS)
-        STK_TRY(count_opus(c, in, &all, err));
+        STK_TRY(count_opus(c, read, &all, err));
     return settle(c, all, err);
 }
 
@@ -236,24 +268,24 @@ static int header_of(sound_track_ctx *c, read_fn read_track, stk_bytes in, stk_m
 
     c->units = 0;
     STK_TRY(read_track(&c->track, &read, err));
-    STK_TRY(measure(c, &read, in, err));
+    STK_TRY(measure(c, &read, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
     out->first_us = c->track.sound.first_us;
     return 0;
 }
 
-/* By the tables of a container that has them together. */
+/* By the tables of a container that has them together.  STK_END: Opus, whose packets would all be
+ * looked at. */
 static int mp4_measure(void *p, const stk_media_reader *read, stk_media_info *out, stk_error *err)
 {
     sound_track_ctx *c = p;
-    int rc;
 
     c->units = 0;
     STK_TRY(stk_mp4_read_sound(&c->track, read, err));
-    rc = measure(c, read, (stk_bytes){ 0 }, err);
-    if (rc)
-        return rc;
+    if (c->track.sound.coding == STK_CODING_OPUS)
+        return STK_END;
+    STK_TRY(measure(c, read, err));
     *out = stk_sound_info(c->rate, c->channels, c->units);
     out->tracks = c->track.tracks;
     c->units = 0; /* decode() follows header() */
@@ -265,7 +297,6 @@ static int mp4_measure(void *p, const stk_media_reader *read, stk_media_info *ou
 typedef struct run {
     sound_track_ctx *c;
     const stk_media_job *job;
-    stk_bytes in;
     uint32_t next;     /* the packet whose samples come next */
     uint32_t end;      /* packets from this one on are not there */
     uint64_t at;       /* their number, of all that the packets give */
@@ -273,6 +304,21 @@ typedef struct run {
     float *room;       /* CHANNELS rows of them, for those that are not floats */
     uint32_t room_n;
 } run;
+
+/* The bytes of packet i; none: no part has them. */
+static stk_bytes packet(const run *r, uint32_t i)
+{
+    const stk_video_frame *f = &r->c->track.frame[i - r->c->first];
+
+    for (uint32_t k = 0; k < r->job->n_parts; k++) {
+        const stk_media_part *p = &r->job->part[k];
+
+        if (f->at >= p->offset && f->at - p->offset <= p->bytes.len &&
+            f->size <= p->bytes.len - (f->at - p->offset))
+            return (stk_bytes){ p->bytes.data + (f->at - p->offset), f->size };
+    }
+    return (stk_bytes){ 0 };
+}
 
 static int damaged(const run *r, const char *why, stk_error *err)
 {
@@ -299,7 +345,7 @@ static void to_floats(const run *r, const stk_libav_samples *s, float *channel[C
 static int give(run *r, const stk_libav_samples *s, stk_error *err)
 {
     uint64_t first = r->at, skip = r->c->skip;
-    uint32_t n = samples_of(r->c, r->in, r->next), drop;
+    uint32_t n = samples_of(r->c, r->next), drop;
     float *channel[CHANNELS];
 
     if (s->rate != r->c->rate || s->channels != r->c->channels || s->n < n ||
@@ -326,7 +372,7 @@ static int give(run *r, const stk_libav_samples *s, stk_error *err)
 static int pass_to(run *r, uint32_t number, stk_error *err)
 {
     while (r->next < number) {
-        r->at += samples_of(r->c, r->in, r->next);
+        r->at += samples_of(r->c, r->next);
         if (r->at > r->from)
             return damaged(r, "it gives no samples", err);
         r->next++;
@@ -355,7 +401,7 @@ static int run_packets(run *r, stk_libav_sound *s, stk_error *err)
     stk_error why = { 0 };
 
     for (uint32_t i = r->next; i < r->end && r->at < r->to; i++) {
-        int rc = stk_libav_sound_send(s, packet(r->c, r->in, i), i, &why);
+        int rc = stk_libav_sound_send(s, packet(r, i), i, &why);
 
         if (rc == 0)
             rc = take(r, s, &why);
@@ -373,7 +419,8 @@ static int run_packets(run *r, stk_libav_sound *s, stk_error *err)
     return r->at < r->to ? damaged(r, "it gives no samples", err) : 0;
 }
 
-/* Where decoding begins: its packet, and the number of its first sample. */
+/* Where decoding begins: its packet, and the number of its first sample.  begin_part() finds the
+ * same by points. */
 static void find_start(run *r)
 {
     const sound_track_ctx *c = r->c;
@@ -387,7 +434,7 @@ static void find_start(run *r)
         r->at = (uint64_t)r->next * c->per;
         return;
     }
-    for (uint32_t n; i + 1 < c->track.n && at + (n = samples_of(c, r->in, i)) <= from; i++)
+    for (uint32_t n; i + 1 < c->track.n && at + (n = samples_of(c, i)) <= from; i++)
         at += n;
     r->next = i;
     r->at = at;
@@ -406,7 +453,6 @@ static int decode(run *r, stk_error *err)
     r->room = stk_scratch_get(r->job->scratch, (size_t)r->room_n * CHANNELS * sizeof *r->room);
     if (!r->room)
         return stk_fail_nomem(err, (size_t)r->room_n * CHANNELS * sizeof *r->room);
-    find_start(r);
     rc = open_stream(c, &s, err);
     if (rc == 0)
         rc = run_packets(r, s, err);
@@ -416,37 +462,33 @@ static int decode(run *r, stk_error *err)
 
 /* ---- points ---- */
 
-/* Packets [*a, *b) are read for samples [from, to): the same that find_start() and run_packets()
- * take of the whole. */
-static void packets_of(const stk_packet_points *p, const stk_media_ask *ask, uint32_t *a,
-                       uint32_t *b)
+typedef struct packets { /* that are read for a part */
+    uint32_t a, b;
+    uint64_t sample; /* that packet a begins with */
+} packets;
+
+/* The same packets that find_start() and run_packets() take of the whole. */
+static int packets_of(const stk_packet_points *p, const stk_media_ask *ask, packets *out,
+                      stk_error *err)
 {
-    uint64_t first = (ask->from + p->skip) / p->per, end = (ask->to - 1 + p->skip) / p->per;
+    uint64_t from = ask->from + p->skip, before;
+    stk_packet_block b;
+    uint32_t last;
 
-    first = first > RUN_UP ? first - RUN_UP : 0;
-    end += 1 + AFTER;
-    *b = end < p->n ? (uint32_t)end : p->n;
-    *a = first < *b ? (uint32_t)first : *b - 1;
-}
-
-typedef struct extent { /* bytes that hold packets */
-    uint64_t from, to;
-} extent;
-
-static int extent_of(const stk_packet_points *p, uint32_t a, uint32_t b, extent *out,
-                     stk_error *err)
-{
-    stk_video_frame f[64];
-
-    *out = (extent){ UINT64_MAX, 0 };
-    for (uint32_t n; a < b; a += n) {
-        n = b - a < 64 ? b - a : 64;
-        STK_TRY(stk_packet_points_find(p, a, a + n, f, err));
-        for (uint32_t i = 0; i < n; i++) {
-            out->from = f[i].at < out->from ? f[i].at : out->from;
-            out->to = f[i].at + f[i].size > out->to ? f[i].at + f[i].size : out->to;
-        }
+    STK_TRY(stk_packet_points_at(p, ask->to - 1 + p->skip, &last, err));
+    out->b = p->n - last > AFTER ? last + 1 + AFTER : p->n;
+    if (p->coding == STK_CODING_OPUS) {
+        STK_TRY(stk_packet_points_at(p, from > OPUS_RUN_UP ? from - OPUS_RUN_UP : 0, &out->a, err));
+    } else {
+        before = from / p->per;
+        out->a = before > RUN_UP ? (uint32_t)(before - RUN_UP) : 0;
     }
+    if (out->a >= out->b)
+        return stk_fail(err, STK_ECORRUPT, "points of a sound track: packets out of order");
+    STK_TRY(stk_packet_points_block(p, out->a, &b, err));
+    out->sample = b.sample;
+    for (uint32_t i = b.first; i < out->a; i++)
+        out->sample += b.count[i - b.first];
     return 0;
 }
 
@@ -456,9 +498,47 @@ static int track_know(const stk_media_points *points, uint32_t track, stk_media_
     stk_packet_points p;
 
     (void)track;
-    STK_TRY(stk_packet_points_open(&p, points->head, err));
+    STK_TRY(stk_packet_points_open(&p, points, err));
     *out = stk_sound_info(p.rate, p.channels, p.units);
     out->first_us = p.first_us;
+    return 0;
+}
+
+typedef int (*each_fn)(void *cookie, const stk_video_frame *f, uint32_t samples, stk_error *err);
+
+static int for_packets(const stk_packet_points *p, const packets *of, each_fn fn, void *cookie,
+                       stk_error *err)
+{
+    stk_packet_block b = { 0 };
+
+    for (uint32_t i = of->a; i < of->b; i++) {
+        if (i == of->a || i == b.first + b.n)
+            STK_TRY(stk_packet_points_block(p, i, &b, err));
+        STK_TRY(fn(cookie, &b.frame[i - b.first], b.count[i - b.first], err));
+    }
+    return 0;
+}
+
+typedef struct ranges {
+    stk_media_range all[STK_MEDIA_RANGES + 1];
+    uint32_t n;
+    uint64_t from, to; /* packets with little between them */
+} ranges;
+
+#define NEAR 1024u /* bytes between two packets that are read with them */
+
+static int add_range(void *cookie, const stk_video_frame *f, uint32_t samples, stk_error *err)
+{
+    ranges *r = cookie;
+
+    (void)samples, (void)err;
+    if (r->to > r->from && (f->at < r->from || f->at > r->to + NEAR)) {
+        stk_clip_range_add(r->all, &r->n, r->from, r->to - r->from);
+        r->from = r->to = 0;
+    }
+    if (r->to == r->from)
+        r->from = r->to = f->at;
+    r->to = f->at + f->size > r->to ? f->at + f->size : r->to;
     return 0;
 }
 
@@ -466,114 +546,149 @@ static int track_ranges(const stk_media_points *points, const stk_media_ask *ask
                         uint64_t session_at, stk_media_range out[STK_MEDIA_RANGES], uint32_t *n,
                         stk_error *err)
 {
+    ranges r = { .n = 0 };
     stk_packet_points p;
-    extent e;
-    uint32_t a, b;
+    packets of;
 
     (void)session_at;
     *n = 0;
-    STK_TRY(stk_packet_points_open(&p, points->head, err));
+    STK_TRY(stk_packet_points_open(&p, points, err));
     if (ask->from >= ask->to || ask->to > p.units)
         return 0;
-    packets_of(&p, ask, &a, &b);
-    STK_TRY(extent_of(&p, a, b, &e, err));
-    if (e.from < e.to && e.to - e.from < p.field)
-        out[(*n)++] = (stk_media_range){ e.from, e.to - e.from };
+    STK_TRY(packets_of(&p, ask, &of, err));
+    STK_TRY(for_packets(&p, &of, add_range, &r, err));
+    if (r.to > r.from)
+        stk_clip_range_add(r.all, &r.n, r.from, r.to - r.from);
+    if (r.n == 1 && r.all[0].len >= p.field)
+        return 0;
+    memcpy(out, r.all, r.n * sizeof *out);
+    *n = r.n;
     return 0;
 }
 
 static int stale(stk_error *err)
 {
-    return stk_fail(err, STK_ESTALE,
-                    "a sound track: what was read is not what its points describe");
+    return stk_fail(err, STK_ESTALE, "what was read is not what its points describe");
 }
 
-/* The track as its points have it; places of packets [a, b) count from the part's first byte. */
-static int use_points(sound_track_ctx *c, const stk_packet_points *p, uint32_t a, uint32_t b,
+/* A packet of a part, into the table. */
+static int add_packet(void *cookie, const stk_video_frame *f, uint32_t samples, stk_error *err)
+{
+    sound_track_ctx *c = cookie;
+    stk_video_frame one = *f;
+
+    if (c->track.sound.coding == STK_CODING_OPUS)
+        one.flags |= (samples & UINT16_MAX) << COUNT_SHIFT;
+    return stk_video_track_add(&c->track, &one, err);
+}
+
+/* The track as its points have it, with these packets alone. */
+static int use_points(sound_track_ctx *c, const stk_packet_points *p, const packets *of,
                       stk_error *err)
 {
     stk_video_track *t = &c->track;
+    stk_bytes setup;
 
     stk_video_track_begin(t);
     t->field = p->field;
-    STK_TRY(stk_video_track_setup(t, p->setup, err));
-    STK_TRY(stk_video_track_reserve(t, p->n, err));
+    STK_TRY(stk_packet_points_setup(p, &setup, err));
+    STK_TRY(stk_video_track_setup(t, setup, err));
     t->sound = (stk_track_sound){ .wanted = 1, .coding = p->coding };
     t->number = p->number;
-    t->n = p->n;
     c->rate = p->rate;
     c->channels = p->channels;
     c->per = p->per;
     c->last = p->last;
     c->skip = p->skip;
-    return stk_packet_points_find(p, a, b, t->frame + a, err);
+    c->first = of->a;
+    STK_TRY(for_packets(p, of, add_packet, c, err));
+    t->n = p->n; /* of which frame[] has those that are read */
+    return 0;
+}
+
+/* The parts have all of its packets, which are what the points say. */
+static int check_part(const run *r, const packets *of, stk_error *err)
+{
+    int opus = r->c->track.sound.coding == STK_CODING_OPUS;
+
+    for (uint32_t i = of->a; i < of->b; i++) {
+        stk_bytes in = packet(r, i);
+
+        if (!in.data || (opus && opus_samples(in) != samples_of(r->c, i)))
+            return stale(err);
+    }
+    return 0;
 }
 
 static int decode_part(sound_track_ctx *c, const stk_media_job *job, stk_error *err)
 {
-    const stk_media_part *part = &job->part[0];
-    run r = { .c = c, .job = job, .in = part->bytes };
+    run r = { .c = c, .job = job };
     stk_packet_points p;
-    extent e;
-    uint32_t a;
+    packets of;
     int rc;
 
-    if (stk_packet_points_open(&p, job->points->head, NULL) < 0 || job->ask->to > p.units)
+    c->units = 0;
+    if (stk_packet_points_open(&p, job->points, NULL) < 0 || job->ask->from >= job->ask->to ||
+        job->ask->to > p.units || packets_of(&p, job->ask, &of, NULL) < 0)
         return stale(err);
-    packets_of(&p, job->ask, &a, &r.end);
-    if (extent_of(&p, a, r.end, &e, NULL) < 0 || e.from != part->offset ||
-        e.to - e.from != r.in.len)
-        return stale(err);
-    rc = use_points(c, &p, a, r.end, err);
+    rc = use_points(c, &p, &of, err);
     if (rc < 0 && rc != STK_ENOMEM)
-        return stale(err);
-    for (uint32_t i = a; rc == 0 && i < r.end; i++)
-        c->track.frame[i].at -= part->offset;
+        rc = stale(err);
+    r.next = of.a;
+    r.at = of.sample;
+    r.end = of.b;
+    if (rc == 0)
+        rc = check_part(&r, &of, err);
     if (rc == 0)
         rc = decode(&r, err);
-    c->units = c->track.n = 0; /* of other packets nothing is known */
+    c->track.n = c->first = 0; /* of other packets nothing is known */
     c->track.field = UINT64_MAX;
     return rc == STK_ECORRUPT ? stale(err) : rc;
+}
+
+static uint32_t samples_at(const void *cookie, uint32_t i)
+{
+    return samples_of(cookie, i);
 }
 
 /* Of the track that was read. */
 static int points_of(sound_track_ctx *c, char tag, const stk_media_reader *read,
                      stk_scratch *scratch, stk_bytes *out, stk_error *err)
 {
-    int rc;
+    const stk_packet_list list = { c->track.frame, samples_at, c };
+    stk_packet_points p;
 
     c->units = 0;
-    rc = measure(c, read, (stk_bytes){ 0 }, err);
-    if (rc)
-        return rc < 0 ? rc : stk_fail(err, STK_ECORRUPT, "a sound track that has no points");
-    return stk_packet_points_make(
-        &(stk_packet_points){ .tag = tag,
-                              .coding = c->track.sound.coding,
-                              .rate = c->rate,
-                              .channels = c->channels,
-                              .per = c->per,
-                              .last = c->last,
-                              .skip = c->skip,
-                              .units = c->units,
-                              .field = c->track.field,
-                              .first_us = c->track.sound.first_us,
-                              .number = c->track.number,
-                              .n = c->track.n,
-                              .setup = { c->track.setup, c->track.setup_len } },
-        c->track.frame, scratch, out, err);
+    STK_TRY(measure(c, read, err));
+    p = (stk_packet_points){ .tag = tag,
+                             .coding = c->track.sound.coding,
+                             .rate = c->rate,
+                             .channels = c->channels,
+                             .per = c->per,
+                             .last = c->last,
+                             .skip = c->skip,
+                             .units = c->units,
+                             .field = c->track.field,
+                             .first_us = c->track.sound.first_us,
+                             .number = c->track.number,
+                             .n = c->track.n };
+    return stk_packet_points_make(&p, (stk_bytes){ c->track.setup, c->track.setup_len }, &list,
+                                  scratch, out, err);
 }
 
 static int sound_track_decode(void *ctx, const stk_media_job *job, stk_error *err)
 {
     sound_track_ctx *c = ctx;
-    run r = { .c = c, .job = job, .in = job->part[0].bytes, .end = c->track.n };
+    run r = { .c = c, .job = job, .end = c->track.n };
 
-    if (job->n_parts != 1)
-        return stale(err);
-    if (job->part->offset || r.in.len != c->track.field)
+    if (job->n_parts != 1 || job->part->offset || job->part->bytes.len != c->track.field)
         return decode_part(c, job, err);
     STK_TRY(stk_sound_check_ask(job->ask, c->units, err));
-    return job->ask->from == job->ask->to ? 0 : decode(&r, err);
+    if (job->ask->from == job->ask->to)
+        return 0;
+    r.from = job->ask->from + c->skip;
+    find_start(&r);
+    return decode(&r, err);
 }
 
 /* ---- the decoders ---- */

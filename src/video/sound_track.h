@@ -21,6 +21,8 @@ int stk_adts_probe(stk_bytes head);
 /* All packets are there: a track that can't be used is STK_ECORRUPT. */
 int stk_sound_track_end(stk_video_track *t, stk_error *err);
 
+extern const stk_decoder stk_decoder_mp4_sound, stk_decoder_matroska_sound;
+
 /* ---- libav_sound.c ---- */
 
 typedef struct stk_libav_sound stk_libav_sound; /* a stream.  Thread: worker. */

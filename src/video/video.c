@@ -12,6 +12,7 @@
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "video/clip.h"
+#include "video/sound_track.h"
 #include "video/vdec.h"
 #include "video/video.h"
 
@@ -246,6 +247,49 @@ static int video_ranges(const stk_media_points *p, const stk_media_ask *ask, uin
         rc = stk_clip_ranges(&clip, &h, out, n, err);
     stk_scratch_fini(&scratch);
     return rc;
+}
+
+/* 1: `p` has the sound's points that this decoder makes, or none. */
+static int sound_fits(const stk_decoder *d, const stk_media_points *p, const stk_video_head *h,
+                      const stk_media_reader *read)
+{
+    stk_scratch scratch = { 0 };
+    stk_bytes again = { 0 };
+    void *ctx = NULL;
+    int fit;
+
+    if (!h->sound)
+        return h->bytes == p->head.len;
+    fit = d->open(&ctx, NULL) == 0 && d->points(ctx, read, &scratch, &again, NULL) == 0 &&
+          again.len == h->sound && h->bytes <= p->head.len && again.len == p->head.len - h->bytes &&
+          !memcmp(again.data, p->head.data + h->bytes, again.len);
+    d->close(ctx);
+    stk_scratch_fini(&scratch);
+    return fit;
+}
+
+#define SOUND_LEN 84u /* where a head says how long the sound's points are, which make is without */
+
+static int fits_of(const container *k, const stk_decoder *sound, const stk_media_points *p,
+                   const stk_media_reader *read)
+{
+    video_ctx v = { 0 };
+    uint8_t *again = NULL;
+    stk_video_head h;
+    size_t len = 0;
+    int fit = stk_video_points_open(&h, p, NULL) == 0 &&
+              make_points(&v, k, read, &len, NULL) == 0 && len == h.bytes && len <= p->head.len &&
+              (again = stk_alloc(len)) != NULL;
+
+    if (fit) {
+        stk_video_points_pack(&v.track, k->tag, again);
+        fit = !memcmp(again, p->head.data, SOUND_LEN) &&
+              !memcmp(again + SOUND_LEN + 4, p->head.data + SOUND_LEN + 4, len - SOUND_LEN - 4) &&
+              sound_fits(sound, p, &h, read);
+    }
+    stk_free(again);
+    stk_video_track_fini(&v.track);
+    return fit;
 }
 
 /* ---- decoding ---- */
@@ -513,6 +557,16 @@ static int matroska_points(void *ctx, const stk_media_reader *read, stk_scratch 
     return points_of(ctx, &matroska, read, scratch, out, err);
 }
 
+static int mp4_fits(const stk_media_points *p, const stk_media_reader *read)
+{
+    return fits_of(&mp4, &stk_decoder_mp4_sound, p, read);
+}
+
+static int matroska_fits(const stk_media_points *p, const stk_media_reader *read)
+{
+    return fits_of(&matroska, &stk_decoder_matroska_sound, p, read);
+}
+
 int stk_video_is(const stk_decoder *d)
 {
     return d->decode == video_decode;
@@ -531,7 +585,8 @@ const stk_decoder stk_decoder_mp4 = {
     .tag = MP4_TAG,
     .know = video_know,
     .ranges = video_ranges,
-    .points = mp4_points
+    .points = mp4_points,
+    .fits = mp4_fits
 };
 
 const stk_decoder stk_decoder_matroska = {
@@ -547,5 +602,6 @@ const stk_decoder stk_decoder_matroska = {
     .tag = MATROSKA_TAG,
     .know = video_know,
     .ranges = video_ranges,
-    .points = matroska_points
+    .points = matroska_points,
+    .fits = matroska_fits
 };

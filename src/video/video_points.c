@@ -287,6 +287,7 @@ int stk_video_points_open(stk_video_head *h, const stk_media_points *p, stk_erro
     h->keys = (uint32_t)take(&b, 4);
     h->longest = (uint32_t)take(&b, 4);
     h->bytes = (uint32_t)take(&b, 4);
+    h->sound = (uint32_t)take(&b, 4);
     return check_head(h, err);
 }
 
@@ -518,4 +519,48 @@ int64_t stk_video_time(const stk_video_head *h, double seconds)
     double v = seconds * h->den / h->num;
 
     return v > 4e18 ? INT64_MAX / 4 : v < -4e18 ? INT64_MIN / 4 : (int64_t)(v < 0 ? v - 1 : v);
+}
+
+/* ---- sound ---- */
+
+#define SOUND_AT 84u /* of the head: bytes of the sound's points */
+
+int stk_video_points_join(stk_bytes video, stk_bytes sound, stk_scratch *scratch, stk_bytes *out,
+                          stk_error *err)
+{
+    pen p = { 0 };
+
+    *out = video;
+    if (!sound.len || sound.len > INT32_MAX || video.len < HEAD)
+        return 0;
+    p.dst = stk_scratch_get(scratch, video.len + sound.len);
+    if (!p.dst)
+        return stk_fail_nomem(err, video.len + sound.len);
+    memcpy(p.dst, video.data, video.len);
+    memcpy(p.dst + video.len, sound.data, sound.len);
+    p.len = SOUND_AT;
+    put(&p, sound.len, 4);
+    *out = (stk_bytes){ p.dst, video.len + sound.len };
+    return 0;
+}
+
+/* A slice() of the sound's points. */
+static int get_sound(void *cookie, uint64_t at, uint32_t len, stk_bytes *out, stk_error *err)
+{
+    const stk_sound_within *w = cookie;
+
+    if (at > w->len || len > w->len - at)
+        return bad("those of the sound end too early", err);
+    return get(w->of, w->from + at, len, out, err);
+}
+
+int stk_video_points_sound(stk_sound_within *out, const stk_media_points *of)
+{
+    stk_video_head h;
+
+    if (stk_video_points_open(&h, of, NULL) < 0 || !h.sound)
+        return 0;
+    *out = (stk_sound_within){ .of = of, .from = h.bytes, .len = h.sound };
+    out->points = (stk_media_points){ .slice = get_sound, .cookie = out };
+    return 1;
 }

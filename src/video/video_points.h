@@ -5,6 +5,7 @@
  *     head        88 bytes: size, rate, counts; then the codec's setup
  *     directory   one entry of 32 bytes per unit
  *     units       about 4 to 6 bytes per frame, in decode order
+ *     sound       points of the file's sound track (packet_points.h), where it has one
  *
  * A unit begins at a keyframe and has whole groups of pictures, at least STK_UNIT_FRAMES frames
  * where the video is that long; and no frame of it is shown before one of an earlier unit.  So a
@@ -32,11 +33,25 @@ typedef struct stk_video_head {
     uint64_t field;
     uint32_t setup_len, units, step;
     uint32_t keys, longest; /* keyframes; frames of the longest group of pictures */
-    uint32_t bytes;         /* of the points */
+    uint32_t bytes;         /* of the points, without those of the sound */
+    uint32_t sound;         /* bytes of these, which follow */
 } stk_video_head;
 
 /* Bytes of packed points; dst NULL: only counted.  0: they would be too large. */
 size_t stk_video_points_pack(stk_video_track *t, char tag, uint8_t *dst);
+
+/* Points of a video and, where there are some, of its sound: together, in scratch memory. */
+int stk_video_points_join(stk_bytes video, stk_bytes sound, stk_scratch *scratch, stk_bytes *out,
+                          stk_error *err);
+
+typedef struct stk_sound_within { /* points of a sound track inside those of a video */
+    stk_media_points points;
+    const stk_media_points *of;
+    uint64_t from;
+    uint32_t len;
+} stk_sound_within;
+/* 1: `of` has them; *out stays where it is as long as they are used. */
+int stk_video_points_sound(stk_sound_within *out, const stk_media_points *of);
 
 int stk_video_points_open(stk_video_head *h, const stk_media_points *p, stk_error *err);
 /* The codec's setup; valid until the next slice() of p. */

@@ -14,6 +14,7 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 from pictures import picture, write_tar
 
 import stoker
@@ -168,3 +169,17 @@ def test_errors_name_the_remedy(shard, chain, why):
     with pytest.raises(stoker.StokerError, match=why) as e:
         stoker.Loader(shard, {"x": f"from(jpg) | image | {chain} | to(u8)"}, batch_size=1)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("name", ["jpg", "image"])
+@pytest.mark.parametrize("options", [{"max_tokens": 200, "collate": "pack"}, {"bucket": True, "batch_size": 2}])
+def test_a_folder_by_either_name(tmp_path, name, options):
+    """A folder's pictures are `image`, which from(jpg) is too: their sizes are found by both names."""
+    rng = np.random.default_rng(0)
+    for i in range(8):
+        Image.fromarray(rng.integers(0, 255, (100 + 60 * (i % 2), 160, 3), dtype=np.uint8)).save(tmp_path / f"{i}.jpg")
+    steps = "resize_to_patches(16, max_patches=64) | patches(16)" if "max_tokens" in options else "to(u8)"
+    with stoker.Loader(str(tmp_path), {"x": f"from({name}) | image | {steps}"}, **options) as loader:
+        batches = list(loader)
+    assert sum(len(b.sample_ids) for b in batches) == 8
+    assert all(b["x"].shape[0] <= 200 for b in batches) if "max_tokens" in options else {tuple(b["x"].shape[1:3]) for b in batches} == {(3, 100), (3, 160)}

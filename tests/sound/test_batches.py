@@ -47,6 +47,16 @@ def test_seconds_bound_batches(tmp_path):
     assert np.mean(full) > 0.8 * 2.5 * RATE             # and not merely a few rows each
 
 
+@pytest.mark.parametrize("name", ["wav", "sound"])
+def test_a_folder_by_either_name(tmp_path, name):
+    """A folder's files are `sound`, which from(wav) is too: its seconds are found by both names."""
+    for i, seconds in enumerate((1.0, 0.5, 0.7, 1.2)):
+        (tmp_path / f"{i}.wav").write_bytes(wav16(tone(seconds, seed=i)))
+    batches = epoch(tmp_path, {"x": f"from({name}) | sound(rate=16000)"}, max_seconds=2.5)
+    assert sorted(i for b in batches for i in b.sample_ids.tolist()) == [0, 1, 2, 3] and len(batches) < 4
+    assert all(b["x"].shape[0] * b["x"].shape[1] <= 2.5 * RATE for b in batches)
+
+
 def bytes_read(do):
     """What do() gives, and how many bytes this process read meanwhile."""
     def so_far():

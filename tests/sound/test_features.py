@@ -37,25 +37,25 @@ def htk(bins, fft, rate):
 
 
 def power(x, fft, win, hop, window, pad):
-    s = torch.stft(torch.tensor(x), fft, hop, win, window.double(), center=True, pad_mode=pad, return_complex=True)
+    s = torch.stft(torch.tensor(x), fft, hop, win, window, center=True, pad_mode=pad, return_complex=True)
     return s.abs().numpy() ** 2
 
 
 def whisper(x, bins):
-    p = power(x, 400, 400, 160, torch.hann_window(400), "reflect")[:, :-1]
+    p = power(x, 400, 400, 160, torch.hann_window(400, dtype=torch.float64), "reflect")[:, :-1]
     m = np.log10(np.maximum(slaney(bins, 400, RATE) @ p, 1e-10))
     return ((np.maximum(m, m.max() - 8) + 4) / 4).T
 
 
 def nemo(x, bins):
     x = np.concatenate([x[:1], x[1:] - 0.97 * x[:-1]])
-    p = power(x, 512, 400, 160, torch.hann_window(400, periodic=False), "constant")[:, :len(x) // 160]
+    p = power(x, 512, 400, 160, torch.hann_window(400, periodic=False, dtype=torch.float64), "constant")[:, :len(x) // 160]
     m = np.log(slaney(bins, 512, RATE) @ p + 2.0**-24)
     return ((m - m.mean(1, keepdims=True)) / (m.std(1, ddof=1, keepdims=True) + 1e-5)).T
 
 
 def torchaudio_mel(x, bins):
-    return np.log(np.maximum(htk(bins, 400, RATE) @ power(x, 400, 400, 160, torch.hann_window(400), "reflect"), 1e-10)).T
+    return np.log(np.maximum(htk(bins, 400, RATE) @ power(x, 400, 400, 160, torch.hann_window(400, dtype=torch.float64), "reflect"), 1e-10)).T
 
 
 def kaldi(x, bins, snip=True, high=8000.0):
@@ -88,7 +88,7 @@ CASES = [("fbank(80)", lambda x: kaldi(x, 80)), ("fbank(40, snip_edges=false, hi
          ("log_mel(80)", lambda x: whisper(x, 80)), ("log_mel(128, preset=whisper)", lambda x: whisper(x, 128)),
          ("log_mel(80, preset=nemo)", lambda x: nemo(x, 80)), ("log_mel(80, preset=torchaudio)", lambda x: torchaudio_mel(x, 80)),
          ("mfcc", mfcc), ("spectrogram(fft=480, hop=100)",
-                          lambda x: power(x, 480, 480, 100, torch.hann_window(480), "reflect").T)]
+                          lambda x: power(x, 480, 480, 100, torch.hann_window(480, dtype=torch.float64), "reflect").T)]
 
 
 @pytest.mark.parametrize("step, want", CASES, ids=[c[0] for c in CASES])
@@ -100,8 +100,8 @@ def test_features(speech, step, want):
         off = abs(got - ref)
         if "spectrogram" in step:
             assert off.max() < 1e-6 * ref.max()
-        else:  # one value in a thousand is of a band 100 dB below the loudest, where kaldi-native-fbank is off by 5.5e-4 here too
-            assert np.quantile(off, 0.999) < 1e-4 and off.max() < 1e-3
+        else:
+            assert off.max() < 1e-4
 
 
 @pytest.mark.parametrize("chain", ["fbank(80)", "log_mel(80)", "spectrogram(fft=300)"])
@@ -269,7 +269,7 @@ def test_numbers_that_overflow(tmp_path, step):
     """As loud as a decoder lets through, features are numbers; louder by steps, so that squares overflow, it is a bad sample."""
     source = tar_of(tmp_path / "a.tar", [("wav", wav((tone(0.5) * 1.5e10).astype("<f4").tobytes(), RATE, 1, 3, 32))])
     assert np.isfinite(rows(source, f"from(wav) | sound(rate=16000) | {step}")[0]).all()
-    with stoker.Loader(source, {"x": f"from(wav) | sound(rate=16000) | gain(120) | gain(60) | {step}"}, batch_size=1) as loader:
+    with stoker.Loader(source, {"x": f"from(wav) | sound(rate=16000) | gain(120) | gain(60) | gain(60) | {step}"}, batch_size=1) as loader:
         with pytest.raises(stoker.StokerError, match="so loud that its numbers overflow"):
             next(iter(loader))
 

@@ -145,12 +145,12 @@ def test_without_libavcodec(tmp_path, made, monkeypatch):
         next(iter(loader))
 
 
-@pytest.mark.parametrize("name", ["aac.m4a", "alac.m4a", "aac.mka", "mp3.mp4", "aac.aac", "fragments.mp4"])
+@pytest.mark.parametrize("name", ["aac.m4a", "alac.m4a", "aac.mka", "mp3.mp4", "aac.aac", "fragments.mp4", "opus.webm", "opus.mp4"])
 def test_a_part_of_a_long_one_reads_its_bytes(tmp_path, name):
     """With points, which say its length too; from the start to the end, the same samples as without them."""
     suffix, options, _ = FILES[name]
     (tmp_path / "x.wav").write_bytes(wav16(tone(60, rate=44100), 44100))
-    ffmpeg("-i", tmp_path / "x.wav", *options, tmp_path / f"x.{suffix}")
+    ffmpeg("-i", tmp_path / "x.wav", *options, *(["-ar", "48000"] if "opus" in name else []), tmp_path / f"x.{suffix}")
     data = (tmp_path / f"x.{suffix}").read_bytes()
     source = tar_of(tmp_path / "a.tar", [("snd", data)] * 4)
     chains = [f"from(snd) | sound(rate=16000) | part({start}, 1.5)" for start in (0, 0.3, 20, 41.7, 58.4)]
@@ -166,6 +166,42 @@ def test_a_part_of_a_long_one_reads_its_bytes(tmp_path, name):
             stats = loader.stats()
         assert all(np.array_equal(g, want) for g in got)
         assert stats["bytes"] < 0.1 * (stats["bytes"] + stats["bytes_unread"]), (chain, stats["bytes"], stats["bytes_unread"])
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("suffix", ["webm", "mp4"])
+@pytest.mark.parametrize("frame", ["2.5", "10", "60", "120"])
+def test_parts_of_opus_are_as_in_ogg(tmp_path, suffix, frame):
+    """The same packets (CELT) in Ogg, where libopus decodes them: the same length, and the same parts but for how floats are rounded.  With points the bits are those without."""
+    (tmp_path / "x.wav").write_bytes(wav16(tone(9.3, rate=48000), 48000))
+    ffmpeg("-i", tmp_path / "x.wav", "-c:a", "libopus", "-frame_duration", frame, "-b:a", "128k", tmp_path / "x.ogg")
+    ffmpeg("-i", tmp_path / "x.ogg", "-c:a", "copy", *(["-strict", "-2"] if suffix == "mp4" else []), tmp_path / f"x.{suffix}")
+    source = tar_of(tmp_path / "a.tar", [("snd", (tmp_path / f"x.{suffix}").read_bytes())])
+    ogg = tar_of(tmp_path / "b.tar", [("snd", (tmp_path / "x.ogg").read_bytes())])
+    whole, of_ogg = (rows(s, "from(snd) | sound")[0] for s in (source, ogg))
+    assert whole.shape == of_ogg.shape and abs(whole - of_ogg).max() < 2e-3
+    chains = [f"from(snd) | sound | part({start}, 0.4)" for start in (0, 0.02, 0.4999, 0.51, 3.3, 6.0123, 8.85)]
+    before = [rows(source, chain)[0] for chain in chains]
+    stoker.open(source, jpeg=True)
+    for chain, want in zip(chains, before, strict=True):
+        with stoker.Loader(source, {"x": chain}, batch_size=1, num_workers=1, shuffle=False) as loader:
+            got = next(iter(loader))["x"][0].numpy()
+            assert loader.stats()["bytes_unread"] > 0
+        assert np.array_equal(got, want) and abs(got - rows(ogg, chain)[0]).max() < 2e-3, chain
+
+
+@pytest.mark.parametrize("rate", [8000, 16000, 44100])
+def test_opus_of_other_rates_begins_where_it_does(tmp_path, rate):
+    """FFmpeg writes a delay into Matroska that is too short for sound of less than 48 kHz; the head of Opus has the right one."""
+    (tmp_path / "x.wav").write_bytes(wav16(tone(2.3, rate=rate), rate))
+    heard_ = {}
+    for suffix, more in (("ogg", []), ("webm", []), ("mp4", ["-strict", "-2"])):
+        ffmpeg("-i", tmp_path / "x.wav", "-c:a", "libopus", "-b:a", "96k", *more, tmp_path / f"x.{suffix}")
+        heard_[suffix] = rows(tar_of(tmp_path / f"{suffix}.tar", [("snd", (tmp_path / f"x.{suffix}").read_bytes())]), "from(snd) | sound")[0]
+    assert abs(len(heard_["ogg"]) - 2.3 * 48000) < 2
+    for suffix in "webm", "mp4":
+        n = min(len(heard_["ogg"]), len(heard_[suffix]))
+        assert len(heard_[suffix]) - n < 2 and abs(heard_[suffix][:n] - heard_["ogg"][:n]).max() < 2e-3, suffix
 
 
 def test_damage_behind_points(tmp_path, made):

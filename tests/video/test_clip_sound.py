@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clip of several cameras with the sound of the same span: a tone tells the second, the brightness of the picture its number."""
+import os
 import pathlib
 import sys
 
@@ -131,3 +132,131 @@ def test_a_late_recording_beside_the_video(files, tmp_path):
         heard.append(np.asarray(b["audio"][0]))
     assert (heard[0] == heard[1]).all() and len(heard[0]) == round(1.6 * RATE)
     assert abs(pitch(heard[0][int(0.1 * RATE):int(0.2 * RATE)]) - 500) < 25 and abs(pitch(heard[0][int(1.2 * RATE):int(1.3 * RATE)]) - 700) < 25
+
+
+LONG = 40       # seconds
+LONGER = {"mp4": f"{X264} -c:a aac", "fragments.mp4": f"{X264} -c:a aac -movflags +frag_keyframe+empty_moov", "mkv": f"{X264} -c:a aac", "opus.mp4": f"{X264} -c:a libopus -strict -2",
+          "webm": "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -crf 10 -c:a libopus", "alac.mov": f"{X264} -c:a alac"}
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory):
+    """Pictures with noise, so that they have some bytes, and sound beside them."""
+    folder, made_ = tmp_path_factory.mktemp("longer"), {}
+
+    def one(name):
+        if name not in made_:
+            path = folder / f"a.{name}"
+            run("-f", "lavfi", "-i", f"testsrc2=size=96x64:rate={FPS}:d={LONG},noise=alls=40:allf=t:all_seed=1,format=yuv420p", "-f", "lavfi",
+                "-i", f"aevalsrc='0.4*sin(2*PI*(300+20*floor(t))*t)+0.1*random(0)':s=48000:d={LONG}", *LONGER[name].split(), path)
+            made_[name] = path.read_bytes()
+        return made_[name]
+    return one
+
+
+def both(source, video, audio="sound(rate=16000) | part(of=video)", more=(), **options):
+    """Rows of sound and of frames, and what was read for them."""
+    fields = {"audio": f"from(mp4) | {audio}", "video": f"from(mp4) | {video} | center_crop((64, 96)) | to(u8)", **dict(more)}
+    with stoker.Loader(source, fields, collate="list", batch_size=1, seed=3, shuffle=False, **options) as loader:
+        got = [(np.asarray(b["audio"][0]).tobytes(), np.asarray(b["video"][0]).tobytes()) for b in loader]
+        return got, loader.stats(), loader.explain(0).reads
+
+
+TIMES = {"start": ("video(frames=4, stride=2, start=random)", {}), "at": ("video(at=t, offsets=(-0.1, 0.4))", {"t": "from(cls) | float"})}
+
+
+@pytest.mark.parametrize("when", TIMES)
+@pytest.mark.parametrize("kind", LONGER)
+def test_only_the_packets_of_the_clips_time_are_read(longer, tmp_path, kind, when):
+    """With points, which say of the sound too where its packets are; the same bits as of whole files."""
+    size = len(longer(kind))
+    members = [(f"{i}.{name}", data) for i in range(6) for name, data in (("mp4", longer(kind)), ("cls", b"%d.5" % (6 * i)))]
+    tar = str(made.write_tar(tmp_path / "a.tar", members))
+    video, more = TIMES[when]
+    with stoker.Loader(tar, {"audio": "from(mp4) | sound(rate=16000)", "video": f"from(mp4) | {video} | center_crop((64, 96)) | to(u8)", **more}, batch_size=1, seed=3, shuffle=False) as loader:
+        batches = [(np.asarray(b["audio"][0]), np.asarray(b["video"][0]).tobytes(), b.times["video"][0].tolist()) for b in loader]
+    want, before, _ = both(tar, *TIMES[when][:1], more=TIMES[when][1])
+    for (whole, frames, times), (part, shown) in zip(batches, want, strict=True):
+        part, at = np.frombuffer(part, np.float32), round(times[0] * RATE)
+        there = whole[at + 400:at + len(part) - 400]      # the clip's time, but for how parts differ from slices at their ends
+        assert frames == shown and np.sqrt(np.mean((part[400:400 + len(there)] - there) ** 2)) < 0.2 * np.sqrt(np.mean(there ** 2))
+    stoker.open(tar, jpeg=True)
+    got, after, reads = both(tar, *TIMES[when][:1], more=TIMES[when][1])
+    assert got == want and len(set(want)) == 6
+    assert reads["audio"] == reads["video"] == "only the bytes that are seen"
+    # a clip has at most 20 frames before it, and the sound half a second of run-up
+    for stats in before, after:     # without points the tables are read with the first clip
+        assert stats["bytes"] < 6 * 2 * size / 3 and stats["bytes_unread"] > 6 * size * 0.75, (stats["bytes"], stats["bytes_unread"], size)
+
+
+def test_sound_of_windows_and_alone(longer, tmp_path):
+    """Windows of a video that come in order, which decoders read for themselves; sound without the video beside it; sound of another field."""
+    (tmp_path / "v").mkdir()
+    (tmp_path / "v" / "a.mp4").write_bytes(longer("mp4"))
+    windows = stoker.Windows(frames=4, stride=2, step=40)
+    found = []
+    for points in False, True:
+        ds = stoker.open(str(tmp_path / "v" / "*.mp4"), windows=windows, jpeg=points)
+        with stoker.Loader(ds, {"video": "video | center_crop((64, 96)) | to(u8)"}, batch_size=1, shuffle=False) as loader:
+            found.append([b["video"].numpy().tobytes() for b in loader])
+    assert found[0] == found[1] and len(found[0]) == 10
+    tar = str(made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", longer("mp4")) for i in range(3)]))
+    chain = {"x": "from(mp4) | sound(rate=16000) | random_part(1.5)"}
+    heard = []
+    for points in False, True:
+        stoker.open(tar, jpeg=points)
+        with stoker.Loader(tar, chain, batch_size=1, seed=1) as loader:
+            heard.append([b["x"].numpy().tobytes() for b in loader])
+            stats, reads = loader.stats(), loader.explain(0).reads["x"]
+    assert heard[0] == heard[1] and len(set(heard[0])) == 3
+    assert stats["bytes"] < 3 * 0.2 * len(longer("mp4")) and stats["bytes_unread"] > 3 * 0.8 * len(longer("mp4")) and reads == "only the bytes that are seen"
+
+
+def test_explain_says_why_sound_is_read_whole(longer, tmp_path):
+    """The sound of another file than the clip's, of which the index has no points."""
+    tar = str(made.write_tar(tmp_path / "a.tar", [("0.mp4", longer("mp4")), ("0.left.mp4", longer("mp4"))]))
+    fields = {"audio": "from(left.mp4) | sound(rate=16000) | part(of=video)", "video": "from(mp4) | video(frames=2, start=0) | center_crop((64, 96)) | to(u8)"}
+    with stoker.Loader(tar, fields, collate="list", batch_size=1) as loader:
+        reads = loader.explain(0).reads
+    assert reads["audio"] == "the whole field: the index has no points of it that say which bytes are seen" and reads["video"] == "only the bytes that are seen"
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("kind", ["mp4", "opus.mp4", "webm"])
+def test_points_of_another_file_give_no_other_sound(longer, tmp_path, kind):
+    """The file changes under its points: its packets are others, elsewhere, or damaged.  The rows are those of the file that is there, or it is a bad sample."""
+    good = longer(kind)
+    tar = tmp_path / "a.tar"
+    made.write_tar(tar, [("0.mp4", good), ("1.mp4", good)])
+    stoker.open(str(tar), jpeg=True)
+    times = tar.stat()
+    at = good.index(b"mdat") + 8 if b"mdat" in good else 5000
+    shifted = good[:at] + bytes(37) + good[at:-37]
+    torn = bytearray(good)
+    torn[at:at + len(good) // 2] = bytes(b ^ 0x55 for b in good[at:at + len(good) // 2])
+    video = "video(frames=2, stride=2, start=60)"
+    for name, bent in ("shifted", shifted), ("torn", bytes(torn)):
+        alone = str(made.write_tar(tmp_path / f"{name}.tar", [("0.mp4", bent), ("1.mp4", good)]))
+        with open(tar, "r+b") as f:
+            f.write(open(alone, "rb").read())
+        os.utime(tar, ns=(times.st_atime_ns, times.st_mtime_ns))
+        results = []
+        for source in str(tar), alone:
+            fields = {"audio": "from(mp4) | sound(rate=16000) | part(of=video)", "video": f"from(mp4) | {video} | center_crop((64, 96)) | to(u8)"}
+            with stoker.Loader(source, fields, collate="list", batch_size=1, shuffle=False, on_error="skip", num_workers=1) as loader:
+                results.append([(bool(b.valid[0]), np.asarray(b["audio"][0]).tobytes()) for b in loader])
+        (first, second), (first_alone, second_alone) = results
+        assert second[0] and second == second_alone
+        assert not first[0] or first == first_alone
+
+
+def test_seconds_of_sound_beside_video(files, tmp_path):
+    """Points say how long it is, so that it is in batches by seconds; without them that is an error which says so."""
+    tar = str(made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", files[kind]) for i, kind in enumerate(("mp4", "mkv", "late.mp4", "webm"))]))
+    chain = {"x": "from(mp4) | sound(rate=16000)"}
+    with pytest.raises(stoker.StokerError, match="output x is the sound of videos.*index --points"):
+        stoker.Loader(tar, chain, max_seconds=17, collate="pad")
+    stoker.open(tar, jpeg=True)
+    with stoker.Loader(tar, chain, max_seconds=17, collate="pad") as loader:
+        shapes = [b["x"].shape for b in loader]
+    assert sum(s[0] for s in shapes) == 4 and max(s[0] for s in shapes) == 2 and all(abs(s[1] - 8 * RATE) < 0.1 * RATE for s in shapes)
