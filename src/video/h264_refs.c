@@ -15,6 +15,7 @@ typedef struct ref { /* a frame that stays */
 
 typedef struct frame { /* on which frames one depends: bits of stays[] */
     uint32_t stays[STK_H264_REFS], used;
+    uint32_t idr;
 } frame;
 
 typedef struct model {
@@ -174,6 +175,7 @@ static int look(model *m, stk_bytes in, uint32_t packet, frame *f)
     }
     msb = msb_of(m, first.lsb);
     poc = msb + (int32_t)first.lsb + (first.bottom < 0 ? first.bottom : 0);
+    f->idr = first.idr;
     for (uint32_t i = 0; i < m->n; i++)
         f->stays[i] = m->ref[i].packet;
     s = first;
@@ -208,9 +210,11 @@ int stk_h264_needed(const stk_h264 *h, const stk_bytes *packet, uint32_t n, uint
     for (uint32_t i = 0; i < n; i++)
         if (look(&m, packet[i], i, &all[i]))
             return STK_END;
-    for (uint32_t i = n; i--;)
+    for (uint32_t i = n; i--;) {
         for (uint32_t k = 0; need[i] && k < STK_H264_REFS; k++)
             if (all[i].used >> k & 1)
                 need[all[i].stays[k]] = 1;
+        need[i] |= all[i].idr != 0; /* numbers of frames begin again there */
+    }
     return 0;
 }

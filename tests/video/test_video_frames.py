@@ -49,7 +49,7 @@ def test_planes_are_those_of_a_whole_decode(videos, name):
     check(make(videos, name), near=1000 if name.endswith((".mkv", ".webm")) else 1)
 
 
-@pytest.mark.parametrize("name", ["one.mp4", "one-cavlc.mkv", "one-cabac.mp4"])
+@pytest.mark.parametrize("name", ["one.mp4", "one-cavlc.mkv", "one-cabac.mp4", "cuts.mp4"])
 def test_references_that_no_wanted_frame_depends_on_are_not_decoded(videos, name):
     """With one reference per frame, B-frames that are references are those of B-frames only: before a clip they are not needed."""
     path = make(videos, name)
