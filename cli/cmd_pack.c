@@ -23,6 +23,9 @@ static const cli_option options[] = {
       "make a field by a chain that ends in encode(): 'jpg=image | resize(256) | encode(jpeg, "
       "90)'; "
       "NAME= leaves it out; may be given several times, other fields are copied" },
+    { "video-gop", "N", NULL,
+      "encode videos again with a keyframe every N frames, by the ffmpeg program, so that random "
+      "clips are decoded in less time" },
     { "exclude", "FILE", NULL, "leave out the samples that `stoker check --write-exclude` listed" },
     { "where", "CONDITION", NULL, "take what satisfies it: 'width >= 256 AND score > 0.3'" },
     { "fraction", "F", "1", "take so much of the data, by a hash of the key" },
@@ -238,7 +241,9 @@ static int run(const cli_args *a)
     pack_job job = { .o = { .size = sizeof job.o, .log = cli_log } };
     int rc = pack_job_take(&job, a);
 
-    if (rc == 0)
+    if (rc == 0 && cli_value(a, "video-gop"))
+        rc = pack_videos(&job, a);
+    else if (rc == 0)
         rc = cli_value(a, "write-plan") ? pack_plan_write(&job, cli_value(a, "write-plan"))
                                         : run_job(&job, a);
     pack_job_free(&job);
@@ -267,6 +272,7 @@ const cli_command cli_pack = {
     .examples = "  stoker pack photos/ shards/ --name train --shuffle 1 --jpeg\n"
                 "  stoker pack 'old-*.tar' 'new/train-%06d.tar' --samples 10000 --json\n"
                 "  stoker pack raw/ small/ --field 'jpg=image | resize(256) | encode(jpeg, 90)'\n"
+                "  stoker pack videos/ short/ --video-gop 16\n"
                 "  stoker pack --from-plan plan.json --part 3/64\n",
     .options = options,
     .min_words = 0,

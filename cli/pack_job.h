@@ -37,4 +37,7 @@ int pack_plan_write(pack_job *job, const char *path);
 int pack_plan_check(pack_job *job, stk_dataset *ds);
 int pack_job_open(const pack_job *job, stk_dataset **out);
 
+/* pack_videos.c: --video-gop, by Python, which takes the place of this process; or an exit code. */
+int pack_videos(const pack_job *job, const cli_args *a);
+
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the seeds of fuzz_mp4, fuzz_matroska, fuzz_video_points, fuzz_frame_format and fuzz_packet, and their dictionaries, beside this script.
+"""Write the seeds of fuzz_mp4, fuzz_matroska, fuzz_video_points, fuzz_frame_format, fuzz_packet and fuzz_h264, and their dictionaries, beside this script.
 
 Needs the ffmpeg program; points come from build/tests/video/video_dump's library, so they are made by hand here.
 """
@@ -93,9 +93,27 @@ def with_sound(video):
     return video[:84] + struct.pack("<I", len(sound)) + video[88:] + sound
 
 
+def runs():
+    """[length of the setup, setup, then length and bytes of each packet] of H.264 files with references of several kinds."""
+    def run_of(params, extra=""):
+        data = make(f"-c:v libx264 -preset ultrafast -crf 51 -x264-params keyint=250:threads=1:scenecut=0:{params} {extra}", ".mp4", 14)
+        at = data.index(b"avcC")
+        out = [data[at + 4:at - 4 + struct.unpack(">I", data[at - 4:at])[0]]]
+        at = data.index(b"stsz") + 16
+        sizes = struct.unpack_from(f">{struct.unpack_from('>I', data, at - 4)[0]}I", data, at)
+        at = data.index(b"mdat") + 4
+        for size in sizes:
+            out.append(data[at:at + size])
+            at += size
+        return b"".join(struct.pack("<H", len(part)) + part for part in out)
+    return {"one": run_of("ref=1:bframes=3:b-pyramid=normal:cabac=1"), "many": run_of("ref=4:bframes=3:b-pyramid=normal:weightp=2"),
+            "strict": run_of("ref=2:bframes=3:b-pyramid=strict:slices=2"), "fields": run_of("interlaced=1")}
+
+
 def main():
     write("frame_format", streams())
     write("packet", packets())
+    write("h264", runs())
     mp4 = {name.split(".")[0]: make(o, ".mov" if name.endswith(".mov") else ".mp4") for name, o in MP4.items()}
     mp4["cut"] = mp4["faststart"][:700]
     mp4["billion"] = mp4["plain"].replace(b"stsz\0\0\0\0\0\0\0\0\0\0\0\x08", b"stsz\0\0\0\0\0\0\0\1\x3b\x9a\xca\0")

@@ -11,11 +11,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 from typing import Any
 
 from . import _stoker
-from .errors import StokerError, invalid
+from .errors import InvalidError, StokerError, invalid
 
 # By the codec that it has: a codec of the same container.  Others become H.264.
 _ENCODERS = {"vp8": "libvpx", "vp9": "libvpx-vp9", "av1": "libsvtav1", "hevc": "libx265"}
@@ -120,3 +122,22 @@ def _run(name: str, words: list[str]) -> str:
     if done.returncode:
         raise StokerError(f"{name}: {os.path.basename(words[0])}: {(done.stderr.strip().splitlines() or ['it failed'])[-1][:300]}")
     return done.stdout
+
+
+def main(text: str) -> int:
+    """stoker pack --video-gop: a job of cli/pack_videos.c; the exit code."""
+    from . import _pack     # which imports this
+    job = json.loads(text)
+    start = time.monotonic()
+    try:
+        done = _pack.pack(job["src"] if len(job["src"]) > 1 else job["src"][0], **job["how"])
+    except StokerError as e:
+        print(f"stoker: {e}", file=sys.stderr)
+        return 2 if isinstance(e, InvalidError) else 3
+    if job["json"]:
+        print(json.dumps({**done, "seconds": round(time.monotonic() - start, 6)}))
+        return 0
+    for one in done.values() if "split" in job["how"] else [done]:
+        failed = f"; {one['failed']:,} could not be made, .stoker beside the shards lists them" if one["failed"] else ""
+        print(f"{one['samples']:,} samples in {one['shards']:,} shards, {one['bytes'] / 1e6:.1f} MB: {one['pattern']}{failed} ({time.monotonic() - start:.2f} s)")
+    return 0

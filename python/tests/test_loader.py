@@ -287,6 +287,16 @@ def test_stats(urls):
     assert ring["slots"] == ring["ahead"] == stats["slots"] and 0 <= ring["ready"] <= ring["open"] <= ring["slots"]
 
 
+@pytest.mark.parametrize("side, slots", [(32, 32), (512, 8), (1024, 4)])
+def test_batches_of_one_thread_fit_into_its_cache(urls, side, slots):
+    """Without workers no one waits for more batches; memory that a processor caches is written in less time."""
+    with stoker.Loader(urls, {"image": f"from(jpg) | image | resize(({side}, {side})) | to(u8)"}, batch_size=1, num_workers=0) as loader:
+        next(iter(loader))
+        assert loader.stats()["slots"] == slots
+    with stoker.Loader(urls, {"image": f"from(jpg) | image | resize(({side}, {side})) | to(u8)"}, batch_size=1, num_workers=1) as loader:
+        assert loader.stats()["slots"] == 32
+
+
 def test_old_names_in_stats(urls):
     """They work for one version and warn; what goes through all keys sees the new ones alone."""
     with stoker.Loader(urls, FIELDS, batch_size=16) as loader:

@@ -435,8 +435,8 @@ void stk_loader_close(stk_loader **lp)
     *lp = NULL;
     if (l->pid != getpid()) /* its threads and locks are the parent's */
         return;
-    if (l->e.plan)
-        stk_engine_close(&l->e);
+    if (l->e.plan && stk_engine_close(&l->e) == STK_END)
+        return;
     stk_plan_close(&l->plan);
     stk_free(l);
 }

@@ -14,9 +14,10 @@
 /* bytes of remote reads: what waits for the client can be merged */
 #define IN_FLIGHT ((uint64_t)128 << 20)
 #define RING_BYTES (6u << 20) /* rows of arrays: what processors cache is written, not memory ... */
-#define RING_WORKER (512u << 10)         /* ... of which many have more */
-#define GPU_LEAST 8                      /* slots, where some are on their way to a GPU ... */
-#define GPU_MOST 32                      /* ... and where batches are small: ... */
+#define RING_WORKER (512u << 10) /* ... of which many have more */
+#define RING_INLINE (6u << 20)   /* likewise, of the consumer's thread, which waits for none */
+#define GPU_LEAST 8              /* slots, where some are on their way to a GPU ... */
+#define GPU_MOST 32              /* ... and where batches are small: ... */
 #define GPU_BYTES ((uint64_t)64 << 20)   /* ... so many bytes in all */
 #define GPU_PICTURES ((uint64_t)3 << 29) /* and of pictures, as they are on the GPU */
 #define GPU_ANY_SIZE ((size_t)512 << 10) /* what a picture of any size is taken for */
@@ -126,6 +127,8 @@ static uint32_t chosen_slots(const stk_plan *so_far, uint64_t limit, uint64_t by
         n = (uint32_t)(ahead_rows(so_far, limit, bytes) / so_far->batching.rows);
         n = n < 3 ? 3 : n > most ? most : n;
     }
+    if (so_far->io.inline_mode && !so_far->data.remote && n > 4 && bytes > RING_INLINE / n)
+        n = bytes < RING_INLINE / 4 ? (uint32_t)(RING_INLINE / bytes) : 4;
     return n < gpu ? gpu : n;
 }
 

@@ -632,8 +632,57 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err)
     return stk_ring_plan(e, err);
 }
 
-void stk_engine_close(stk_engine *e)
+#define GIVEN_UP_NS ((uint64_t)10 * 1000000000u)
+#define SOON_NS 1000000000u
+#define SHORT_NS 250000 /* of a pause between looks */
+
+/* The first worker that stays in a decoder; STK_END: all come back.  A library that never returns
+ * can't be ended, so it would hold up whoever closes the loader without limit. */
+static int find_lost(const stk_engine *e, uint32_t *lost)
 {
+    const uint64_t from = stk_now_ns();
+    stk_doing was, now;
+
+    for (uint32_t i = 0; stk_engine_doing(e, i, &was) == 0; i++) {
+        struct timespec pause = { 0, SHORT_NS };
+
+        for (now = was; now.stage == STK_STAGE_DECODE && now.ticket == was.ticket;
+             stk_engine_doing(e, i, &now)) {
+            if (stk_now_ns() - from > GIVEN_UP_NS) {
+                *lost = i;
+                return 0;
+            }
+            nanosleep(&pause, NULL);
+            pause.tv_nsec = stk_now_ns() - from < SOON_NS ? SHORT_NS : 20 * SHORT_NS;
+        }
+    }
+    return STK_END;
+}
+
+/* Ends what listens.  Memory stays, as a thread may still come back to it. */
+static void give_up(stk_engine *e, uint32_t lost)
+{
+    stk_log_line(&e->plan->policy.log, STK_LOG_WARN,
+                 "closing gave up worker %u, which has been in a decoder for over 10 s: its thread "
+                 "and the loader's memory stay until the process ends",
+                 lost);
+    stk_halt_set(&e->io.halt, 1);
+    stk_mutex_lock(&e->lock);
+    e->stop = 1;
+    pthread_cond_broadcast(&e->work);
+    pthread_cond_broadcast(&e->parked);
+    stk_mutex_unlock(&e->lock);
+}
+
+int stk_engine_close(stk_engine *e)
+{
+    uint32_t lost;
+
+    atomic_store_explicit(&e->limit, 0, memory_order_release); /* no more rows are begun */
+    if (!e->plan->io.inline_mode && find_lost(e, &lost) == 0) {
+        give_up(e, lost);
+        return STK_END;
+    }
     stop(e);
     stk_learn_save(e, 1);
     for (uint32_t i = 0; i < STK_MAX_SLOTS; i++) {
@@ -655,4 +704,5 @@ void stk_engine_close(stk_engine *e)
     pthread_cond_destroy(&e->io.drive_work);
     pthread_cond_destroy(&e->io.retry_work);
     pthread_cond_destroy(&e->ready);
+    return 0;
 }

@@ -175,7 +175,8 @@ struct stk_engine {
 /* engine.c */
 /* Sets up an engine; no thread is started.  After a failure, call close() all the same. */
 int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err);
-void stk_engine_close(stk_engine *e); /* joins all threads */
+/* Joins all threads.  STK_END: one stays in a decoder, so nothing was freed, nor may be. */
+int stk_engine_close(stk_engine *e);
 int stk_engine_start(stk_engine *e, stk_error *err);
 int stk_engine_peek(stk_engine *e, int timeout_ms,
                     stk_error *err); /* 0: e->consumer.held has the batch */

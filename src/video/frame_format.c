@@ -5,74 +5,32 @@
 
 #include <string.h>
 
+#include "video/nal_bits.h"
+
 #define SETS 4096u /* bytes of a sequence parameter set that are looked at */
-
-typedef struct reader { /* bits, most significant first; past the end they are 0 */
-    const uint8_t *data;
-    size_t len, at; /* bits */
-} reader;
-
-static uint32_t bits(reader *r, uint32_t n)
-{
-    uint32_t v = 0;
-
-    for (; n; n--, r->at++)
-        v = v << 1 | (r->at < r->len ? r->data[r->at / 8] >> (7 - r->at % 8) & 1 : 0);
-    return v;
-}
-
-static uint32_t ue(reader *r)
-{
-    uint32_t zeros = 0;
-
-    while (r->at < r->len && zeros < 32 && !bits(r, 1))
-        zeros++;
-    return zeros < 32 ? (uint32_t)(((uint64_t)1 << zeros) - 1 + bits(r, zeros)) : UINT32_MAX;
-}
-
-static void skip(reader *r, uint32_t n)
-{
-    r->at += n;
-}
-
-static int over(const reader *r)
-{
-    return r->at > r->len;
-}
-
-/* A unit without the bytes that only keep start codes apart. */
-static size_t plain(uint8_t to[SETS], const uint8_t *nal, size_t len)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len && n < SETS; i++)
-        if (!(i >= 2 && nal[i] == 3 && !nal[i - 1] && !nal[i - 2]))
-            to[n++] = nal[i];
-    return n;
-}
 
 /* ---- what both have ---- */
 
 /* The begin of the VUI, which both write alike. */
-static void color_of(reader *r, stk_frame_format *f)
+static void color_of(stk_bits *r, stk_frame_format *f)
 {
-    if (bits(r, 1) && bits(r, 8) == 255) /* aspect ratio */
-        skip(r, 32);
-    if (bits(r, 1)) /* overscan */
-        skip(r, 1);
-    if (bits(r, 1)) {
-        skip(r, 3);
-        f->full_range = bits(r, 1);
-        if (bits(r, 1)) {
-            skip(r, 16);
-            f->matrix = bits(r, 8);
+    if (stk_bits_get(r, 1) && stk_bits_get(r, 8) == 255) /* aspect ratio */
+        stk_bits_skip(r, 32);
+    if (stk_bits_get(r, 1)) /* overscan */
+        stk_bits_skip(r, 1);
+    if (stk_bits_get(r, 1)) {
+        stk_bits_skip(r, 3);
+        f->full_range = stk_bits_get(r, 1);
+        if (stk_bits_get(r, 1)) {
+            stk_bits_skip(r, 16);
+            f->matrix = stk_bits_get(r, 8);
         }
     }
-    if (bits(r, 1)) {
-        uint32_t siting = ue(r);
+    if (stk_bits_get(r, 1)) {
+        uint32_t siting = stk_bits_ue(r);
 
         f->siting = siting <= 5 ? siting + 1 : 0;
-        (void)ue(r);
+        (void)stk_bits_ue(r);
     }
 }
 
@@ -91,139 +49,127 @@ static int size_of(stk_frame_format *f, uint64_t w, uint64_t h, const uint32_t c
 
 /* ---- H.264 ---- */
 
-static void skip_list(reader *r, uint32_t n)
-{
-    int32_t last = 8, next = 8;
-
-    for (uint32_t i = 0; i < n && next; i++) {
-        uint32_t k = ue(r);
-
-        next = (last + (int32_t)(k & 1 ? (k + 1) / 2 : 0 - k / 2)) & 255;
-        last = next ? next : last;
-    }
-}
-
-static void h264_high(reader *r, stk_frame_format *f)
+static void h264_high(stk_bits *r, stk_frame_format *f)
 {
     uint32_t depth;
 
-    f->chroma = ue(r);
+    f->chroma = stk_bits_ue(r);
     if (f->chroma == 3)
-        skip(r, 1);
-    depth = ue(r);
-    f->bits = depth <= 6 && ue(r) == depth ? 8 + depth : 0;
-    skip(r, 1);
-    if (bits(r, 1))
+        stk_bits_skip(r, 1);
+    depth = stk_bits_ue(r);
+    f->bits = depth <= 6 && stk_bits_ue(r) == depth ? 8 + depth : 0;
+    stk_bits_skip(r, 1);
+    if (stk_bits_get(r, 1))
         for (uint32_t i = 0; i < (f->chroma == 3 ? 12u : 8u); i++)
-            if (bits(r, 1))
-                skip_list(r, i < 6 ? 16 : 64);
+            if (stk_bits_get(r, 1))
+                stk_bits_skip_list(r, i < 6 ? 16 : 64);
 }
 
-static void h264_order(reader *r)
+static void h264_order(stk_bits *r)
 {
-    uint32_t type = ue(r), n;
+    uint32_t type = stk_bits_ue(r), n;
 
     if (type == 0) {
-        (void)ue(r);
+        (void)stk_bits_ue(r);
     } else if (type == 1) {
-        skip(r, 1);
-        (void)ue(r), (void)ue(r);
-        n = ue(r);
+        stk_bits_skip(r, 1);
+        (void)stk_bits_ue(r), (void)stk_bits_ue(r);
+        n = stk_bits_ue(r);
         for (uint32_t i = 0; i < n && i < 255; i++)
-            (void)ue(r);
+            (void)stk_bits_ue(r);
     }
 }
 
-static int h264_set(stk_frame_format *f, reader *r)
+static int h264_set(stk_frame_format *f, stk_bits *r)
 {
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
     uint32_t crop[4] = { 0 }, profile, frames;
     uint64_t w, h;
 
-    skip(r, 8);
-    profile = bits(r, 8);
-    skip(r, 16);
-    (void)ue(r);
+    stk_bits_skip(r, 8);
+    profile = stk_bits_get(r, 8);
+    stk_bits_skip(r, 16);
+    (void)stk_bits_ue(r);
     if (memchr(high, (int)profile, sizeof high))
         h264_high(r, f);
-    (void)ue(r);
+    (void)stk_bits_ue(r);
     h264_order(r);
-    (void)ue(r);
-    skip(r, 1);
-    w = ((uint64_t)ue(r) + 1) * 16;
-    h = ((uint64_t)ue(r) + 1) * 16;
-    frames = bits(r, 1);
+    (void)stk_bits_ue(r);
+    stk_bits_skip(r, 1);
+    w = ((uint64_t)stk_bits_ue(r) + 1) * 16;
+    h = ((uint64_t)stk_bits_ue(r) + 1) * 16;
+    frames = stk_bits_get(r, 1);
     if (!frames) {
-        skip(r, 1);
+        stk_bits_skip(r, 1);
         h *= 2;
     }
     f->fields = !frames;
-    skip(r, 1);
-    for (uint32_t i = 0, has = bits(r, 1); has && i < 4; i++)
-        crop[i] = ue(r);
-    if (bits(r, 1))
+    stk_bits_skip(r, 1);
+    for (uint32_t i = 0, has = stk_bits_get(r, 1); has && i < 4; i++)
+        crop[i] = stk_bits_ue(r);
+    if (stk_bits_get(r, 1))
         color_of(r, f);
     return size_of(f, w, h, crop);
 }
 
 /* ---- HEVC ---- */
 
-static void hevc_level(reader *r, uint32_t layers)
+static void hevc_level(stk_bits *r, uint32_t layers)
 {
     uint32_t has[8];
 
-    skip(r, 96);
+    stk_bits_skip(r, 96);
     for (uint32_t i = 0; i < layers; i++)
-        has[i] = bits(r, 2);
+        has[i] = stk_bits_get(r, 2);
     if (layers)
-        skip(r, 2 * (8 - layers));
+        stk_bits_skip(r, 2 * (8 - layers));
     for (uint32_t i = 0; i < layers; i++)
-        skip(r, (has[i] & 2 ? 88 : 0) + (has[i] & 1 ? 8 : 0));
+        stk_bits_skip(r, (has[i] & 2 ? 88 : 0) + (has[i] & 1 ? 8 : 0));
 }
 
-static void hevc_lists(reader *r)
+static void hevc_lists(stk_bits *r)
 {
     for (uint32_t size = 0; size < 4; size++)
         for (uint32_t k = 0; k < 6; k += size == 3 ? 3 : 1) {
             uint32_t n = size ? 64 : 16;
 
-            if (!bits(r, 1)) {
-                (void)ue(r);
+            if (!stk_bits_get(r, 1)) {
+                (void)stk_bits_ue(r);
                 continue;
             }
             for (uint32_t i = 0; i < n + (size > 1); i++)
-                (void)ue(r);
+                (void)stk_bits_ue(r);
         }
 }
 
 /* Set i of pictures that are referred to, of which `before` has the one before it; how many it has;
  * -1: too many. */
-static int hevc_refs(reader *r, uint32_t i, int before)
+static int hevc_refs(stk_bits *r, uint32_t i, int before)
 {
     int n = 0;
 
-    if (i && bits(r, 1)) {
-        skip(r, 1);
-        (void)ue(r);
+    if (i && stk_bits_get(r, 1)) {
+        stk_bits_skip(r, 1);
+        (void)stk_bits_ue(r);
         for (int j = 0; j <= before; j++)
-            n += bits(r, 1) || bits(r, 1);
+            n += stk_bits_get(r, 1) || stk_bits_get(r, 1);
     } else {
-        uint32_t a = ue(r), b = ue(r);
+        uint32_t a = stk_bits_ue(r), b = stk_bits_ue(r);
 
         if (a > 16 || b > 16)
             return -1;
         n = (int)(a + b);
         for (int j = 0; j < n; j++) {
-            (void)ue(r);
-            skip(r, 1);
+            (void)stk_bits_ue(r);
+            stk_bits_skip(r, 1);
         }
     }
     return n <= 32 ? n : -1;
 }
 
-static int hevc_all_refs(reader *r, uint32_t poc)
+static int hevc_all_refs(stk_bits *r, uint32_t poc)
 {
-    uint32_t sets = ue(r);
+    uint32_t sets = stk_bits_ue(r);
     int n = 0;
 
     if (sets > 64)
@@ -232,94 +178,94 @@ static int hevc_all_refs(reader *r, uint32_t poc)
         n = hevc_refs(r, i, n);
     if (n < 0)
         return -1;
-    if (bits(r, 1)) {
-        sets = ue(r);
+    if (stk_bits_get(r, 1)) {
+        sets = stk_bits_ue(r);
         if (sets > 32)
             return -1;
-        skip(r, sets * (poc + 1));
+        stk_bits_skip(r, sets * (poc + 1));
     }
     return 0;
 }
 
 /* Between the sizes of values and the VUI. */
-static int hevc_tools(reader *r, uint32_t layers)
+static int hevc_tools(stk_bits *r, uint32_t layers)
 {
-    uint32_t poc = ue(r) + 4, all = bits(r, 1);
+    uint32_t poc = stk_bits_ue(r) + 4, all = stk_bits_get(r, 1);
 
     if (poc > 16)
         return -1;
     for (uint32_t i = all ? 0 : layers; i <= layers; i++)
-        (void)ue(r), (void)ue(r), (void)ue(r);
+        (void)stk_bits_ue(r), (void)stk_bits_ue(r), (void)stk_bits_ue(r);
     for (int i = 0; i < 6; i++)
-        (void)ue(r);
-    if (bits(r, 1) && bits(r, 1))
+        (void)stk_bits_ue(r);
+    if (stk_bits_get(r, 1) && stk_bits_get(r, 1))
         hevc_lists(r);
-    skip(r, 2);
-    if (bits(r, 1)) {
-        skip(r, 8);
-        (void)ue(r), (void)ue(r);
-        skip(r, 1);
+    stk_bits_skip(r, 2);
+    if (stk_bits_get(r, 1)) {
+        stk_bits_skip(r, 8);
+        (void)stk_bits_ue(r), (void)stk_bits_ue(r);
+        stk_bits_skip(r, 1);
     }
     if (hevc_all_refs(r, poc) < 0)
         return -1;
-    skip(r, 2);
+    stk_bits_skip(r, 2);
     return 0;
 }
 
-static int hevc_set(stk_frame_format *f, reader *r)
+static int hevc_set(stk_frame_format *f, stk_bits *r)
 {
     uint32_t crop[4] = { 0 }, layers, depth;
     uint64_t w, h;
 
-    skip(r, 20);
-    layers = bits(r, 3);
-    skip(r, 1);
+    stk_bits_skip(r, 20);
+    layers = stk_bits_get(r, 3);
+    stk_bits_skip(r, 1);
     if (layers > 6)
         return -1;
     hevc_level(r, layers);
-    (void)ue(r);
-    f->chroma = ue(r);
+    (void)stk_bits_ue(r);
+    f->chroma = stk_bits_ue(r);
     if (f->chroma == 3)
-        skip(r, 1);
-    w = ue(r);
-    h = ue(r);
-    for (uint32_t i = 0, has = bits(r, 1); has && i < 4; i++)
-        crop[i] = ue(r);
-    depth = ue(r);
-    f->bits = depth <= 8 && ue(r) == depth ? 8 + depth : 0;
+        stk_bits_skip(r, 1);
+    w = stk_bits_ue(r);
+    h = stk_bits_ue(r);
+    for (uint32_t i = 0, has = stk_bits_get(r, 1); has && i < 4; i++)
+        crop[i] = stk_bits_ue(r);
+    depth = stk_bits_ue(r);
+    f->bits = depth <= 8 && stk_bits_ue(r) == depth ? 8 + depth : 0;
     if (hevc_tools(r, layers) < 0)
         return -1;
-    if (bits(r, 1))
+    if (stk_bits_get(r, 1))
         color_of(r, f);
     return size_of(f, w, h, crop);
 }
 
 /* ---- VP9 ---- */
 
-static int vp9_key(stk_frame_format *f, reader *r)
+static int vp9_key(stk_frame_format *f, stk_bits *r)
 {
     static const uint8_t matrix[8] = { 2, 5, 1, 6, 7, 9, 2, 0 };
     uint32_t profile, space;
 
-    if (bits(r, 2) != 2)
+    if (stk_bits_get(r, 2) != 2)
         return -1;
-    profile = bits(r, 1);
-    profile |= bits(r, 1) << 1;
+    profile = stk_bits_get(r, 1);
+    profile |= stk_bits_get(r, 1) << 1;
     if (profile == 3)
-        skip(r, 1);
-    if (bits(r, 1) || bits(r, 1)) /* a frame shown again; no keyframe */
+        stk_bits_skip(r, 1);
+    if (stk_bits_get(r, 1) || stk_bits_get(r, 1)) /* a frame shown again; no keyframe */
         return -1;
-    skip(r, 2);
-    if (bits(r, 24) != 0x498342)
+    stk_bits_skip(r, 2);
+    if (stk_bits_get(r, 24) != 0x498342)
         return -1;
-    f->bits = profile < 2 ? 8 : bits(r, 1) ? 12 : 10;
-    space = bits(r, 3);
+    f->bits = profile < 2 ? 8 : stk_bits_get(r, 1) ? 12 : 10;
+    space = stk_bits_get(r, 3);
     f->matrix = matrix[space];
-    f->full_range = space == 7 ? 1 : bits(r, 1);
+    f->full_range = space == 7 ? 1 : stk_bits_get(r, 1);
     f->chroma = profile & 1 ? 3 : 1; /* or another that is not 4:2:0 */
-    skip(r, profile & 1 ? (space == 7 ? 1 : 3) : 0);
-    f->width = bits(r, 16) + 1;
-    f->height = bits(r, 16) + 1;
+    stk_bits_skip(r, profile & 1 ? (space == 7 ? 1 : 3) : 0);
+    f->width = stk_bits_get(r, 16) + 1;
+    f->height = stk_bits_get(r, 16) + 1;
     return f->width <= STK_VIDEO_SIDE && f->height <= STK_VIDEO_SIDE ? 0 : -1;
 }
 
@@ -399,26 +345,26 @@ static int look(void *cookie, uint32_t type, stk_bytes nal)
 {
     uint8_t set[SETS];
     found *o = cookie;
-    reader r = { set, 0, 0 };
+    stk_bits r = { set, 0, 0 };
 
     if (type != (o->codec == STK_VIDEO_H264 ? 7u : 33u))
         return 0;
-    r.len = plain(set, nal.data, nal.len) * 8;
+    r.len = stk_nal_plain(set, SETS, nal.data, nal.len) * 8;
     o->sets++;
     o->rc = o->codec == STK_VIDEO_H264 ? h264_set(o->f, &r) : hevc_set(o->f, &r);
-    return o->rc < 0 || over(&r) ? -1 : 0;
+    return o->rc < 0 || stk_bits_over(&r) ? -1 : 0;
 }
 
 int stk_frame_format_read(stk_frame_format *out, stk_video_codec codec, stk_bytes setup,
                           stk_bytes key, stk_error *err)
 {
     found o = { .f = out, .codec = codec };
-    reader r = { key.data, (key.len < SETS ? key.len : SETS) * 8, 0 };
+    stk_bits r = { key.data, (key.len < SETS ? key.len : SETS) * 8, 0 };
     int rc;
 
     *out = (stk_frame_format){ .bits = 8, .chroma = 1, .matrix = 2 };
     if (codec == STK_VIDEO_VP9)
-        rc = vp9_key(out, &r) < 0 || over(&r);
+        rc = vp9_key(out, &r) < 0 || stk_bits_over(&r);
     else if (codec == STK_VIDEO_H264 || codec == STK_VIDEO_HEVC)
         rc = each_unit(codec, setup, look, &o) < 0 || o.sets != 1;
     else
@@ -487,18 +433,18 @@ typedef enum vp9_kind { VP9_AGAIN, VP9_KEY, VP9_INTRA, VP9_INTER } vp9_kind;
 /* AGAIN: one that was decoded before is shown; INTRA: it begins anew, with colors of its own. */
 static vp9_kind vp9_kind_of(stk_bytes frame, int *shown)
 {
-    reader r = { frame.data, frame.len * 8, 2 };
-    uint32_t profile = bits(&r, 1), key;
+    stk_bits r = { frame.data, frame.len * 8, 2 };
+    uint32_t profile = stk_bits_get(&r, 1), key;
 
-    profile |= bits(&r, 1) << 1;
-    skip(&r, profile == 3);
+    profile |= stk_bits_get(&r, 1) << 1;
+    stk_bits_skip(&r, profile == 3);
     *shown = 1;
-    if (bits(&r, 1))
+    if (stk_bits_get(&r, 1))
         return VP9_AGAIN;
-    key = !bits(&r, 1);
-    *shown = (int)bits(&r, 1);
-    skip(&r, 1);
-    return key ? VP9_KEY : !*shown && bits(&r, 1) ? VP9_INTRA : VP9_INTER;
+    key = !stk_bits_get(&r, 1);
+    *shown = (int)stk_bits_get(&r, 1);
+    stk_bits_skip(&r, 1);
+    return key ? VP9_KEY : !*shown && stk_bits_get(&r, 1) ? VP9_INTRA : VP9_INTER;
 }
 
 static int vp9_holds(const stk_frame_format *f, stk_bytes packet)

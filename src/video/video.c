@@ -12,6 +12,7 @@
 #include "codec/codec.h"
 #include "codec/decoders.h"
 #include "video/clip.h"
+#include "video/h264.h"
 #include "video/sound_track.h"
 #include "video/vdec.h"
 #include "video/video.h"
@@ -36,7 +37,9 @@ typedef struct video_ctx { /* of one worker */
     uint32_t width, height;
     uint8_t *setup;
     size_t setup_len;
-    double most; /* seconds of CPU time that a clip may take; 0: by its packets */
+    stk_h264 h264; /* of that setup ... */
+    int copies;    /* ... if frames that copy can stand in for others */
+    double most;   /* seconds of CPU time that a clip may take; 0: by its packets */
 } video_ctx;
 
 /* ---- contexts ---- */
@@ -93,6 +96,20 @@ static int keep_setup(video_ctx *v, const stk_vdec_setup *s, stk_error *err)
     return 0;
 }
 
+/* The stream's setup also has what frames that copy need. */
+static int open_copying(video_ctx *v, stk_vdec_setup *s, stk_error *err)
+{
+    uint8_t *more = stk_alloc(s->setup.len + STK_H264_MORE);
+    int rc;
+
+    if (!more)
+        return stk_fail_nomem(err, s->setup.len);
+    s->setup = (stk_bytes){ more, stk_h264_setup(&v->h264, s->setup, more) };
+    rc = v->ops->open(&v->stream, v->lib[LIBAV], s, err);
+    stk_free(more);
+    return rc;
+}
+
 /* A stream for these packets: the one that is open, where it has the same setup. */
 static int open_stream(video_ctx *v, const stk_video_head *h, stk_error *err)
 {
@@ -110,6 +127,10 @@ static int open_stream(video_ctx *v, const stk_video_head *h, stk_error *err)
     v->ops = libs[lib];
     if (v->ops->load && !v->lib[lib])
         STK_TRY(v->ops->load(&v->lib[lib], err));
+    v->copies = h->codec == STK_VIDEO_H264 &&
+                stk_h264_sets(&v->h264, (stk_bytes){ v->setup, v->setup_len }) == 0;
+    if (v->copies)
+        return open_copying(v, &s, err);
     return v->ops->open(&v->stream, v->lib[lib], &s, err);
 }
 
@@ -307,6 +328,9 @@ typedef struct run {
     int whole;      /* all bytes of the field are there */
     int no_start;   /* a keyframe is none */
     int open;       /* the run begins at an open keyframe of H.264 */
+    uint8_t *need; /* of its packets; those that are not needed are sent as copies; NULL: all are */
+    int copied;    /* some were */
+    int plain;     /* none is from now on */
 } run;
 
 static int packet_bytes(const run *r, const stk_clip_packet *k, stk_bytes *out, stk_error *err)
@@ -400,6 +424,8 @@ static int take_frames(run *r, stk_error *err)
 static int send(run *r, uint32_t i, stk_error *err)
 {
     const stk_clip_packet *k = &r->clip->packet[i];
+    uint8_t copy[STK_H264_COPY];
+    stk_h264_slice slice;
     stk_bytes in, setup;
     int loose, rc;
 
@@ -411,6 +437,11 @@ static int send(run *r, uint32_t i, stk_error *err)
             return 0;
     }
     loose = k->leading || k->run_up || r->open;
+    if (r->need && !r->need[i] &&
+        stk_h264_next(&r->v->h264, &(stk_bytes){ in.data, in.len }, &slice) == 0) {
+        in = (stk_bytes){ copy, stk_h264_copy(&r->v->h264, &slice, copy) };
+        r->copied = 1;
+    }
     rc = r->v->ops->send(r->v->stream, &(stk_vdec_packet){ in, i, loose }, &r->why);
     if (rc == 0)
         rc = take_frames(r, err);
@@ -438,6 +469,32 @@ static int is_start(run *r, const stk_clip_packet *k, stk_error *err)
     return STK_END;
 }
 
+/* Which packets of a run the wanted frames depend on. */
+static int find_needed(run *r, uint32_t from, uint32_t end, stk_error *err)
+{
+    stk_scratch *scratch = r->job->scratch;
+    uint32_t n = end - from;
+    stk_bytes *in;
+
+    r->need = NULL;
+    if (!r->v->copies || r->open || r->plain || n < 3 || n > STK_H264_RUN ||
+        r->clip->packet[from].run_up)
+        return 0;
+    in = stk_scratch_get(scratch, n * sizeof *in);
+    r->need = stk_scratch_get(scratch, r->clip->n);
+    if (!in || !r->need)
+        return stk_fail_nomem(err, n * sizeof *in);
+    for (uint32_t i = from; i < end; i++) {
+        const stk_clip_packet *k = &r->clip->packet[i];
+
+        STK_TRY(packet_bytes(r, k, &in[i - from], err));
+        r->need[i] = k->want != STK_NOT_WANTED && !r->given[k->want];
+    }
+    if (stk_h264_needed(&r->v->h264, in, n, r->need + from, scratch))
+        r->need = NULL;
+    return 0;
+}
+
 /* One run from packet `at` on; *at: the first packet of the next one. */
 static int decode_run(run *r, uint32_t *at, stk_error *err)
 {
@@ -455,6 +512,7 @@ static int decode_run(run *r, uint32_t *at, stk_error *err)
     rc = is_start(r, &r->clip->packet[from], err);
     if (rc)
         return rc < 0 ? rc : 0;
+    STK_TRY(find_needed(r, from, end, err));
     r->v->ops->flush(r->v->stream);
     for (uint32_t i = from; i < end && rc == 0; i++)
         rc = send(r, i, err);
@@ -519,6 +577,10 @@ static int video_decode(void *ctx, const stk_media_job *job, stk_error *err)
 
         r.no_start = 0;
         rc = decode_from(&r, back, err);
+        if (rc == 0 && r.left && r.copied) {
+            r.plain = 1;
+            rc = decode_from(&r, back, err);
+        }
         if (rc < 0) {
             drop_stream(v); /* in whatever state it is */
             return rc;

@@ -22,6 +22,10 @@ B = "-x264-params bframes=3:b-pyramid=normal:keyint={}:min-keyint={}:scenecut=0:
 RECIPES = {
     "gop12.mp4": ("160x96", 60, f"{X264} {B.format(12, 12, 0)}", "yuv420p"),
     "gop250.mp4": ("160x96", 90, f"{X264} {B.format(250, 250, 0)} -movflags +faststart", "yuv420p"),
+    "one.mp4": ("160x96", 90, f"{X264} {B.format(250, 250, 0)}:ref=1", "yuv420p"),
+    "one-cavlc.mkv": ("322x182", 60, f"{X264} {B.format(250, 250, 0)}:ref=1:cabac=0:slices=3:weightp=2:direct=temporal", "yuv420p10le"),
+    "one-cabac.mp4": ("160x96", 60, f"{X264} {B.format(60, 60, 0)}:ref=1:cabac=1:weightp=2:direct=temporal:bframes=5:b-adapt=0", "yuv422p"),
+    "cuts.mp4": ("160x96", 90, f"-vf negate=enable='gte(mod(n\\,20)\\,10)' {X264} -x264-params bframes=3:ref=1:keyint=250:min-keyint=250:scenecut=80:threads=1", "yuv420p"),
     "open.mp4": ("160x96", 72, f"{X264} {B.format(12, 12, 1)}", "yuv420p"),
     "open.mkv": ("160x96", 72, f"{X264} {B.format(12, 12, 1)}", "yuv420p"),
     "refresh.mp4": ("160x96", 60, f"{X264} -x264-params intra-refresh=1:keyint=12:bframes=0:threads=1", "yuv420p"),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """pack(video_gop=): videos get a keyframe every few frames; frames keep their number, their times, their turn, and what they show."""
+import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import made  # noqa: E402
-from made_video import FFMPEG, decoded, make, needs_ffmpeg, run  # noqa: E402
+from made_video import BUILD, FFMPEG, decoded, make, needs_ffmpeg, run  # noqa: E402
 from test_video_turns import with_turns  # noqa: E402
 
 stoker = pytest.importorskip("stoker")
@@ -112,3 +114,42 @@ def test_damage_and_missing_programs(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(stoker.StokerError, match="video_gop= needs the programs ffmpeg and ffprobe, and there is no ffmpeg: apt install ffmpeg"):
         stoker.pack(str(tmp_path / "src.tar"), tmp_path / "out2", video_gop=10)
+
+
+def command(*words, **env):
+    cli = os.environ.get("STOKER_CLI", str(BUILD / "cli" / "stoker"))
+    package = str(pathlib.Path(stoker.__file__).parents[1])
+    return subprocess.run([cli, "pack", *map(str, words)], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "STOKER_PYTHON": sys.executable, "PYTHONPATH": package, **env})
+
+
+def test_the_command_line_has_it_too(tmp_path):
+    path = make(tmp_path, "gop250.mp4")
+    src = made.write_tar(tmp_path / "src.tar", [("0.mp4", path.read_bytes()), ("0.cls", b"3"), ("1.mp4", path.read_bytes()), ("1.cls", b"4")])
+    done = command(src, tmp_path / "out", "--video-gop", 8, "--name", "short", "--samples", 1, "--workers", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["samples"] == said["shards"] == 2 and said["failed"] == 0
+    stoker.pack(str(src), tmp_path / "same", video_gop=8, name="short", samples=1, num_proc=1)
+    for k in range(2):
+        assert (tmp_path / "out" / f"short-{k:06d}.tar").read_bytes() == (tmp_path / "same" / f"short-{k:06d}.tar").read_bytes()
+    again = command(src, tmp_path / "out", "--video-gop", 8, "--name", "short", "--samples", 1, "--workers", 1)
+    assert again.returncode == 0 and again.stdout.startswith("2 samples in 2 shards, ")
+
+
+@pytest.mark.parametrize("words, code, said", [
+    (["--video-gop", "0"], 2, "--video-gop"),
+    (["--video-gop", "8", "--arrays"], 2, "--video-gop does not go with --arrays: pack twice"),
+    (["--video-gop", "8", "--where", "no = such"], 2, "where"),
+    (["--video-gop", "8", "--write-plan", "plan.json"], 2, "--video-gop does not go with --write-plan: pack twice"),
+])
+def test_mistakes_on_the_command_line(tmp_path, words, code, said):
+    src = made.write_tar(tmp_path / "src.tar", [("0.mp4", make(tmp_path, "gop12.mp4").read_bytes())])
+    done = command(src, tmp_path / "out", *words)
+    assert done.returncode == code and said in done.stderr and done.stderr.count("\n") == 1 and not done.stdout, (done.returncode, done.stderr)
+
+
+def test_a_python_that_is_not_there(tmp_path):
+    src = made.write_tar(tmp_path / "src.tar", [("0.mp4", make(tmp_path, "gop12.mp4").read_bytes())])
+    done = command(src, tmp_path / "out", "--video-gop", 8, STOKER_PYTHON="/no/python")
+    assert done.returncode == 3 and "/no/python could not be run (No such file or directory); STOKER_PYTHON names another one" in done.stderr

@@ -49,6 +49,26 @@ def test_planes_are_those_of_a_whole_decode(videos, name):
     check(make(videos, name), near=1000 if name.endswith((".mkv", ".webm")) else 1)
 
 
+@pytest.mark.parametrize("name", ["one.mp4", "one-cavlc.mkv", "one-cabac.mp4", "cuts.mp4"])
+def test_references_that_no_wanted_frame_depends_on_are_not_decoded(videos, name):
+    """With one reference per frame, B-frames that are references are those of B-frames only: before a clip they are not needed."""
+    path = make(videos, name)
+    n = dump(path)[0]["frames"]
+    needed, there = dump(path, [("needed", [n - 4])])[2][0]
+    assert there > n - 8 and needed < there * 0.55
+    rng = random.Random(29)
+    theirs = decoded(path)
+    clips = [("parts", sorted(rng.sample(range(n // 2, n), rng.randint(1, 5)))) for _ in range(30)]
+    for (_, clip), got in zip(clips, dump(path, clips)[2], strict=True):
+        assert [(f, crc) for f, _, crc in got] == [(f, theirs[f][1]) for f in clip]
+
+
+def test_references_of_other_frames_are_all_decoded(videos):
+    """With three references a P-frame may use such a B-frame, and its header does not say that it does not.  Fields are not looked at."""
+    assert dump(make(videos, "gop250.mp4"), [("needed", [80])])[2][0][0] >= 40 > 21 >= dump(make(videos, "one.mp4"), [("needed", [80])])[2][0][0]
+    assert dump(make(videos, "interlaced.mp4"), [("needed", [5])])[2] == [None]
+
+
 @pytest.mark.parametrize("start", ["0.45", "1.5"])
 def test_edit_lists_hide_frames(videos, start):
     """A copy from the middle of a group of pictures on: frames before it are decoded, and not shown."""

@@ -43,6 +43,60 @@ int avcodec_receive_frame(void *ctx, void *frame)
 """
 
 
+# ... but for the tenth frame of a thread, for which it never comes back
+STAYS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <unistd.h>
+int avcodec_receive_frame(void *ctx, void *frame)
+{
+    static int (*real)(void *, void *);
+    static __thread int n;
+    int rc;
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "avcodec_receive_frame");
+    rc = real(ctx, frame);
+    while (rc == 0 && ++n >= 10)
+        pause();
+    return rc;
+}
+"""
+
+
+def shim_of(folder, text):
+    if not shutil.which("gcc"):
+        pytest.skip("gcc makes the decoder that hangs")
+    library = next((p for d in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64") for p in sorted(pathlib.Path(d).glob("libavcodec.so.*.*.*"))), None)
+    if library is None:
+        pytest.skip("no libavcodec is where distributions have it")
+    (folder / "shim.c").write_text(text)
+    shim = folder / library.name
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim, folder / "shim.c", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{library.parent}"], check=True, capture_output=True)
+    return shim
+
+
+def test_closing_does_not_wait_for_a_decoder_that_never_comes_back(tmp_path):
+    """Before, close() and the end of the program waited without limit, and Ctrl-C led there."""
+    made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", make(tmp_path, "gop12.mp4").read_bytes()) for i in range(4)])
+    code = f"""
+import logging, signal, stoker, sys, time
+logging.basicConfig(format="%(message)s")
+loader = stoker.Loader({str(tmp_path / "a.tar")!r}, {{"video": "from(mp4) | video(frames=20, start=0) | center_crop((96, 160)) | to(u8)"}}, num_workers=2)
+signal.alarm(1)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+try:
+    next(iter(loader))
+except KeyboardInterrupt:
+    begin = time.monotonic()
+    loader.close()
+    print(time.monotonic() - begin)
+"""
+    p = subprocess.run([sys.executable, "-c", code], env=os.environ | {"STOKER_LIBAVCODEC": str(shim_of(tmp_path, STAYS))}, capture_output=True, text=True, timeout=120)
+    assert p.returncode == 0 and 9 < float(p.stdout) < 40, (p.returncode, p.stdout, p.stderr)
+    assert "closing gave up worker 0, which has been in a decoder for over 10 s: its thread and the loader's memory stay until the process ends" in p.stderr
+
+
 def test_a_clip_that_takes_too_long(tmp_path):
     tar = str(made.write_tar(tmp_path / "a.tar", [(f"{i}.mp4", make(tmp_path, "gop250.mp4").read_bytes()) for i in range(2)]))
     fields = {"video": "from(mp4) | video(frames=8, stride=10, start=0, timeout={}) | center_crop((96, 160)) | to(u8)"}
@@ -57,14 +111,7 @@ def test_a_clip_that_takes_too_long(tmp_path):
 
 @pytest.mark.parametrize("windows", [False, True])
 def test_a_decoder_that_never_ends(tmp_path, windows):
-    if not shutil.which("gcc"):
-        pytest.skip("gcc makes the decoder that hangs")
-    library = next((p for d in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64") for p in sorted(pathlib.Path(d).glob("libavcodec.so.*.*.*"))), None)
-    if library is None:
-        pytest.skip("no libavcodec is where distributions have it")
-    (tmp_path / "shim.c").write_text(SHIM)
-    shim = tmp_path / library.name
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", shim, tmp_path / "shim.c", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{library.parent}"], check=True, capture_output=True)
+    shim = shim_of(tmp_path, SHIM)
     (tmp_path / "videos").mkdir()
     data = make(tmp_path, "gop12.mp4").read_bytes()
     made.write_tar(tmp_path / "videos" / "a.tar", [(f"{i}.mp4", data) for i in range(2)])

@@ -9,9 +9,11 @@
  * error as a string.  Modes: `whole` decodes from all bytes without points, `points` from all bytes
  * with them, `parts` from the ranges that the points ask for, the points read in slices.  `stream`
  * does not decode: the line is [width, height, bits, chroma, matrix, full range, siting, fields,
- * the packets of the clip as a byte stream in hexadecimal].  `window:FRAMES:STRIDE:STEP` decodes by
- * sessions that all these lines share; "alone" if that is not to be.  `count`: what those sessions
- * did, [windows, windows that went on, packets, frames, sessions].
+ * the packets of the clip as a byte stream in hexadecimal]. `needed`: of the packets of a clip of
+ * H.264, those on which it depends, and how many there are; null: that can't be told.
+ * `window:FRAMES:STRIDE:STEP` decodes by sessions that all these lines share; "alone" if that is
+ * not to be. `count`: what those sessions did, [windows, windows that went on, packets, frames,
+ * sessions].
  *
  *   video_dump --uniform LENGTHS FRAMES
  *
@@ -27,6 +29,7 @@
 #include "codec/decoders.h"
 #include "video/clip_codec.h"
 #include "video/clip_stream.h"
+#include "video/h264.h"
 #include "video/sessions.h"
 #include "video/video.h"
 
@@ -202,6 +205,37 @@ static int print_stream(stk_bytes in, stk_bytes points, const out *o, stk_scratc
     return 0;
 }
 
+static int print_needed(stk_bytes in, stk_bytes points, const out *o, stk_scratch *scratch,
+                        stk_error *err)
+{
+    const stk_media_ask ask = { .frame = o->frame, .n_frames = o->n };
+    const stk_media_points p = { .head = points };
+    static stk_bytes packet[CLIP];
+    static uint8_t need[CLIP];
+    uint32_t n = 0;
+    stk_video_head h;
+    stk_bytes setup;
+    stk_clip clip;
+    stk_h264 sets;
+
+    STK_TRY(stk_video_points_open(&h, &p, err));
+    STK_TRY(stk_video_points_setup(&h, &setup, err));
+    STK_TRY(stk_clip_plan(&h, &ask, 0, scratch, &clip, err));
+    for (uint32_t i = 0; i < clip.n && i < CLIP; i++) {
+        packet[i] = (stk_bytes){ in.data + clip.packet[i].at, clip.packet[i].size };
+        need[i] = clip.packet[i].want != STK_NOT_WANTED;
+    }
+    if (stk_h264_sets(&sets, setup) ||
+        stk_h264_needed(&sets, packet, clip.n < CLIP ? clip.n : CLIP, need, scratch)) {
+        printf("null\n");
+        return 0;
+    }
+    for (uint32_t i = 0; i < clip.n; i++)
+        n += need[i];
+    printf("[%u, %u]\n", n, clip.n);
+    return 0;
+}
+
 static void print_count(stk_sessions *pool)
 {
     stk_sessions_stats s;
@@ -261,7 +295,10 @@ static void run_clips(const stk_decoder *d, void *ctx, stk_bytes in, stk_bytes p
             p.head = points;
         if (!strcmp(mode, "parts"))
             p = (stk_media_points){ { points.data, 1 }, slice, &s };
-        if (strcmp(mode, "stream") != 0) {
+        if (!strcmp(mode, "needed")) {
+            if (print_needed(in, points, &o, &scratch, &err) < 0)
+                printf("\"%s\"\n", err.message);
+        } else if (strcmp(mode, "stream") != 0) {
             rc = decode(d, ctx, in, &p, mode, &o, &scratch, &err);
             print_clip(&o, rc, &err);
         } else if (print_stream(in, points, &o, &scratch, &err) < 0) {
