@@ -11,6 +11,7 @@ are there already, and stdin is empty.  Tests of start-up, of imports and of spa
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -137,5 +138,6 @@ def become(argv, env, cwd, files):
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    gc.freeze()                                 # what was imported stays: looking for garbage, at the end of each program too, passes over it
     if (mine := serve()) is not None:
         become(**mine)
