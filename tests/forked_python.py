@@ -11,7 +11,6 @@ are there already, and stdin is empty.  Tests of start-up, of imports and of spa
 
 import atexit
 import functools
-import gc
 import importlib
 import json
 import os
@@ -138,6 +137,9 @@ def become(argv, env, cwd, files):
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         importlib.import_module(name)
-    gc.freeze()                                 # what was imported stays: looking for garbage, at the end of each program too, passes over it
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    import huge_pages
+    sys.path.pop()
+    huge_pages.gather()
     if (mine := serve()) is not None:
         become(**mine)

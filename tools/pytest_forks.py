@@ -24,13 +24,14 @@ import itertools
 import os
 import resource
 import signal
-import sys
 import time
 import traceback
 from multiprocessing.connection import Pipe, wait
 from pathlib import Path, PurePath
 
 import pytest
+
+import huge_pages
 
 # Before torch is imported.  A module that computes while it is collected would otherwise start the threads of OpenMP, which a forked
 # process does not have: its next large operation waits for them without end.  And threads of OpenMP wait by spinning.
@@ -174,6 +175,7 @@ class Forks:
             raise session.Interrupted(f"{session.testsfailed} errors while collecting")
         self.session = session
         check_threads()
+        huge_pages.gather()
         kinds = [i.get_closest_marker("services") is not None for i in session.items]
         files = files_of(session.items)
         plain = collections.deque(mine for mine in ([i for i in f if not kinds[i]] for f in files) if mine)
@@ -213,7 +215,6 @@ class Forks:
         for name in ("terminalreporter", "forks", "junitxml"):
             plugins.unregister(name=name)
         plugins.register(child, "forked")
-        gc.freeze()                             # what was collected stays: looking for garbage passes over it
         child.run()
         child.limit()
         conn.close()
