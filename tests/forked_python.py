@@ -137,5 +137,9 @@ def become(argv, env, cwd, files):
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+    import huge_pages
+    sys.path.pop()
+    huge_pages.gather()
     if (mine := serve()) is not None:
         become(**mine)

@@ -24,13 +24,14 @@ import itertools
 import os
 import resource
 import signal
-import sys
 import time
 import traceback
 from multiprocessing.connection import Pipe, wait
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
+
+import huge_pages
 
 # Before torch is imported.  A module that computes while it is collected would otherwise start the threads of OpenMP, which a forked
 # process does not have: its next large operation waits for them without end.  And threads of OpenMP wait by spinning.
@@ -39,7 +40,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Seconds for one test, where the longest takes 40 on a quiet machine.
 PATIENCE = float(os.environ.get("STOKER_TEST_PATIENCE", 420))
 LIMIT = PATIENCE + 180
-DEAREST = int(os.environ.get("STOKER_TEST_DEAREST", 12))        # tests that are shown with their CPU time
+DEAREST = int(os.environ.get("STOKER_TEST_DEAREST", 40))        # tests that are shown with their CPU time
+TICKS = os.sysconf("SC_CLK_TCK")
 GRACE = 60      # after LIMIT, for a process to end by itself
 HURRY = signal.SIGRTMIN + 7     # from the parent, at PATIENCE; no test uses it
 # Those of more than ten seconds of CPU time, so that none is begun last.
@@ -67,10 +69,26 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def cpu_seconds():
-    """CPU time of this process and of those it has waited for."""
+    """CPU time of this process, of those it has waited for, and of all that descend from it and run."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    forked = sys.modules.get("forked_python")   # its programs are children of another process
-    return sum(u.ru_utime + u.ru_stime for u in used) + (forked.Forker.cpu if forked else 0)
+    return sum(u.ru_utime + u.ru_stime for u in used) + sum(map(tree_seconds, children(os.getpid())))
+
+
+def children(pid):
+    """Processes that the threads of one have started; none where the kernel does not list them."""
+    try:
+        return [child for task in os.listdir(f"/proc/{pid}/task") for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    except OSError:                             # it has ended meanwhile
+        return []
+
+
+def tree_seconds(pid):
+    """CPU time of a process that runs, of those it has waited for, and of its children."""
+    try:
+        used = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]
+    except OSError:
+        return 0.0
+    return sum(map(int, used)) / TICKS + sum(map(tree_seconds, children(pid)))
 
 
 def check_threads():
@@ -157,6 +175,7 @@ class Forks:
             raise session.Interrupted(f"{session.testsfailed} errors while collecting")
         self.session = session
         check_threads()
+        huge_pages.gather()
         kinds = [i.get_closest_marker("services") is not None for i in session.items]
         files = files_of(session.items)
         plain = collections.deque(mine for mine in ([i for i in f if not kinds[i]] for f in files) if mine)
@@ -196,7 +215,6 @@ class Forks:
         for name in ("terminalreporter", "forks", "junitxml"):
             plugins.unregister(name=name)
         plugins.register(child, "forked")
-        gc.freeze()                             # what was collected stays: looking for garbage passes over it
         child.run()
         child.limit()
         conn.close()

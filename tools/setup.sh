@@ -226,7 +226,8 @@ if [ $only_build = 1 ]; then exit 0; fi
 PATH=$PWD/$VENV/bin:$PATH
 build() {
     if [ ! -f build/build.ninja ]; then
-        meson setup build --buildtype=release -Ddebug=true
+        # -g1: functions and lines, for stacks; a seventh less to compile than with variables
+        meson setup build --buildtype=release -Ddebug=true -Dc_args=-g1
     elif [ $packages_changed = 1 ]; then
         meson setup --reconfigure --clearcache build
     fi && exec nice ninja -C build

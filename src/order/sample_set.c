@@ -3,8 +3,6 @@
  * what is excluded, or only what is selected, in its order.
  *
  * Orders arrange these numbers and know nothing of data sets. */
-#include <assert.h>
-
 #include "order/order.h"
 
 #include <assert.h>
@@ -80,7 +78,7 @@ uint32_t stk_sample_set_run(const stk_sample_set *r, uint64_t i, uint32_t n)
 /* Its first number; UINT64_MAX: it does not take part. */
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where)
 {
-    uint64_t id, at = 0;
+    uint64_t id, at = r->skip; /* one that is named again may be skipped the first time */
 
     if (where->dataset >= r->n ||
         where->sample >= r->start[where->dataset + 1] - r->start[where->dataset])

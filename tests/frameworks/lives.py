@@ -20,7 +20,8 @@ import sys
 import traceback
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path += [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "tools")]
+import huge_pages  # noqa: E402
 from ports import free_port  # noqa: E402
 
 
@@ -94,6 +95,7 @@ def main(modules):
     for name in modules:
         with contextlib.suppress(ImportError):      # its tests are skipped
             importlib.import_module(name)
+    huge_pages.gather()
     for line in sys.stdin:
         print(run(json.loads(line)), flush=True)
 

@@ -95,7 +95,7 @@ static void several_epochs(void **state)
     const int32_t workers[] = { STK_NONE, 3 };
 
     (void)state;
-    for (size_t k = 0; k < 2; k++) {
+    for (size_t k = TEST_SHARE(0, 1); k < 2; k++) {
         stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", ROOMY);
         stk_loader *a = seam_loader(&data, 1, &on_cpu), *b;
         stk_stats s, t, u;
@@ -174,7 +174,7 @@ static void only_some_fit(void **state)
     const uint64_t limit[] = { 64, 1000, 500000 };
 
     (void)state;
-    for (size_t k = 0; k < 3; k++) {
+    for (size_t k = TEST_SHARE(0, 1); k < 3; k++) { /* nothing fits in 64 nor in 1000 */
         stk_loader_options on_cpu = options(NULL, 0), on_gpu = options("device", limit[k]);
         stk_loader *a = seam_loader(&data, 1, &on_cpu), *b = seam_loader(&data, 1, &on_gpu);
         stk_stats s;

@@ -50,18 +50,28 @@ SHOWN tcuvidCreateVideoParser cuvidCreateVideoParser;
 SHOWN tcuvidParseVideoData cuvidParseVideoData;
 SHOWN tcuvidDestroyVideoParser cuvidDestroyVideoParser;
 
-typedef struct picture { /* of a stream, by its packet */
-    uint8_t *nv12;       /* NULL: not decoded yet, or damaged */
+typedef struct format {
+    uint32_t width, height, bits, pitch, coded_w, coded_h; /* width 0: no frame was decoded yet */
+} format;
+
+/* A packet that has followed others, and what was decoded of it.  Tests decode the same few files a
+ * hundred times: each packet is decoded once, and its picture stays without end. */
+typedef struct coded_frame {
+    struct coded_frame *next, *after; /* other packets in its place; those that have followed it */
+    stk_video_codec codec;
+    uint8_t *packet;
+    size_t len;
+    int known;     /* it was decoded */
+    uint8_t *nv12; /* NULL: damaged, or it shows nothing */
     int damaged;
-} picture;
+    format is; /* of a first one: what all are */
+} coded_frame;
 
 typedef struct run { /* packets that follow a keyframe */
     stk_video_codec codec;
-    uint32_t width, height, bits, pitch, coded_w, coded_h;
-    uint8_t *packet;
-    size_t *at;        /* of each packet; at[n]: the end */
-    picture *pictures; /* of the first n_decoded packets */
-    uint32_t n, n_decoded;
+    format is;
+    coded_frame **frame; /* of each packet */
+    uint32_t n;
     uint32_t refs; /* the parser, and surfaces that show a picture of it */
 } run;
 
@@ -98,6 +108,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t maps, statuses; /* lock */
 static uint32_t made;           /* driver: decoders, while there is a gate */
 static void *lib;               /* lock: libavcodec, without end */
+static coded_frame *firsts;     /* lock: of every run, without end */
 
 /* ---- what is asked of it ---- */
 
@@ -169,23 +180,36 @@ static void run_unref(run *r)
     pthread_mutex_unlock(&lock);
     if (left)
         return;
-    for (uint32_t i = 0; i < r->n_decoded; i++)
-        free(r->pictures[i].nv12);
-    free(r->pictures);
-    free(r->packet);
-    free(r->at);
+    free(r->frame);
     free(r);
+}
+
+/* The frame of a packet in that place, new or met before. */
+static coded_frame *frame_in(coded_frame **place, stk_video_codec codec, const uint8_t *data,
+                             size_t len)
+{
+    coded_frame *f = *place;
+
+    while (f && (f->codec != codec || f->len != len || memcmp(f->packet, data, len) != 0))
+        f = f->next;
+    if (f)
+        return f;
+    f = calloc(1, sizeof *f);
+    f->codec = codec;
+    f->packet = malloc(len);
+    memcpy(f->packet, data, len);
+    f->len = len;
+    f->next = *place;
+    return *place = f;
 }
 
 static void run_add(run *r, const uint8_t *data, size_t len)
 {
-    size_t end = r->n ? r->at[r->n] : 0;
-
-    r->packet = realloc(r->packet, end + len);
-    r->at = realloc(r->at, (r->n + 2) * sizeof *r->at);
-    memcpy(r->packet + end, data, len);
-    r->at[r->n++] = end;
-    r->at[r->n] = end + len;
+    r->frame = realloc(r->frame, (r->n + 1) * sizeof *r->frame);
+    pthread_mutex_lock(&lock);
+    r->frame[r->n] = frame_in(r->n ? &r->frame[r->n - 1]->after : &firsts, r->codec, data, len);
+    r->n++;
+    pthread_mutex_unlock(&lock);
 }
 
 static uint16_t value_of(const stk_planes *p, uint32_t plane, uint32_t x, uint32_t y)
@@ -198,7 +222,7 @@ static uint16_t value_of(const stk_planes *p, uint32_t plane, uint32_t x, uint32
 
 static void put_value(const run *r, uint8_t *row, uint32_t x, uint16_t v)
 {
-    if (r->bits > 8)
+    if (r->is.bits > 8)
         ((uint16_t *)(void *)row)[x] = v;
     else
         row[x] = (uint8_t)v;
@@ -207,21 +231,33 @@ static void put_value(const run *r, uint8_t *row, uint32_t x, uint16_t v)
 /* NV12, or P016: values in the high bits. */
 static uint8_t *surface_of(const run *r, const stk_planes *p)
 {
-    size_t size = (size_t)r->pitch * r->coded_h * 3 / 2;
+    size_t size = (size_t)r->is.pitch * r->is.coded_h * 3 / 2;
     uint8_t *to = malloc(size);
 
     memset(to, POISON, size);
-    for (uint32_t y = 0; y < r->height; y++)
-        for (uint32_t x = 0; x < r->width; x++)
-            put_value(r, to + (size_t)y * r->pitch, x, value_of(p, 0, x, y));
-    for (uint32_t y = 0; y < (r->height + 1) / 2; y++)
-        for (uint32_t x = 0; x < (r->width + 1) / 2 * 2; x++)
-            put_value(r, to + ((size_t)r->coded_h + y) * r->pitch, x,
+    for (uint32_t y = 0; y < r->is.height; y++)
+        for (uint32_t x = 0; x < r->is.width; x++)
+            put_value(r, to + (size_t)y * r->is.pitch, x, value_of(p, 0, x, y));
+    for (uint32_t y = 0; y < (r->is.height + 1) / 2; y++)
+        for (uint32_t x = 0; x < (r->is.width + 1) / 2 * 2; x++)
+            put_value(r, to + ((size_t)r->is.coded_h + y) * r->is.pitch, x,
                       value_of(p, 1 + x % 2, x / 2, y));
     return to;
 }
 
-static void take_frames(const stk_vdec_ops *ops, void *d, run *r, picture *out)
+/* What a first frame says of all. */
+static void take_format(run *r, const stk_planes *p)
+{
+    r->is.width = p->area.w;
+    r->is.height = p->area.h;
+    r->is.bits = p->bits;
+    r->is.coded_w = (r->is.width + 15) / 16 * 16;
+    r->is.coded_h = (r->is.height + 15) / 16 * 16;
+    r->is.pitch = (r->is.coded_w * (r->is.bits > 8 ? 2 : 1) + 255) / 256 * 256;
+}
+
+/* out: the pictures of frames, by their number. */
+static void take_frames(const stk_vdec_ops *ops, void *d, run *r, coded_frame *out)
 {
     stk_planes planes;
     uint32_t number;
@@ -230,49 +266,85 @@ static void take_frames(const stk_vdec_ops *ops, void *d, run *r, picture *out)
     while ((rc = ops->receive(d, &number, &planes, NULL)) == 0) {
         if (number >= r->n)
             continue;
-        if (!r->width && planes.data[0]) { /* the first one says what they are */
-            r->width = planes.area.w;
-            r->height = planes.area.h;
-            r->bits = planes.bits;
-            r->coded_w = (r->width + 15) / 16 * 16;
-            r->coded_h = (r->height + 15) / 16 * 16;
-            r->pitch = (r->coded_w * (r->bits > 8 ? 2 : 1) + 255) / 256 * 256;
-        }
+        if (!r->is.width && planes.data[0])
+            take_format(r, &planes);
         out[number].damaged = !planes.data[0];
-        if (planes.data[0] && planes.half_x && planes.half_y && planes.data[1])
+        if (planes.data[0] && planes.half_x && planes.half_y && planes.data[1]) {
+            free(out[number].nv12);
             out[number].nv12 = surface_of(r, &planes);
+        }
     }
 }
 
 /* All pictures of the packets so far: from the first one, as a decoder that is drained can't go
  * on. */
-static void run_decode(run *r)
+static void decode_all(run *r, coded_frame *out)
 {
     const stk_vdec_ops *ops = &stk_vdec_libav;
     const stk_vdec_setup setup = { .codec = r->codec, .width = SIDE, .height = SIDE };
-    picture *out = calloc(r->n, sizeof *out);
     void *d = NULL;
 
     pthread_mutex_lock(&lock);
     if (!lib && ops->load(&lib, NULL) < 0)
         abort(); /* the test that uses us has to have it */
     pthread_mutex_unlock(&lock);
-    if (ops->open(&d, lib, &setup, NULL) == 0) {
-        for (uint32_t i = 0; i < r->n; i++) {
-            const stk_vdec_packet p = { { r->packet + r->at[i], r->at[i + 1] - r->at[i] }, i, 0 };
+    if (ops->open(&d, lib, &setup, NULL) != 0)
+        return;
+    for (uint32_t i = 0; i < r->n; i++) {
+        const coded_frame *f = r->frame[i];
+        const stk_vdec_packet p = { { f->packet, f->len }, i, 0 };
 
-            (void)ops->send(d, &p, NULL);
-            take_frames(ops, d, r, out);
-        }
-        (void)ops->send(d, &(stk_vdec_packet){ .number = 0 }, NULL);
+        (void)ops->send(d, &p, NULL);
         take_frames(ops, d, r, out);
-        ops->close(d);
     }
-    for (uint32_t i = 0; i < r->n_decoded; i++)
-        free(r->pictures[i].nv12);
-    free(r->pictures);
-    r->pictures = out;
-    r->n_decoded = r->n;
+    (void)ops->send(d, &(stk_vdec_packet){ .number = 0 }, NULL);
+    take_frames(ops, d, r, out);
+    ops->close(d);
+}
+
+/* Files what was decoded of packets that were not known. */
+static void file_frames_locked(run *r, coded_frame *out)
+{
+    for (uint32_t i = 0; i < r->n; i++) {
+        coded_frame *f = r->frame[i];
+
+        if (f->known) {
+            free(out[i].nv12);
+            continue;
+        }
+        f->nv12 = out[i].nv12;
+        f->damaged = out[i].damaged;
+        f->known = 1;
+    }
+    r->frame[0]->is = r->is;
+}
+
+static int all_known_locked(run *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        if (!r->frame[i]->known)
+            return 0;
+    r->is = r->frame[0]->is;
+    return 1;
+}
+
+/* What the packets so far show. */
+static void run_decode(run *r)
+{
+    coded_frame *out;
+    int known;
+
+    pthread_mutex_lock(&lock);
+    known = all_known_locked(r);
+    pthread_mutex_unlock(&lock);
+    if (known)
+        return;
+    out = calloc(r->n, sizeof *out);
+    decode_all(r, out);
+    pthread_mutex_lock(&lock);
+    file_frames_locked(r, out);
+    pthread_mutex_unlock(&lock);
+    free(out);
 }
 
 /* ---- byte streams ---- */
@@ -328,11 +400,11 @@ static int announce(parser *s, const uint8_t *sets, size_t n)
                         .min_num_decode_surfaces = NEEDED,
                         .chroma_format = cudaVideoChromaFormat_420 };
 
-    f.bit_depth_luma_minus8 = f.bit_depth_chroma_minus8 = (unsigned char)(r->bits - 8);
-    f.coded_width = r->coded_w;
-    f.coded_height = r->coded_h;
-    f.display_area.right = (int)r->width;
-    f.display_area.bottom = (int)r->height;
+    f.bit_depth_luma_minus8 = f.bit_depth_chroma_minus8 = (unsigned char)(r->is.bits - 8);
+    f.coded_width = r->is.coded_w;
+    f.coded_height = r->is.coded_h;
+    f.display_area.right = (int)r->is.width;
+    f.display_area.bottom = (int)r->is.height;
     if (s->surfaces && s->n_sets == n && !memcmp(s->sets, sets, n))
         return 1;
     s->surfaces = (uint32_t)s->p.pfnSequenceCallback(s->p.pUserData, &f);
@@ -378,7 +450,7 @@ static int parse_units(parser *s, const uint8_t *data, size_t len)
         unit += n;
     }
     if (n_sets)
-        ok = s->run->width && announce(s, sets, n_sets);
+        ok = s->run->is.width && announce(s, sets, n_sets);
     if (ok && n_slices)
         ok = decode_one(s, slices, n_slices, s->run->n - 1);
     free(sets);
@@ -391,7 +463,7 @@ static int parse_vp9(parser *s, const uint8_t *data, size_t len)
 {
     uint32_t mark = len ? data[len - 1] : 0, wide = (mark >> 3 & 3) + 1, n = (mark & 7) + 1;
     size_t index = 2 + (size_t)wide * n, at = 0;
-    const uint32_t size[] = { s->run->width, s->run->height, s->run->bits };
+    const uint32_t size[] = { s->run->is.width, s->run->is.height, s->run->is.bits };
     int many = mark >> 5 == 6 && index <= len && data[len - index] == mark;
 
     if (s->run->n == 1 && !announce(s, (const uint8_t *)size, sizeof size))
@@ -531,8 +603,8 @@ CUresult CUDAAPI cuvidDecodePicture(CUvideodecoder obj, CUVIDPICPARAMS *p)
 
     memcpy(&n, &p->CodecSpecific, sizeof n);
     if (fails("decode") || p->CurrPicIdx < 0 ||
-        (tcu_ulong)p->CurrPicIdx >= d->how.ulNumDecodeSurfaces || n.run->coded_w != d->w ||
-        n.run->coded_h != d->h)
+        (tcu_ulong)p->CurrPicIdx >= d->how.ulNumDecodeSurfaces || n.run->is.coded_w != d->w ||
+        n.run->is.coded_h != d->h)
         return REFUSED;
     take_time("STK_HOSTNVDEC_DECODE_US", 1000);
     to = &d->surface[p->CurrPicIdx];
@@ -545,22 +617,21 @@ CUresult CUDAAPI cuvidDecodePicture(CUvideodecoder obj, CUVIDPICPARAMS *p)
 }
 
 /* The picture that a surface shows; NULL: none, or a damaged one. */
-static const picture *shown(const decoder *d, int at)
+static const coded_frame *shown(const decoder *d, int at)
 {
     const surface *s;
 
     if (at < 0 || (tcu_ulong)at >= d->how.ulNumDecodeSurfaces || !d->surface[at].run)
         return NULL;
     s = &d->surface[at];
-    if (s->number >= s->run->n_decoded || !s->run->pictures[s->number].nv12)
-        run_decode(s->run);
-    return &s->run->pictures[s->number];
+    run_decode(s->run);
+    return s->run->frame[s->number];
 }
 
 CUresult CUDAAPI cuvidGetDecodeStatus(CUvideodecoder obj, int at, CUVIDGETDECODESTATUS *out)
 {
     decoder *d = obj;
-    const picture *p = shown(d, at);
+    const coded_frame *p = shown(d, at);
 
     if (d->how.CodecType == cudaVideoCodec_VP9)
         return NOT_SUPPORTED;
@@ -580,9 +651,9 @@ CUresult CUDAAPI cuvidMapVideoFrame64(CUvideodecoder obj, int at, unsigned long 
                                       unsigned int *pitch, CUVIDPROCPARAMS *how)
 {
     decoder *d = obj;
-    const picture *p = shown(d, at);
+    const coded_frame *p = shown(d, at);
     const run *r = p ? d->surface[at].run : NULL;
-    size_t size = r ? (size_t)r->pitch * r->coded_h * 3 / 2 : 0;
+    size_t size = r ? (size_t)r->is.pitch * r->is.coded_h * 3 / 2 : 0;
     uint32_t i = 0;
 
     (void)how;
@@ -598,7 +669,7 @@ CUresult CUDAAPI cuvidMapVideoFrame64(CUvideodecoder obj, int at, unsigned long 
     else
         memset(d->mapped[i], 0x80, size); /* concealed */
     *out = (unsigned long long)(uintptr_t)d->mapped[i];
-    *pitch = r->pitch;
+    *pitch = r->is.pitch;
     return CUDA_SUCCESS;
 }
 
