@@ -264,7 +264,7 @@ static int make_shaped(stk_row *x, stk_error *err)
     if (rc)
         return rc < 0 ? rc : 0;
     STK_TRY(stk_row_parse(x, in, dst, err));
-    return to->filled(x, &spec, dst, err);
+    return to->filled == row_filled && !is_cut(&spec) ? 0 : to->filled(x, &spec, dst, err);
 }
 
 /* ---- values that steps turn into others ---- */
