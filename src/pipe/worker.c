@@ -232,7 +232,6 @@ static int row_finish(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
         return rc;
     x->table->note(x);
     w->m.rows++;
-    w->m.bytes += r->reads.named.used;
     for (uint32_t i = 0; i < r->n; i++)
         w->m.bytes += r->want[i].cached_bytes.data ? 0 : r->want[i].bytes.len;
     if (stk_request_in_parts(r))

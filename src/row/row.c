@@ -272,6 +272,7 @@ int stk_row_begin_second(stk_row *x, stk_error *err)
     rc = stk_request_next_files(x->req, err);
     if (rc != STK_END)
         return rc;
+    x->m->bytes += x->req->reads.named.used;
     STK_TRY(plan_parts(x, 1, err));
     if (x->table->has_prepare)
         prepare_reads(x, 1);
