@@ -167,6 +167,10 @@ static void children(void **state)
 
     (void)state;
     ok(stk_registry_open(&child, NULL, &err), &err);
+    refuses(stk_registry_add(NULL, STK_PLUGIN_OP, &mine, &err), &err,
+            "stk_registry_add() needs a registry: open one with stk_registry_open(), or add the "
+            "plug-in for all loaders with stk_plugin_add()");
+    assert_int_equal(stk_registry_add(NULL, STK_PLUGIN_SOURCE, NULL, NULL), STK_EINVAL);
     ok(stk_registry_add(child, STK_PLUGIN_OP, &mine, &err), &err);
     ok(stk_plugin_add(STK_PLUGIN_OP, &late, &err), &err);
     assert_int_equal(stk_registry_count(child, STK_PLUGIN_OP), n + 1);

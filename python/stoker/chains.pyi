@@ -522,6 +522,18 @@ class Chain:
         p: how often; default 1
         """
 
+    def autocontrast(self,
+            p: builtins.float | None = None) -> Chain:
+        """every channel stretched to 0..255, at random
+        p: how often; default 0.5
+        """
+
+    def equalize(self,
+            p: builtins.float | None = None) -> Chain:
+        """every channel's values spread evenly, at random
+        p: how often; default 0.5
+        """
+
     def solarize(self,
             threshold: builtins.float | Sequence[builtins.float],
             p: builtins.float | None = None) -> Chain:
@@ -535,18 +547,6 @@ class Chain:
             p: builtins.float | None = None) -> Chain:
         """fewer bits for every value, at random
         bits: bits that a channel keeps, 0 to 8; or (least, most)
-        p: how often; default 0.5
-        """
-
-    def autocontrast(self,
-            p: builtins.float | None = None) -> Chain:
-        """every channel stretched to 0..255, at random
-        p: how often; default 0.5
-        """
-
-    def equalize(self,
-            p: builtins.float | None = None) -> Chain:
-        """every channel's values spread evenly, at random
         p: how often; default 0.5
         """
 

@@ -27,9 +27,8 @@
 #endif
 
 #define GRANULE ((size_t)2 << 20)
-#define MANY_BYTES ((size_t)64 << 10) /* a look at the file costs nothing beside their copy */
-#define MAX_OPEN_FILES 512u           /* files that are read stay open up to so many */
-#define MAX_MAPPED 64u                /* and so do files that are mapped, up to so many */
+#define MAX_OPEN_FILES 512u /* files that are read stay open up to so many */
+#define MAX_MAPPED 64u      /* and so do files that are mapped, up to so many */
 
 struct stk_map {
     uint8_t *data;      /* NULL: the file is read */
@@ -453,15 +452,11 @@ int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, 
     return map_ready(m, p->name, (size_t)(p->offset + at), bytes, err);
 }
 
-int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err)
+int stk_array_copied_many(const stk_array *a, uint64_t row, stk_error *err)
 {
-    const stk_piece *p;
-    stk_map *m;
+    const stk_piece *p = &a->part[a->n_parts > 1 ? stk_array_part(a, row) : 0];
+    stk_map *m = atomic_load_explicit(&p->map, memory_order_acquire);
 
-    if (bytes < MANY_BYTES)
-        return 0;
-    p = &a->part[a->n_parts > 1 ? stk_array_part(a, row) : 0];
-    m = atomic_load_explicit(&p->map, memory_order_acquire);
     return p->data || !m || !m->data ? 0 : look_again(m, p->name, coarse_ns(), err);
 }
 

@@ -97,7 +97,12 @@ int stk_has_idx(const stk_piece *p);
 
 /* After bytes of a span were copied, if they are many: was the file cut meanwhile?  Past its end a
  * map has zeros up to the end of the page, without a signal. */
-int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err);
+#define STK_MANY_BYTES ((size_t)64 << 10) /* a look at the file costs nothing beside their copy */
+int stk_array_copied_many(const stk_array *a, uint64_t row, stk_error *err);
+static inline int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err)
+{
+    return bytes < STK_MANY_BYTES ? 0 : stk_array_copied_many(a, row, err);
+}
 
 /* Which part a row is in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);

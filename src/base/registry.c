@@ -196,6 +196,10 @@ int stk_registry_add(stk_registry *r, stk_plugin_kind kind, const void *table, s
 
     if (!is_kind(kind) || !table || !((const stk_plugin *)table)->name)
         return stk_fail(err, STK_EINVAL, "a plug-in needs a kind, a table and a name");
+    if (!r)
+        return stk_fail(err, STK_EINVAL,
+                        "stk_registry_add() needs a registry: open one with stk_registry_open(), "
+                        "or add the plug-in for all loaders with stk_plugin_add()");
     if (r != &process &&
         (kind == STK_PLUGIN_SOURCE || kind == STK_PLUGIN_FORMAT || kind == STK_PLUGIN_DATA))
         return stk_fail(err, STK_EINVAL,

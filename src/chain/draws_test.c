@@ -50,7 +50,7 @@ static double number(const stk_action *a)
 {
     int32_t turn = (int32_t)a->v.u[0];
 
-    if (a->code == STK_ACT_HUE)
+    if (a->code == STK_ACT_hue)
         return (turn > 3 * 65536 ? turn - 6 * 65536 : turn) / (6 * 65536.0);
     return a->code == STK_ACT_BLUR ? a->v.f[2] : a->v.f[0];
 }
@@ -87,8 +87,8 @@ static void single_ops(void **state)
 static void jitter(void **state)
 {
     static double v[4][DRAWS];
-    static const uint16_t codes[4] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_SATURATION,
-                                       STK_ACT_HUE };
+    static const uint16_t codes[4] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_saturation,
+                                       STK_ACT_hue };
     uint32_t orders[256] = { 0 };
     double chi = 0;
     stk_error err;

@@ -89,11 +89,7 @@ STK_PROG_FN uint64_t stk_pic_tile_bytes(const stk_pic *r)
 
 STK_PROG_FN int stk_pic_act_sound(const stk_action *a)
 {
-    switch (a->code) {
-    case STK_ACT_HUE:
-    case STK_ACT_HSV: return a->v.u[0] <= 6u << 16;
-    default: return stk_act_is_point(a->code) || a->code == STK_ACT_ERASE;
-    }
+    return stk_act_is_point(a->code) || a->code == STK_ACT_ERASE;
 }
 
 STK_PROG_FN int stk_pic_table_sound(const stk_pic *r, uint32_t at, uint64_t bytes)

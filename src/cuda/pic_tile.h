@@ -141,12 +141,6 @@ STK_PIC_FN uint32_t stk_pic_linear3(uint32_t px, float mul, float add)
                   stk_pt_linear(stk_px_b(px), mul, add));
 }
 
-STK_PIC_FN uint32_t stk_pic_solarize3(uint32_t px, uint32_t from)
-{
-    return stk_px(stk_pt_solarize(px & 255, from), stk_pt_solarize(px >> 8 & 255, from),
-                  stk_pt_solarize(px >> 16 & 255, from));
-}
-
 STK_PIC_FN uint32_t stk_pic_solarize_add3(uint32_t px, const stk_action *a)
 {
     return stk_px(stk_pil_solarize_add(px & 255, a->v.u[0] & 255, a->v.u[1]),
@@ -216,22 +210,17 @@ STK_PIC_FN void stk_pic_act(const stk_action *a, const stk_pic_known *k, stk_pic
 {
     switch (a->code) {
     case STK_ACT_BRIGHTNESS: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], 0));
-    case STK_ACT_INVERT: STK_PIC_EACH(px ^ 0xffffff);
-    case STK_ACT_SOLARIZE: STK_PIC_EACH(stk_pic_solarize3(px, a->v.u[0]));
-    case STK_ACT_POSTERIZE: STK_PIC_EACH(px & (a->v.u[0] & 255) * 0x010101u);
     case STK_ACT_CONTRAST: STK_PIC_EACH(stk_pic_linear3(px, a->v.f[0], k->add));
     case STK_ACT_PIL_BRIGHTNESS: STK_PIC_EACH(stk_pil_blend3(0, px, a->v.f[0]));
     case STK_ACT_PIL_CONTRAST: STK_PIC_EACH(stk_pil_blend3((int32_t)k->add, px, a->v.f[0]));
-    case STK_ACT_PIL_SATURATION: STK_PIC_EACH(stk_pil_blend3(stk_pil_gray(px), px, a->v.f[0]));
     case STK_ACT_SOLARIZE_ADD: STK_PIC_EACH(stk_pic_solarize_add3(px, a));
     case STK_ACT_PIL_AUTOCONTRAST:
     case STK_ACT_AUTOCONTRAST:
     case STK_ACT_EQUALIZE: STK_PIC_EACH(stk_pic_table3(k, px));
-    case STK_ACT_SATURATION: STK_PIC_EACH(stk_pt_saturation(px, a->v.f[0]));
-    case STK_ACT_HUE: STK_PIC_EACH(stk_pt_hue(px, (int32_t)a->v.u[0]));
-    case STK_ACT_HSV: STK_PIC_IN_TURN(stk_pt_hsv(px, (int32_t)a->v.u[0], a->v.f[1], a->v.f[2]));
 #define STK_PIXEL(name)                                                                            \
     case STK_ACT_##name: STK_PIC_EACH(stk_pixel_##name(px, a));
+#define STK_PIXEL_LARGE(name)                                                                      \
+    case STK_ACT_##name: STK_PIC_IN_TURN(stk_pixel_##name(px, a));
 #include "op/pixels.def"
     case STK_ACT_NOISE: STK_PIC_IN_TURN(stk_pt_noise(a, px, f->i + j * f->step));
     case STK_ACT_ERASE: STK_PIC_IN_TURN(stk_pic_erased(a, px, w, f->i + j * f->step));

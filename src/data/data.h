@@ -266,6 +266,11 @@ typedef struct stk_named { /* where a sample names a file */
 } stk_named;
 /* Opens the file that `place` names, of which it is a range afterwards. */
 int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err);
+/* The same in two steps, of which the second may wait: opens it; finds out its size. */
+int stk_named_begin(const stk_named *at, const stk_place *place, stk_file **out, stk_error *err);
+int stk_named_size(const stk_named *at, stk_place *place, stk_file *f, stk_error *err);
+/* The error of such a file gets its name.  Returns rc, or what it means for a sample. */
+int stk_named_failed(const stk_named *at, const stk_place *place, int rc, stk_error *err);
 
 /* named.c: what the data set knows about shard i, with the time when a local file was last written
  * to now.  A shard may be written to and keep its size and fingerprint. */

@@ -92,38 +92,67 @@ static int check_size(const stk_place *p, uint64_t size, uint64_t *len, stk_erro
     return 0;
 }
 
-int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
+static int path_of(const stk_named *at, const stk_place *place, char path[PATH_BYTES],
+                   size_t *len_root, stk_error *err)
 {
     const char *shard = at->data->ops->shard_name(at->data, at->shard);
-    char path[PATH_BYTES];
     const char *root = at->root ? at->root : place->root;
-    size_t len_root = root_len(shard, root);
-    stk_file_info info;
+
+    *len_root = root_len(shard, root);
+    STK_TRY(join(path, root ? root : shard, *len_root, place->name, err));
+    return place->suffix.data ? change_suffix(path, place->suffix, err) : 0;
+}
+
+int stk_named_failed(const stk_named *at, const stk_place *place, int rc, stk_error *err)
+{
+    char path[PATH_BYTES];
+    size_t len;
+
+    if (rc == STK_EINVAL) { /* a folder, a scheme: what the data says, and not the user */
+        rc = STK_ECORRUPT;
+        if (err)
+            err->code = rc;
+    }
+    if (path_of(at, place, path, &len, NULL) == 0)
+        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
+    return rc;
+}
+
+int stk_named_begin(const stk_named *at, const stk_place *place, stk_file **out, stk_error *err)
+{
+    char path[PATH_BYTES];
+    size_t len_root;
     int rc;
 
     *out = NULL;
-    STK_TRY(join(path, root ? root : shard, len_root, place->name, err));
-    if (place->suffix.data)
-        STK_TRY(change_suffix(path, place->suffix, err));
+    STK_TRY(path_of(at, place, path, &len_root, err));
     if (path[0] != '/')
         rc = stk_url_open(STK_URL(path, NULL), out, err);
     else if (place->listed)
         rc = stk_source_local.open(STK_URL(path, NULL), out, err);
     else
         rc = stk_local_open_below(path, len_root, out, err);
-    if (rc == 0)
-        rc = stk_file_stat(*out, &info, err);
+    return rc < 0 ? stk_named_failed(at, place, rc, err) : 0;
+}
+
+int stk_named_size(const stk_named *at, stk_place *place, stk_file *f, stk_error *err)
+{
+    stk_file_info info;
+    int rc = stk_file_stat(f, &info, err);
+
     if (rc == 0)
         rc = check_size(place, info.size, &place->len, err);
-    if (rc == STK_EINVAL) { /* a folder, a scheme: what the data says, and not the user */
-        rc = STK_ECORRUPT;
-        if (err)
-            err->code = rc;
-    }
-    if (rc < 0) {
+    return rc < 0 ? stk_named_failed(at, place, rc, err) : 0;
+}
+
+int stk_named_open(const stk_named *at, stk_place *place, stk_file **out, stk_error *err)
+{
+    int rc = stk_named_begin(at, place, out, err);
+
+    if (rc == 0)
+        rc = stk_named_size(at, place, *out, err);
+    if (rc < 0)
         stk_file_close(out);
-        stk_error_at(err, path, STK_NO_OFFSET, (stk_bytes){ 0 });
-    }
     return rc;
 }
 

@@ -19,6 +19,7 @@ void stk_reads_plan(stk_request *r, int parts);
 void stk_reads_place(stk_request *r, uint8_t *dst);
 /* rc, or an error: what it reads and holds is more than there ever will be room for. */
 int stk_request_size_check(stk_request *r, int rc, stk_error *err);
+int stk_request_give_up(stk_request *r, int rc, stk_error *err); /* ends it.  Returns rc */
 void stk_request_free_buffer(stk_request *r);
 /* request_wait.c: the first stage of a request without an account. */
 int stk_request_read_first(stk_request *r, stk_error *err);
@@ -42,6 +43,11 @@ static inline void stk_request_swap_buffers(stk_request *r)
     r->memory.other_buf = buf;
     r->memory.other_cap = cap;
 }
+/* request_files.c: room for so many bytes of files; its end, its memory. */
+int stk_request_files_room(stk_request *r, uint64_t need, stk_error *err);
+void stk_request_files_end(stk_request *r);
+int stk_request_files_trim(stk_request *r); /* 1: there was some */
+void stk_request_files_close(stk_request *r);
 /* Blocks, files and the buffer of the first stage, at the end of a request that has some. */
 void stk_request_let_go(stk_request *r);
 

@@ -45,6 +45,7 @@ void stk_request_close(stk_request **rp)
         return;
     *rp = NULL;
     stk_request_trim(r);
+    stk_request_files_close(r);
     for (uint32_t i = 0; i < r->cap_want; i++) {
         stk_seek_room_fini(&r->hint_room[i]);
         stk_buffer_unref(r->want[i].hint_shared);
@@ -67,7 +68,7 @@ int stk_request_trim(stk_request *r)
     stk_request_free_buffer(r);
     stk_request_swap_buffers(r);
     stk_request_free_buffer(r);
-    return had != 0;
+    return stk_request_files_trim(r) || had != 0;
 }
 
 /* Bytes of the blocks that it has got so far. */
@@ -237,7 +238,7 @@ int stk_request_size_check(stk_request *r, int rc, stk_error *err)
                              need, most);
 }
 
-static int give_up(stk_request *r, int rc, stk_error *err)
+int stk_request_give_up(stk_request *r, int rc, stk_error *err)
 {
     rc = rc == STK_ELIMIT ? stk_request_size_check(r, rc, err) : rc;
     stk_request_end(r);
@@ -281,7 +282,7 @@ int stk_request_locate(stk_request *r, uint32_t n, stk_error *err)
     }
     if (rc == 0 && r->reads.stage == STK_REQUEST_FIRST && !r->account)
         rc = stk_request_read_first(r, err);
-    return rc < 0 ? give_up(r, rc, err) : rc;
+    return rc < 0 ? stk_request_give_up(r, rc, err) : rc;
 }
 
 /* More memory than it has; without an account the caller has it. */
@@ -290,7 +291,7 @@ __attribute__((noinline)) static int make_room(stk_request *r, stk_error *err)
     int rc = r->account ? reserve(r, r->reads.total, err) : stk_request_size_check(r, 0, err);
 
     if (rc < 0)
-        return give_up(r, rc, err);
+        return stk_request_give_up(r, rc, err);
     if (r->account)
         stk_reads_place(r, r->memory.buf);
     return 0;
@@ -310,7 +311,7 @@ int stk_request_plan(stk_request *r, stk_error *err)
     return place_planned(r, err);
 }
 
-/* Room for the second stage, if it had none when this row was begun before. */
+/* Room for what comes after the first stage, if it had none when this row was begun before. */
 static int reserve_second(stk_request *r, stk_error *err)
 {
     int rc = 0;
@@ -319,7 +320,9 @@ static int reserve_second(stk_request *r, stk_error *err)
     if (r->memory.cap < r->memory.second)
         rc = reserve(r, r->memory.second, err);
     stk_request_swap_buffers(r);
-    return rc < 0 ? give_up(r, rc, err) : 0;
+    if (rc == 0)
+        rc = stk_request_files_room(r, r->reads.named.lacks, err);
+    return rc < 0 ? stk_request_give_up(r, rc, err) : 0;
 }
 
 int stk_request_plan_parts(stk_request *r, stk_error *err)

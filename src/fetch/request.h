@@ -10,7 +10,8 @@
  * Some fields can only be found by the values of others: a cell of a table names a file, a column
  * says which part of a video is wanted.  Such a request has two stages (request_stages.c): all
  * other fields are read first, and after their finish() second() finds what is left, which is
- * planned and read like a request of its own.  What the first stage read stays as it is. */
+ * planned and read like a request of its own.  What the first stage read stays as it is.  A list of
+ * names stands for any number of files: they are read between the two stages (request_files.c). */
 #ifndef STOKER_REQUEST_H
 #define STOKER_REQUEST_H
 
@@ -41,10 +42,11 @@ typedef struct stk_wanted { /* one field of the sample */
     stk_file *later; /* of a range of the second stage: its file, while the first one is read */
     stk_block *used; /* of a value of the first stage: the block that it is in */
     int direct;      /* it is read straight to the place that needs it */
-    uint32_t width, height;   /* size of an upright picture, for the outputs that follow it */
-    unsigned turn;            /* EXIF orientation of that picture */
-    const stk_codec *unpack;  /* decompresses the field before its chain.  NULL: none */
-    const void *unpack_state; /* state of `unpack` */
+    uint32_t first_file, n_files; /* of the files that lists name: those of this one */
+    uint32_t width, height;       /* size of an upright picture, for the outputs that follow it */
+    unsigned turn;                /* EXIF orientation of that picture */
+    const stk_codec *unpack;      /* decompresses the field before its chain.  NULL: none */
+    const void *unpack_state;     /* state of `unpack` */
 } stk_wanted;
 
 typedef struct stk_ranged {                  /* a field of which only some bytes are read */
@@ -72,6 +74,7 @@ typedef struct stk_async {             /* what requests and the threads of async
 typedef enum stk_request_stage {
     STK_REQUEST_WHOLE,  /* all fields are read together */
     STK_REQUEST_FIRST,  /* fields that are not `second` */
+    STK_REQUEST_FILES,  /* files that lists of the first ones name, in rounds */
     STK_REQUEST_SECOND, /* the others; the first ones are available */
 } stk_request_stage;
 
@@ -87,6 +90,29 @@ typedef struct stk_request_row { /* the row that a request is for.  Only the eng
     stk_request *older;       /* the request that was opened before this one */
 } stk_request_row;
 
+#define STK_FILES_MOST (1u << 16) /* of a sample */
+
+typedef struct stk_list_file { /* a file that a list names */
+    stk_bytes name;            /* a JSON string, in its field's bytes */
+    const char *root;          /* folder of the names */
+    stk_file *file;            /* while it is read */
+    uint64_t at, len;          /* its bytes, in the room for all */
+    uint32_t io;               /* which read has it */
+    int asks;                  /* its size is asked for */
+} stk_list_file;
+
+typedef struct stk_request_files { /* request_files.c */
+    stk_list_file *list;           /* of all outputs; memory for `cap` */
+    uint32_t n, cap;
+    uint32_t from, upto; /* those that are open */
+    int asking;          /* for sizes of remote ones */
+    uint8_t *room;       /* where their bytes are */
+    uint64_t used;
+    size_t room_cap;
+    uint64_t lacks; /* as stk_request_memory.second */
+    struct stk_round *round;
+} stk_request_files;
+
 typedef struct stk_request_reads { /* the reads of one sample, or of one of its stages */
     stk_request_stage stage;
     stk_io *io;       /* room for STK_MEDIA_RANGES per field; so have the next two */
@@ -100,6 +126,7 @@ typedef struct stk_request_reads { /* the reads of one sample, or of one of its 
     uint8_t *bytes;   /* where the first read goes */
     uint32_t samples; /* samples so far of which something was read */
     uint64_t unread;  /* stk_request_unread() of the first stage */
+    stk_request_files named;
 } stk_request_reads;
 
 typedef struct stk_request_memory {
@@ -177,6 +204,31 @@ void stk_request_defer(stk_request *r, uint32_t i);
 /* After the first stage's finish(): opens the files that were named, and locates the fields that
  * are `second`.  Then ranges may be set as after locate(), and plan_parts() comes again. */
 int stk_request_second(stk_request *r, stk_error *err);
+/* Between locate() and plan_parts(): lists of names are read, and their files after them. */
+void stk_request_expect_files(stk_request *r);
+/* After second(): one more file.  `name` is a JSON string in the bytes of a field. */
+int stk_request_add_file(stk_request *r, const char *root, stk_bytes name, stk_error *err);
+/* After that, and whenever the reads have come that it planned: plans the next ones.  STK_END: all
+ * files are there, and plan_parts() comes.  It ends the request where it fails. */
+int stk_request_next_files(stk_request *r, stk_error *err);
+static inline stk_bytes stk_request_file(const stk_request *r, uint32_t k)
+{
+    const stk_list_file *l = &r->reads.named.list[k];
+
+    return (stk_bytes){ r->reads.named.room + l->at, (size_t)l->len };
+}
+/* 1: when its reads have come, second() or next_files() says what is read after them. */
+static inline int stk_request_goes_on(const stk_request *r)
+{
+    return r->reads.stage == STK_REQUEST_FIRST || r->reads.stage == STK_REQUEST_FILES;
+}
+/* 1: its reads go to a store: those of the shard, or of files that the sample names. */
+static inline int stk_request_is_remote(const stk_request *r)
+{
+    const stk_file *f = r->reads.n ? r->reads.io[0].file : r->file;
+
+    return f && f->source->can & STK_SOURCE_REMOTE;
+}
 /* 1: field i is a plain range of a file, of which parts can be read. */
 int stk_request_has_range(const stk_request *r, uint32_t i);
 /* 1: only parts of some field were read. */

@@ -93,6 +93,7 @@ void stk_request_let_go(stk_request *r)
         if (r->want[i].used)
             stk_block_put(r->cache, r->want[i].used);
     }
+    stk_request_files_end(r);
     if (r->reads.stage == STK_REQUEST_SECOND)
         stk_request_swap_buffers(r);
     if (r->reads.stage != STK_REQUEST_WHOLE)

@@ -60,33 +60,13 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
 static void random_actions(bench *b, stk_draws *d)
 {
     static const uint16_t codes[] = {
-        STK_ACT_BRIGHTNESS,
-        STK_ACT_INVERT,
-        STK_ACT_SOLARIZE,
-        STK_ACT_POSTERIZE,
-        STK_ACT_CONTRAST,
-        STK_ACT_AUTOCONTRAST,
-        STK_ACT_EQUALIZE,
-        STK_ACT_SATURATION,
-        STK_ACT_HUE,
-        STK_ACT_HSV,
-        STK_ACT_NOISE,
-        STK_ACT_BLUR,
-        STK_ACT_SHARPNESS,
-        STK_ACT_ERASE,
-        STK_ACT_WARP,
-        STK_ACT_JPEG,
-        STK_ACT_PIL_BRIGHTNESS,
-        STK_ACT_SOLARIZE_ADD,
-        STK_ACT_PIL_CONTRAST,
-        STK_ACT_PIL_AUTOCONTRAST,
-        STK_ACT_PIL_SATURATION,
-        STK_ACT_PIL_SHARPNESS,
-        STK_ACT_PIL_BOX,
-        STK_ACT_PIL_WARP,
-        STK_ACT_MIX_BEGIN,
-        STK_ACT_MIX_WARP,
-        STK_ACT_MIX_ADD,
+        STK_ACT_BRIGHTNESS,    STK_ACT_solarize,     STK_ACT_CONTRAST,
+        STK_ACT_AUTOCONTRAST,  STK_ACT_EQUALIZE,     STK_ACT_NOISE,
+        STK_ACT_BLUR,          STK_ACT_SHARPNESS,    STK_ACT_ERASE,
+        STK_ACT_WARP,          STK_ACT_JPEG,         STK_ACT_PIL_BRIGHTNESS,
+        STK_ACT_SOLARIZE_ADD,  STK_ACT_PIL_CONTRAST, STK_ACT_PIL_AUTOCONTRAST,
+        STK_ACT_PIL_SHARPNESS, STK_ACT_PIL_BOX,      STK_ACT_PIL_WARP,
+        STK_ACT_MIX_BEGIN,     STK_ACT_MIX_WARP,     STK_ACT_MIX_ADD,
         STK_ACT_MIX_END,
 #define STK_PIXEL(name) STK_ACT_##name,
 #include "op/pixels.def"
@@ -101,7 +81,7 @@ static void random_actions(bench *b, stk_draws *d)
             a->v.u[k] = below(b, 40);
         for (int k = 0; k < 8 && a->code == STK_ACT_WARP; k++)
             a->v.f[k] = k < 6 ? (float)below(b, 40) / 16 - 1 : (float)below(b, 3) / 100;
-        if (a->code == STK_ACT_BLUR || a->code == STK_ACT_HSV)
+        if (a->code == STK_ACT_BLUR || a->code == STK_ACT_hsv)
             a->v.f[2] = 1.5f;
         if (a->code == STK_ACT_PIL_WARP || a->code == STK_ACT_MIX_WARP) {
             stk_pil_number v = { .d = (double)below(b, 64) / 32 - 1 };
@@ -117,7 +97,7 @@ static void random_actions(bench *b, stk_draws *d)
             a->v.f[0] = 0.7f;
         if (a->code == STK_ACT_JPEG)
             a->v.u[0] = 1 + below(b, 100);
-        if (a->code == STK_ACT_HUE || a->code == STK_ACT_HSV)
+        if (a->code == STK_ACT_hue || a->code == STK_ACT_hsv)
             a->v.u[0] = below(b, 6 << 16);
     }
 }

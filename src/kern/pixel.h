@@ -5,6 +5,7 @@
 
 #include <stoker/plugin.h>
 
+#include "kern/pil.h"
 #include "kern/point.h"
 
 #define STK_PIXEL_KERNELS

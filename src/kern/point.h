@@ -126,6 +126,12 @@ STK_HD static inline int32_t stk_hue_channel(const stk_hue *h, int32_t k)
     return stk_hue_parts(h->max) - v;
 }
 
+/* A turn that comes with an action: any number is one. */
+STK_HD static inline int32_t stk_hue_sixths_of(uint32_t turn)
+{
+    return (int32_t)(turn < 6u << 16 ? turn : 6u << 16);
+}
+
 STK_HD static inline uint32_t stk_pt_hue(uint32_t px, int32_t turn)
 {
     stk_hue h = stk_hue_of(stk_px_r(px), stk_px_g(px), stk_px_b(px));
@@ -157,11 +163,6 @@ STK_HD static inline uint32_t stk_pt_hsv(uint32_t px, int32_t turn, float sat, f
     ratio = d * max / (float)(h.d + (h.d == 0));
     return stk_px(stk_pt_hsv_channel(&h, 5, max, ratio), stk_pt_hsv_channel(&h, 3, max, ratio),
                   stk_pt_hsv_channel(&h, 1, max, ratio));
-}
-
-STK_HD static inline uint32_t stk_pt_solarize(uint32_t v, uint32_t from)
-{
-    return v >= from ? 255 - v : v;
 }
 
 #endif

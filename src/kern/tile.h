@@ -30,14 +30,8 @@ typedef struct stk_quantizers { /* of a block, row by row */
 
 typedef struct stk_tile_kern { /* n pixels in place, unless it is said otherwise */
     void (*linear)(uint32_t *px, size_t n, float mul, float add);
-    void (*flip)(uint32_t *px, size_t n, uint32_t mask); /* exclusive or */
-    void (*keep)(uint32_t *px, size_t n, uint32_t mask); /* and */
-    void (*solarize)(uint32_t *px, size_t n, uint32_t from);
     void (*table)(uint32_t *px, size_t n, const stk_channel_tables *t);
     int table_is_quick; /* ... also than `linear` */
-    void (*saturation)(uint32_t *px, size_t n, float mul);
-    void (*hue)(uint32_t *px, size_t n, int32_t turn);
-    void (*hsv)(uint32_t *px, size_t n, const stk_action *a);
     /* by code, from STK_ACT_PIXEL + 1 on: op/pixels.def */
     void (*pixel[STK_PIXELS])(uint32_t *px, size_t n, const stk_action *a);
     uint64_t (*gray_sum)(const uint32_t *px, size_t n);

@@ -19,49 +19,6 @@ static void linear(uint32_t *px, size_t n, float mul, float add)
                        stk_pt_linear(stk_px_b(px[i]), mul, add));
 }
 
-static void flip(uint32_t *px, size_t n, uint32_t mask)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] ^= mask;
-}
-
-static void keep(uint32_t *px, size_t n, uint32_t mask)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] &= mask;
-}
-
-static void solarize(uint32_t *px, size_t n, uint32_t from)
-{
-    uint8_t *p = (uint8_t *)px, first = (uint8_t)from;
-
-    if (from > 255)
-        return;
-    for (size_t i = 0; i < 4 * n; i++)
-        p[i] = p[i] >= first ? (uint8_t)~p[i] : p[i];
-}
-
-static void saturation(uint32_t *px, size_t n, float mul)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pt_saturation(px[i], mul);
-}
-
-static void hue(uint32_t *px, size_t n, int32_t turn)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pt_hue(px[i], turn);
-}
-
-static void hsv(uint32_t *px, size_t n, const stk_action *a)
-{
-    int32_t turn = (int32_t)a->v.u[0];
-    float sat = a->v.f[1], val = a->v.f[2];
-
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pt_hsv(px[i], turn, sat, val);
-}
-
 /* The action is a copy: what is written can't change it. */
 #define STK_PIXEL(name)                                                                            \
     static void pixel_##name(uint32_t *px, size_t n, const stk_action *a)                          \
@@ -271,14 +228,8 @@ static void sharpen(uint32_t *dst, const uint32_t *const src[3], size_t n, float
 }
 
 const stk_tile_kern STK_TILE = { .linear = linear,
-                                 .flip = flip,
-                                 .keep = keep,
-                                 .solarize = solarize,
                                  .table = table,
                                  .table_is_quick = STK_TABLE_IS_QUICK,
-                                 .saturation = saturation,
-                                 .hue = hue,
-                                 .hsv = hsv,
 #define STK_PIXEL(name) .pixel[STK_ACT_##name - STK_ACT_PIXEL - 1] = pixel_##name,
 #include "op/pixels.def"
                                  .gray_sum = gray_sum,

@@ -10,9 +10,6 @@
 enum { /* codes; the numbers that each has */
        /* one pixel, by a table of 256 values */
        STK_ACT_BRIGHTNESS = 1, /* f[0]: factor */
-       STK_ACT_INVERT,
-       STK_ACT_SOLARIZE,  /* u[0]: from this value on, 0..256 */
-       STK_ACT_POSTERIZE, /* u[0]: mask of a channel */
        /* PIL: as Pillow has it (pil.h), where torchvision's is another */
        STK_ACT_PIL_BRIGHTNESS, /* f[0]: factor */
        STK_ACT_SOLARIZE_ADD,   /* u[0]: added to values below u[1] */
@@ -22,12 +19,8 @@ enum { /* codes; the numbers that each has */
        STK_ACT_CONTRAST, /* f[0]: factor */
        STK_ACT_AUTOCONTRAST,
        STK_ACT_EQUALIZE,
-       /* one pixel, its channels together */
-       STK_ACT_SATURATION,     /* f[0]: factor */
-       STK_ACT_PIL_SATURATION, /* f[0]: factor */
-       STK_ACT_HUE,            /* u[0]: sixths of the circle, in units of 2^-16 */
-       STK_ACT_HSV,            /* u[0]: as HUE; f[1], f[2]: factors of saturation and value */
-       STK_ACT_NOISE,          /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
+       /* one pixel by its place; others: op/pixels.def */
+       STK_ACT_NOISE, /* u[0..4]: stream; f[5], f[6]: mean and deviation, of 255 */
        STK_ACT_POINT_END,
        /* one pixel by its neighbours */
        STK_ACT_BLUR = 24,     /* u[0], u[1]: taps on each side, across and down; f[2]: sigma */

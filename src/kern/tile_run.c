@@ -52,12 +52,8 @@ static uint32_t value(const step *s, uint32_t v)
     switch (s->a.code) {
     case STK_ACT_BRIGHTNESS: return stk_pt_linear((int32_t)v, s->a.v.f[0], 0);
     case STK_ACT_CONTRAST: return stk_pt_linear((int32_t)v, s->a.v.f[0], s->add);
-    case STK_ACT_INVERT: return 255 - v;
-    case STK_ACT_SOLARIZE: return stk_pt_solarize(v, s->a.v.u[0]);
     case STK_ACT_SOLARIZE_ADD: return stk_pil_solarize_add(v, s->a.v.u[0], s->a.v.u[1]);
-    case STK_ACT_PIL_BRIGHTNESS:
-    case STK_ACT_PIL_CONTRAST: return stk_pil_blend((int32_t)s->add, (int32_t)v, s->a.v.f[0]);
-    default: return v & s->a.v.u[0]; /* POSTERIZE */
+    default: return stk_pil_blend((int32_t)s->add, (int32_t)v, s->a.v.f[0]); /* of PIL */
     }
 }
 
@@ -77,12 +73,6 @@ static void join(stk_channel_tables *first, const stk_channel_tables *then)
 }
 
 /* ---- one pass ---- */
-
-static void pil_saturation(uint32_t *px, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        px[i] = stk_pil_blend3(stk_pil_gray(px[i]), px[i], factor);
-}
 
 static uint64_t pil_gray_sum(const uint32_t *px, size_t n)
 {
@@ -104,13 +94,6 @@ static void run_step(const stk_tile_kern *k, const step *s, uint32_t *px, size_t
     switch (a->code) {
     case STK_ACT_BRIGHTNESS: k->linear(px, n, a->v.f[0], 0); break;
     case STK_ACT_CONTRAST: k->linear(px, n, a->v.f[0], s->add); break;
-    case STK_ACT_INVERT: k->flip(px, n, 0xffffff); break;
-    case STK_ACT_SOLARIZE: k->solarize(px, n, a->v.u[0]); break;
-    case STK_ACT_POSTERIZE: k->keep(px, n, a->v.u[0] * 0x010101u); break;
-    case STK_ACT_SATURATION: k->saturation(px, n, a->v.f[0]); break;
-    case STK_ACT_PIL_SATURATION: pil_saturation(px, n, a->v.f[0]); break;
-    case STK_ACT_HUE: k->hue(px, n, (int32_t)a->v.u[0]); break;
-    case STK_ACT_HSV: k->hsv(px, n, a); break;
     case STK_ACT_NOISE: k->noise(px, n, first, a); break;
     default:
         if (a->code > STK_ACT_PIXEL)

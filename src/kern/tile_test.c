@@ -13,6 +13,7 @@
 #include "kern/jpeg_loss.h"
 #include "kern/kern.h"
 #include "kern/normal.h"
+#include "kern/pixel.h"
 #include "kern/point.h"
 #include "kern/tile.h"
 
@@ -43,12 +44,12 @@ static stk_action made(uint16_t code, uint64_t *s)
     switch (code) {
     case STK_ACT_BRIGHTNESS:
     case STK_ACT_CONTRAST:
-    case STK_ACT_SATURATION: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
-    case STK_ACT_SOLARIZE: a.v.u[0] %= 257; break;
-    case STK_ACT_POSTERIZE: a.v.u[0] &= 255; break;
-    case STK_ACT_HUE: a.v.u[0] %= 6 * 65536; break;
+    case STK_ACT_saturation: a.v.f[0] = (float)(next_random(s) % 300) / 100; break;
+    case STK_ACT_solarize: a.v.u[0] %= 257; break;
+    case STK_ACT_posterize: a.v.u[0] &= 255; break;
+    case STK_ACT_hue: a.v.u[0] %= 6 * 65536; break;
     case STK_ACT_channel_shuffle: a.v.u[0] = 0x12; break;
-    case STK_ACT_HSV:
+    case STK_ACT_hsv:
         a.v.u[0] %= 6 * 65536;
         a.v.f[1] = (float)(next_random(s) % 200) / 100;
         a.v.f[2] = (float)(next_random(s) % 200) / 100;
@@ -93,9 +94,8 @@ static int same_colors(const uint32_t *a, const uint32_t *b, size_t n)
 
 #define STK_PIXEL(name) STK_ACT_##name,
 static const uint16_t codes[] = {
-    STK_ACT_BRIGHTNESS,   STK_ACT_INVERT,   STK_ACT_SOLARIZE,   STK_ACT_POSTERIZE, STK_ACT_CONTRAST,
-    STK_ACT_AUTOCONTRAST, STK_ACT_EQUALIZE, STK_ACT_SATURATION, STK_ACT_HUE,       STK_ACT_HSV,
-    STK_ACT_NOISE,        STK_ACT_BLUR,     STK_ACT_SHARPNESS,  STK_ACT_JPEG,
+    STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_AUTOCONTRAST, STK_ACT_EQUALIZE,
+    STK_ACT_NOISE,      STK_ACT_BLUR,     STK_ACT_SHARPNESS,    STK_ACT_JPEG,
 #include "op/pixels.def"
 };
 #define CODES (sizeof codes / sizeof *codes)
@@ -240,10 +240,29 @@ static void noise_is_its_stream(void **state)
     }
 }
 
+/* Every value and every threshold, with any neighbours. */
+static void solarize_is_by_value(void **state)
+{
+    stk_action a = { .code = STK_ACT_solarize, .n = 1 };
+    uint64_t s = 5;
+
+    (void)state;
+    for (a.v.u[0] = 0; a.v.u[0] <= 257; a.v.u[0]++)
+        for (uint32_t v = 0; v < 256; v++) {
+            uint32_t px = next_random(&s) & 0xffff0000u, got, want = v >= a.v.u[0] ? 255 - v : v;
+
+            got = stk_pixel_solarize(px | v << 8 | v, &a);
+            assert_int_equal(got & 0xffff, want << 8 | want);
+            got = stk_pixel_solarize(v << 16 | (px >> 16), &a);
+            assert_int_equal(got >> 16 & 255, want);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree),
+        cmocka_unit_test(solarize_is_by_value),
         cmocka_unit_test(blocks_are_the_reference),
         cmocka_unit_test(runs_are_their_parts),
         cmocka_unit_test(noise_is_its_stream),

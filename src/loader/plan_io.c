@@ -5,6 +5,7 @@
 #include "base/cpu.h"
 #include "base/registry.h"
 #include "loader/parts.h"
+#include "op/several.h"
 
 #define DEFAULT_IO 8
 #define IO_DEPTH 64
@@ -50,10 +51,18 @@ int stk_plan_io_make(stk_plan_io *out, const stk_plan_input *in, const stk_plan 
     return stk_plan_sources(&so_far->data, add_driven, out, err);
 }
 
+/* The folder of the files that output i names; NULL: it names none. */
+static const char *root_of(const stk_plan_chains *chains, uint32_t i)
+{
+    const stk_step *several = chains->chain[i].many.pictures;
+
+    return several ? ((const stk_pictures_state *)several->state)->root : chains->open_root[i];
+}
+
 int stk_plan_io_named(stk_plan_io *out, const stk_plan_chains *chains, stk_error *err)
 {
     for (uint32_t i = 0; i < chains->n_out; i++) {
-        const char *root = chains->open_root[i];
+        const char *root = root_of(chains, i);
         const stk_source *s = root && strstr(root, "://") ? stk_registry_source(root) : NULL;
 
         STK_TRY(add_driven(out, s, err));

@@ -10,6 +10,7 @@
 #include "loader/parts.h"
 #include "loader/sampling.h"
 #include "op/image_tokens.h"
+#include "op/several.h"
 #include "row/row.h"
 #include "video/clip_codec.h"
 #include "video/sessions.h"
@@ -267,6 +268,8 @@ static const char *whole_because(const stk_plan_input *in, const stk_plan *so_fa
         return "it is not a picture";
     if (c->extracts)
         return "it is decompressed first";
+    if (c->many.pictures && ((const stk_pictures_state *)c->many.pictures->state)->root[0])
+        return "it names files, which are read after it, whole and many at once";
     if (so_far->data.unversioned && !so_far->chains.open_root[i])
         return "the store gives no version of a file, so that points may be of one before it";
     if (c->clip) /* a small part of its file, which is read as such wherever that is */

@@ -27,8 +27,8 @@ static int plan_part(struct jitter *j, int part, const char *op, const stk_args 
 
 static stk_action action(const struct jitter *j, int part, stk_rng *rng)
 {
-    static const uint16_t codes[PARTS] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_SATURATION,
-                                           STK_ACT_HUE };
+    static const uint16_t codes[PARTS] = { STK_ACT_BRIGHTNESS, STK_ACT_CONTRAST, STK_ACT_saturation,
+                                           STK_ACT_hue };
     stk_action a = { .code = codes[part], .n = 1 };
     double v = stk_between(rng, &j->part[part]);
 

@@ -138,17 +138,17 @@ static uint32_t act_of(const struct policy *s, const struct limits *l, uint32_t 
     case TRANSLATE_Y: *out = translated(s, 1, v * translation(l, canvas->vis_h), canvas); break;
     case ROTATE: *out = rotated(s, v * l->rotate, canvas); break;
     case BRIGHTNESS: *out = by_number(STK_ACT_BRIGHTNESS, (float)factor); break;
-    case COLOR: *out = by_number(STK_ACT_SATURATION, (float)factor); break;
+    case COLOR: *out = by_number(STK_ACT_saturation, (float)factor); break;
     case CONTRAST: *out = by_number(STK_ACT_CONTRAST, (float)factor); break;
     case SHARPNESS: *out = by_number(STK_ACT_SHARPNESS, (float)factor); break;
     case POSTERIZE:
-        *out = by_bits(STK_ACT_POSTERIZE,
+        *out = by_bits(STK_ACT_posterize,
                        255 & ~(255u >> (uint32_t)stk_round_even(8 - share * l->posterize)));
         break;
-    case SOLARIZE: *out = by_bits(STK_ACT_SOLARIZE, solarize_from(bin, s->bins)); break;
+    case SOLARIZE: *out = by_bits(STK_ACT_solarize, solarize_from(bin, s->bins)); break;
     case AUTOCONTRAST: *out = (stk_action){ .code = STK_ACT_AUTOCONTRAST }; break;
     case EQUALIZE: *out = (stk_action){ .code = STK_ACT_EQUALIZE }; break;
-    case INVERT: *out = (stk_action){ .code = STK_ACT_INVERT }; break;
+    case INVERT: *out = (stk_action){ .code = STK_ACT_invert }; break;
     default: return 0; /* IDENTITY */
     }
     return 1;

@@ -64,7 +64,7 @@ double stk_log(double x);
 /* Sine and cosine of an angle in degrees, with the same bits on every machine. */
 void stk_sincos(double degrees, double *sine, double *cosine);
 
-/* A turn of the hue by so much of the circle, -0.5..0.5, as STK_ACT_HUE has it. */
+/* A turn of the hue by so much of the circle, -0.5..0.5, as STK_ACT_hue has it. */
 uint32_t stk_hue_sixths(double turn);
 
 #endif

@@ -172,7 +172,7 @@ static stk_action by_bits(uint16_t code, uint32_t a, uint32_t b)
 
 static stk_action posterized(int64_t bits)
 {
-    return by_bits(STK_ACT_POSTERIZE, bits >= 8 ? 255 : bits <= 0 ? 0 : 255 & ~(255u >> bits), 0);
+    return by_bits(STK_ACT_posterize, bits >= 8 ? 255 : bits <= 0 ? 0 : 255 & ~(255u >> bits), 0);
 }
 
 static stk_action solarized(const drawn *d, double level)
@@ -180,7 +180,7 @@ static stk_action solarized(const drawn *d, double level)
     int64_t from = (int64_t)(level / LEVELS * 256);
 
     from = from < 256 ? from : 256;
-    return by_bits(STK_ACT_SOLARIZE, (uint32_t)(d->s->increasing ? 256 - from : from), 0);
+    return by_bits(STK_ACT_solarize, (uint32_t)(d->s->increasing ? 256 - from : from), 0);
 }
 
 static stk_action added(double level)
@@ -193,7 +193,7 @@ static stk_action added(double level)
 /* ImageEnhance.Color: from half of the color to none. */
 static stk_action grayed(double level)
 {
-    stk_action out = { .code = STK_ACT_PIL_SATURATION, .n = 1 };
+    stk_action out = { .code = STK_ACT_pil_saturation, .n = 1 };
     double by = 0.5 + (1.0 - 0.5) * (level / LEVELS);
 
     by = 1. - (by < 1 ? by : 1);
@@ -232,14 +232,14 @@ static stk_action act_of(const drawn *d, uint32_t op, double level)
     case DESATURATE: return grayed(level);
     case AUTOCONTRAST: return (stk_action){ .code = STK_ACT_PIL_AUTOCONTRAST };
     case EQUALIZE: return (stk_action){ .code = STK_ACT_EQUALIZE };
-    case INVERT: return (stk_action){ .code = STK_ACT_INVERT };
+    case INVERT: return (stk_action){ .code = STK_ACT_invert };
     case ROTATE: return rotated(d, either(d, by * 30.));
     case POSTERIZE: return posterized(d->s->increasing ? 4 - bits : bits);
     case POSTERIZE_UP: return posterized(4 - bits);
     case POSTERIZE_HIGH: return posterized(bits + 4);
     case SOLARIZE: return solarized(d, level);
     case SOLARIZE_ADD: return added(level);
-    case COLOR: return enhanced(d, STK_ACT_PIL_SATURATION, level);
+    case COLOR: return enhanced(d, STK_ACT_pil_saturation, level);
     case CONTRAST: return enhanced(d, STK_ACT_PIL_CONTRAST, level);
     case BRIGHTNESS: return enhanced(d, STK_ACT_PIL_BRIGHTNESS, level);
     case SHARPNESS: return enhanced(d, STK_ACT_PIL_SHARPNESS, level);

@@ -39,17 +39,34 @@ static int has_one_length(const stk_binning *h)
     return !h->also.length && !h->parts.n && !h->drawn.less;
 }
 
-/* Of positions of which none is left out. */
+/* Of positions of which none is left out, so that each keeps its place. */
 static void look_at_all(const stk_binning *h, maker *m, const uint64_t *ids, uint32_t at,
                         uint32_t k, sums *s)
 {
-    for (uint32_t i = 0; i < k; i++) {
-        uint32_t length = h->length[ids[i]];
+    uint32_t least = h->kind == STK_BIN_PACK ? 0 : 1, *to = m->length + at;
+    const uint32_t *lengths = h->length;
+    uint64_t used = 0;
 
-        s->used += length;
-        m->length[at + i] = rounded(h, length);
-        m->place[at + i] = at + i;
-    }
+    if (least && h->multiple > 1)
+        for (uint32_t i = 0; i < k; i++) {
+            used += lengths[ids[i]];
+            to[i] = rounded(h, lengths[ids[i]]);
+        }
+    else
+        for (uint32_t i = 0; i < k; i++) {
+            uint32_t length = lengths[ids[i]];
+
+            used += length;
+            to[i] = length > least ? length : least;
+        }
+    s->used += used;
+}
+
+static void keep_places(maker *m, int all)
+{
+    for (uint32_t i = 0; all && i < m->how->window; i++)
+        m->place[i] = i;
+    m->moved = !all;
 }
 
 /* Lengths of the window's positions, without those that are dropped, and m->place: where each of
@@ -62,6 +79,8 @@ static uint32_t look_up(maker *m, uint64_t number, uint64_t w, sums *s)
     int one = has_one_length(h), all = one && (h->all_fit || h->kind != STK_BIN_BUDGET);
 
     assert(first < m->positions); /* no window is empty */
+    if (!all || m->moved)
+        keep_places(m, all);
     for (uint32_t at = 0, k; at < n; at += k) {
         k = n - at < RUN ? n - at : RUN;
         for (uint32_t i = 0; i < k; i++)
@@ -107,10 +126,13 @@ static uint32_t similar(uint32_t len, uint32_t also)
  * come. */
 static void sort(const stk_binning *h, maker *m, uint32_t n)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    int one = !h->also.length && !h->parts.n;
+
+    for (uint32_t i = 0; one && i < n; i++)
+        m->key[i] = (uint64_t)~m->length[i] << 32 | i;
+    for (uint32_t i = 0; !one && i < n; i++) {
         uint32_t by = h->also.length ? similar(m->length[i], m->also[i])
-                      : h->parts.n   ? similar(m->length[i], m->part[i * h->parts.n])
-                                     : m->length[i];
+                                     : similar(m->length[i], m->part[i * h->parts.n]);
 
         m->key[i] = (uint64_t)~by << 32 | i;
     }
@@ -245,15 +267,19 @@ static int in_budget(const stk_binning *h, const filling *f)
     return taken(h, f) <= h->budget && (!h->also.length || also <= h->also.budget);
 }
 
-/* fits() where rows have one length. */
+/* fits() where rows have one length.  Those that are padded come the longest first. */
 static uint32_t fits_by_one(const stk_binning *h, const maker *m, uint32_t at, uint32_t n)
 {
     uint64_t length = m->length[(uint32_t)m->key[at]];
-    uint32_t rows = 1;
+    uint32_t rows = 1, most = n - at < h->rows ? n - at : h->rows;
 
-    for (; at + rows < n && rows < h->rows; rows++) {
-        put_length(&length, m->length[(uint32_t)m->key[at + rows]], h->joined);
-        if (length * (h->joined ? 1 : rows + (uint64_t)1) > h->budget)
+    if (!h->joined)
+        return length * most <= h->budget ? most
+               : length > h->budget       ? 1
+                                          : (uint32_t)(h->budget / length);
+    for (; rows < most; rows++) {
+        length += m->length[(uint32_t)m->key[at + rows]];
+        if (length > h->budget)
             break;
     }
     return rows;
@@ -452,6 +478,7 @@ int stk_bin_maker_init(maker *m, const stk_binning *h, uint64_t positions, stk_e
     m->also = stk_zalloc(n, sizeof *m->also);
     m->part = stk_zalloc(n * h->parts.n + 1, sizeof *m->part);
     m->place = stk_zalloc(n, sizeof *m->place);
+    m->moved = 1;
     m->row = stk_zalloc(n, sizeof *m->row);
     m->next = stk_zalloc(n, sizeof *m->next);
     m->key = stk_zalloc(n, sizeof *m->key);

@@ -22,7 +22,8 @@ typedef struct stk_bin_maker { /* of windows: one thread at a time */
     uint32_t *length, *row, *next; /* window */
     uint32_t *also;                /* window: second lengths, where there are some */
     uint32_t *part;                /* window x parts */
-    uint32_t *place;               /* window: positions whose lengths these are */
+    uint32_t *place;               /* window: positions whose lengths these are ... */
+    int moved;                     /* ... and 0: each is its own */
     uint32_t *from;                /* window, PACK: positions that have a rest */
     uint64_t *whole;               /* window + 1, PACK: blocks of those before */
     uint64_t *key, *other;         /* window: to be sorted */

@@ -164,7 +164,7 @@ static int row_submit(stk_worker *w, stk_request *r, stk_error *err)
 
     if (!r->late) /* else its first stage was */
         stk_count(&w->m.count.cold, 1);
-    if (r->file && r->file->source->can & STK_SOURCE_REMOTE) {
+    if (stk_request_is_remote(r)) {
         stk_count(&w->m.count.remote, 1);
         stk_in_flight_add(e, r);
     }
@@ -242,14 +242,17 @@ static int row_finish(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
 /* The values are there that say where the rest is: it is read now.  STK_PENDING: r has left. */
 static int row_second(stk_worker *w, stk_request *r, stk_row *x, stk_error *err)
 {
-    int rc;
+    int rc = 0;
 
     stk_plug_flush(&w->plug);
-    rc = bytes_finish(w, r, err);
-    if (rc == 0)
-        rc = stk_row_begin_second(x, err);
-    if (rc == 0 && stk_request_try(r, err) == STK_PENDING)
-        rc = row_submit(w, r, err);
+    if (r->reads.stage == STK_REQUEST_FIRST)
+        rc = bytes_finish(w, r, err);
+    do {
+        if (rc == 0)
+            rc = stk_row_begin_second(x, err);
+        if (rc == 0 && stk_request_try(r, err) == STK_PENDING)
+            rc = row_submit(w, r, err);
+    } while (rc == 0 && r->reads.stage == STK_REQUEST_FILES);
     return rc;
 }
 
@@ -337,7 +340,7 @@ static int row_run(stk_worker *w, stk_request *r, int arrived)
                 return 0;
         }
         arrived = 0;
-        if (rc == 0 && r->reads.stage == STK_REQUEST_FIRST &&
+        if (rc == 0 && stk_request_goes_on(r) &&
             !atomic_load_explicit(&e->draining, memory_order_relaxed)) {
             rc = row_second(w, r, &x, &err);
             if (rc == STK_PENDING)

@@ -25,7 +25,6 @@ void stk_maker_fini(stk_maker *m)
     stk_free(m->grids);
     stk_free(m->clip_spans);
     stk_free(m->pictures.bytes);
-    stk_free(m->pictures.room);
     stk_free(m->pictures.known);
     stk_free(m->records.data);
     stk_free(m->records.share);
@@ -253,9 +252,27 @@ int stk_row_begin_sample(stk_row *x, stk_error *err)
     return 0;
 }
 
+/* The files that its values name. */
+static int list_files(stk_row *x, stk_error *err)
+{
+    for (x->output = 0; x->output < x->table->n_out; x->output++)
+        if (stk_row_ops_of(x)->from->list)
+            STK_TRY(stk_row_ops_of(x)->from->list(x, err));
+    return 0;
+}
+
 int stk_row_begin_second(stk_row *x, stk_error *err)
 {
-    STK_TRY(stk_request_second(x->req, err));
+    int rc;
+
+    if (x->req->reads.stage == STK_REQUEST_FIRST) {
+        STK_TRY(stk_request_second(x->req, err));
+        STK_TRY(list_files(x, err));
+    }
+    rc = stk_request_next_files(x->req, err);
+    if (rc != STK_END)
+        return rc;
+    x->m->bytes += x->req->reads.named.used;
     STK_TRY(plan_parts(x, 1, err));
     if (x->table->has_prepare)
         prepare_reads(x, 1);

@@ -65,8 +65,6 @@ typedef struct stk_known_picture { /* by its record in HASH.media */
 typedef struct stk_picture_list { /* the pictures of the current row: row_pictures.c */
     uint32_t n, cap;
     stk_bytes *bytes;
-    uint8_t *room; /* files that were read for it */
-    size_t used, room_cap;
     size_t at;                /* where the current one goes in its row */
     stk_known_picture *known; /* row_picture_sizes.c */
     uint32_t known_cap;
@@ -156,7 +154,9 @@ typedef struct stk_row { /* a row while it is made; on the worker's stack */
 
 typedef struct stk_row_from { /* where the bytes of an output come from */
     const char *name;
-    void (*know)(stk_row *x);    /* NULL: the field is read whole */
+    void (*know)(stk_row *x); /* NULL: the field is read whole */
+    /* After the first stage: adds the files that the field names.  NULL: it names none */
+    int (*list)(stk_row *x, stk_error *err);
     void (*prepare)(stk_row *x); /* NULL: nothing to do */
 } stk_row_from;
 
@@ -254,7 +254,8 @@ void stk_row_find_short(stk_row *x);
 /* row.c */
 /* x->req->row.ticket and x->req->where are set */
 int stk_row_begin_sample(stk_row *x, stk_error *err);
-/* After the first stage of x->req: the rest is located, and its reads are planned. */
+/* After the first stage of x->req, and after each round of files that lists name: what comes next
+ * is located, and its reads are planned. */
 int stk_row_begin_second(stk_row *x, stk_error *err);
 void stk_row_note_sample(stk_row *x);
 void stk_row_note_piece(stk_row *x); /* the id of a packed row is that of its first sample */

@@ -103,34 +103,31 @@ static piece piece_of(const stk_row *x)
 }
 
 /* The sample has the length that was said, after truncate(). */
-static int check(const piece *p, const stk_spec *raw, stk_error *err)
+static int check(const stk_row *x, const stk_spec *raw, stk_error *err)
 {
+    const stk_piece_place *spot = x->piece;
     uint64_t have = raw->ndim == 1 ? (uint64_t)raw->shape[0] : 0, most = (uint64_t)raw->max_len;
-    uint64_t said = (uint64_t)p->spot->from + p->spot->len + p->spot->after;
+    uint64_t said = (uint64_t)spot->from + spot->len + spot->after;
 
     if (raw->ndim != 1)
         return stk_fail(err, STK_ECORRUPT,
-                        "output %s: pack takes rows of one dimension, and this has %u", p->name,
-                        raw->ndim);
+                        "output %s: pack takes rows of one dimension, and this has %u",
+                        x->plan->chains.out[x->output].name, raw->ndim);
     have = most && have > most ? most : have;
     if (have != said)
         return stk_fail(err, STK_ECORRUPT,
                         "output %s: its row has %" PRIu64 " values, and lengths say %" PRIu64
                         ": give the lengths that the data has, or leave them to be measured",
-                        p->name, have, said);
+                        x->plan->chains.out[x->output].name, have, said);
     return 0;
 }
 
 /* A room(): beside its place, as it may be longer than what is put there. */
 static int room(stk_row *x, const stk_spec *raw, size_t bytes, void **dst, stk_error *err)
 {
-    const piece p = piece_of(x);
-
-    STK_TRY(check(&p, raw, err));
-    if (p.chain->pack->give != STK_GIVE_TOKENS) {
-        put_numbers(&p);
+    STK_TRY(check(x, raw, err));
+    if (stk_packed_count(x))
         return 1;
-    }
     *dst = stk_scratch_get(&x->m->scratch, bytes ? bytes : 1);
     return *dst ? 0 : stk_fail_nomem(err, bytes);
 }
@@ -164,16 +161,17 @@ int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err)
     raw.dtype = row->dtype;
     raw.ndim = row->ndim;
     memcpy(raw.shape, row->shape, sizeof raw.shape);
-    STK_TRY(check(&p, &raw, err));
+    STK_TRY(check(x, &raw, err));
     return put_part(&p, &raw, row->data, err);
 }
 
 int stk_packed_count(const stk_row *x)
 {
-    const piece p = piece_of(x);
+    piece p;
 
-    if (p.chain->pack->give == STK_GIVE_TOKENS)
+    if (stk_row_chain(x)->pack->give == STK_GIVE_TOKENS)
         return 0;
+    p = piece_of(x);
     put_numbers(&p);
     return 1;
 }

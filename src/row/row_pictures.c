@@ -18,8 +18,8 @@
 #include "op/several.h"
 #include "row/row.h"
 
-#define MOST (1u << 16)          /* pictures of a sample */
-#define HELD ((size_t)256 << 10) /* of the room for files, from row to row */
+#define NAME_BYTES 4096     /* of a name, as JSON */
+#define MOST STK_FILES_MOST /* pictures of a sample */
 
 typedef struct sorted_field { /* of the sample: by name, or by number */
     const char *name;
@@ -190,77 +190,34 @@ static int add_field_named(list *l, stk_bytes name, stk_error *err)
     return add(l->to, bytes, err);
 }
 
-/* Room that stays until the row is made; what is in it may move.  It is charged with the scratch
- * memory, across resets. */
-static int grow_room(list *l, size_t more, stk_error *err)
+static int check_name(stk_bytes value, stk_error *err)
 {
-    stk_picture_list *to = l->to;
-    const uint8_t *was = to->room;
-    size_t cap = to->used + more + to->used / 2;
-    uint8_t *grown;
-
-    if (!stk_scratch_hold(&l->x->m->scratch, more))
-        return stk_row_no_room(l->x, to->used + more, err);
-    if (more <= to->room_cap - to->used)
+    if (value.len >= 2 && value.data[0] == '"' && value.len <= NAME_BYTES)
         return 0;
-    grown = stk_grow(to->room, to->used, cap);
-    if (!grown)
-        return stk_fail_nomem(err, cap);
-    for (uint32_t i = 0; i < to->n; i++)
-        to->bytes[i].data = grown + (to->bytes[i].data - was);
-    to->room = grown;
-    to->room_cap = cap;
-    return 0;
-}
-
-/* The row is made, or will be made again. */
-static void drop_room(stk_row *x)
-{
-    stk_picture_list *l = &x->m->pictures;
-
-    stk_scratch_let_go(&x->m->scratch);
-    l->used = 0;
-    if (l->room_cap <= HELD)
-        return;
-    stk_free(l->room);
-    l->room = NULL;
-    l->room_cap = 0;
-}
-
-static int add_file(list *l, stk_bytes name, stk_error *err)
-{
-    const stk_request *r = l->x->req;
-    stk_place place = { .name = name, .whole = 1 };
-    stk_file *f = NULL;
-    int rc = stk_named_open(&(stk_named){ r->data, r->entry.shard, state_of(l->x)->root }, &place,
-                            &f, err);
-
-    if (rc == 0 && place.len > SIZE_MAX / 8)
-        rc = stk_fail(err, STK_ELIMIT, "a picture of %" PRIu64 " bytes", place.len);
-    if (rc == 0)
-        rc = grow_room(l, (size_t)place.len, err);
-    if (rc == 0)
-        rc = stk_file_read(f, place.offset, l->to->room + l->to->used, (size_t)place.len, err);
-    if (rc == 0)
-        rc = add(l->to, (stk_bytes){ l->to->room + l->to->used, (size_t)place.len }, err);
-    l->to->used += rc == 0 ? (size_t)place.len : 0;
-    stk_file_close(&f);
-    return rc;
+    return stk_fail(err, STK_ECORRUPT, "its list of pictures has %.*s, which is no name",
+                    value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
 }
 
 static int add_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
 {
-    list *l = cookie;
-    uint8_t name[4096];
+    uint8_t name[NAME_BYTES];
     size_t len;
 
     (void)key;
-    if (value.len < 2 || value.data[0] != '"' || value.len > sizeof name)
-        return stk_fail(err, STK_ECORRUPT, "its list of pictures has %.*s, which is no name",
-                        value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
+    STK_TRY(check_name(value, err));
     STK_TRY(stk_json_unquote(value, name, &len, err));
-    return state_of(l->x)->root[0] ? add_file(l, (stk_bytes){ name, len }, err)
-                                   : add_field_named(l, (stk_bytes){ name, len }, err);
+    return add_field_named(cookie, (stk_bytes){ name, len }, err);
+}
+
+/* Files that were read before the row is made. */
+static int add_files(list *l, stk_error *err)
+{
+    const stk_request *r = l->x->req;
+    const stk_wanted *want = &r->want[l->x->output];
+
+    for (uint32_t k = 0; k < want->n_files; k++)
+        STK_TRY(add(l->to, stk_request_file(r, want->first_file + k), err));
+    return 0;
 }
 
 /* ---- what the field is ---- */
@@ -328,7 +285,6 @@ static int collect(stk_row *x, stk_error *err)
     stk_bytes in = want->bytes;
 
     l.to->n = 0;
-    l.to->used = 0;
     if (want->number == UINT16_MAX || want->place.absent)
         return 0;
     if (stk_picture_sizes_are_known(want))
@@ -342,8 +298,50 @@ static int collect(stk_row *x, stk_error *err)
     if (is_list_of_names(&want->field) && want->file && !want->block)
         STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
     if (is_json_list(in))
-        return stk_json_elements(in, add_name, &l, err);
+        return state_of(x)->root[0] ? add_files(&l, err) : stk_json_elements(in, add_name, &l, err);
     return add(l.to, in, err);
+}
+
+/* ---- files that it names ---- */
+
+/* 1: if it is a list, then one of names of files. */
+static int may_name_files(const stk_row *x)
+{
+    const stk_wanted *want = &x->req->want[x->output];
+
+    return state_of(x)->root[0] && want->number != UINT16_MAX && !want->place.absent &&
+           !want->unpack && !is_list_column(x, want->number) && !is_numbered(x, &want->field);
+}
+
+static int list_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    stk_row *x = cookie;
+
+    (void)key;
+    STK_TRY(check_name(value, err));
+    return stk_request_add_file(x->req, state_of(x)->root, value, err);
+}
+
+/* Outputs of one field share its files. */
+static int list_files(stk_row *x, stk_error *err)
+{
+    stk_request *r = x->req;
+    stk_wanted *want = &r->want[x->output];
+
+    want->first_file = r->reads.named.n;
+    want->n_files = 0;
+    if (!may_name_files(x) || !is_json_list(want->bytes))
+        return 0;
+    for (uint32_t k = 0; k < x->output; k++)
+        if (r->want[k].number == want->number && r->want[k].n_files &&
+            !strcmp(r->reads.named.list[r->want[k].first_file].root, state_of(x)->root)) {
+            want->first_file = r->want[k].first_file;
+            want->n_files = r->want[k].n_files;
+            return 0;
+        }
+    STK_TRY(stk_json_elements(want->bytes, list_file, x, err));
+    want->n_files = r->reads.named.n - want->first_file;
+    return 0;
 }
 
 /* ---- before it is read ---- */
@@ -358,6 +356,9 @@ static void know(stk_row *x)
 
     want->learn = 0;
     want->hint = (stk_bytes){ 0 };
+    want->n_files = 0;
+    if (may_name_files(x))
+        stk_request_expect_files(x->req);
     if (want->number == UINT16_MAX || !stk_request_has_range(x->req, x->output) || want->own ||
         is_list_column(x, want->number) || (!named && !is_numbered(x, &want->field)) ||
         (named && state_of(x)->root[0]))
@@ -641,7 +642,7 @@ static int make(stk_row *x, stk_error *err)
     int rc = make_all(x, err);
 
     x->keep = 0;
-    drop_room(x);
+    stk_scratch_let_go(&x->m->scratch);
     return rc;
 }
 
@@ -653,7 +654,7 @@ static int finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32
     return stk_goal_row.finish(p, b, output, used, err);
 }
 
-const stk_row_from stk_from_pictures = { .name = "pictures", .know = know };
+const stk_row_from stk_from_pictures = { .name = "pictures", .know = know, .list = list_files };
 const stk_row_work stk_work_pictures = { .name = "pictures",
                                          .make = make,
                                          .sample = stk_picture_sample };

@@ -30,7 +30,7 @@ typedef struct remote_file {
     char *url;                          /* for the cache, without secrets; NULL: there is none */
     _Atomic(stk_cache_object *) cached; /* what is on disk; NULL: not known, or not wanted */
     /* stk_store_lock: */
-    int known;
+    int known, said;       /* said: a read told `info`, and no one has looked at it since */
     stk_file_info info;    /* stays as it is once known */
     char why[STK_WHY_MAX]; /* the last failure */
 } remote_file;
@@ -258,6 +258,14 @@ void stk_remote_close(stk_file *file)
     stk_http_drop();
 }
 
+/* Size and version, by the answer to a range. */
+static void note_info(const stk_transfer *t, stk_file_info *out)
+{
+    memset(out, 0, sizeof *out);
+    out->size = t->status == 416 && t->answer.total == UINT64_MAX ? 0 : t->answer.total;
+    stk_answer_version(&t->answer, t->to->dialect->linked, out->etag);
+}
+
 /* One byte is asked for, since HEAD says nothing of why it failed.  `whole`: the server sent all of
  * a file in answer, or a page that says what failed. */
 static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *err)
@@ -270,15 +278,12 @@ static int ask_once(remote_file *f, stk_file_info *out, int *whole, stk_error *e
         .dst = &byte,
         .budget_ms = stk_store_patience(f->to->store, 1),
     };
-    const stk_answer *a = &t.answer;
     int rc;
 
     rc = stk_http_run(&t, err);
     *whole = t.own.whole;
     if (rc == 0) {
-        memset(out, 0, sizeof *out);
-        out->size = t.status == 416 && a->total == UINT64_MAX ? 0 : a->total;
-        stk_answer_version(a, f->to->dialect->linked, out->etag);
+        note_info(&t, out);
         if (out->size == UINT64_MAX)
             rc = stk_fail(err, STK_ENOTSUP,
                           "the server does not say how large the file is (no Content-Range)");
@@ -308,17 +313,18 @@ int stk_remote_ready(stk_file *file, int wait, stk_file_info *out, stk_error *er
 {
     remote_file *f = (remote_file *)file;
     stk_file_info now;
-    int known, rc;
+    int known, said, rc;
 
     stk_mutex_lock(&stk_store_lock);
     known = f->known;
-    *out = f->info;
+    said = f->said;
+    *out = now = f->info;
     stk_mutex_unlock(&stk_store_lock);
     if (known)
         return 0;
-    if (!wait)
+    if (!wait && !said)
         return STK_PENDING;
-    rc = ask(f, &now, err);
+    rc = said ? 0 : ask(f, &now, err);
     if (rc < 0)
         return rc;
     stk_mutex_lock(&stk_store_lock);
@@ -343,15 +349,22 @@ static void io_finish(const remote_read *r, stk_io *io)
     io->sys = r->t.rc < 0 ? -(r->t.status ? r->t.status : 1) : 0;
 }
 
+/* Of a file that no one has asked about, the answer to a read says size and version.  One that is
+ * the whole file may be a page that says what failed (ask()). */
 static void read_finish(remote_read *r)
 {
     remote_file *f = r->f;
+    stk_file_info info;
 
-    if (r->t.rc < 0) {
-        stk_mutex_lock(&stk_store_lock);
+    note_info(&r->t, &info);
+    stk_mutex_lock(&stk_store_lock);
+    if (r->t.rc < 0)
         memcpy(f->why, r->t.why, sizeof f->why);
-        stk_mutex_unlock(&stk_store_lock);
+    else if (!f->known && !f->said && !r->t.own.whole && info.size != UINT64_MAX) {
+        f->info = info;
+        f->said = 1;
     }
+    stk_mutex_unlock(&stk_store_lock);
     stk_transfer_fini(&r->t);
 }
 
