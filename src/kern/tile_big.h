@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_big.h - actions that see more than one pixel at a time.  tile.c calls it.  Each makes the
- * tile in other memory; the next such action uses the first memory again. */
+/* tile_big.h - actions that see more than one pixel at a time.  tile_run.c calls it.  Each makes
+ * the tile in other memory; the next such action uses the first memory again. */
 #ifndef STOKER_KERN_TILE_BIG_H
 #define STOKER_KERN_TILE_BIG_H
 
