@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.h - what the commands share: one table for options and help, output for people and
- * programs.
+/* cli.h - what all commands share: a table for options and help, and output for users and programs.
  *
- * A command is a table and a function.  Results go to stdout, everything else (errors, the
- * progress bar) to stderr; an error is one line.  Exit codes are for scripts.
+ * A command is a table and a function.  Results go to stdout, everything else (errors, the progress
+ * bar) to stderr; an error is one line.  Exit codes are for scripts.
  *
- * Names in data may hold anything, so text goes out through out.c alone: cli_put() for people,
- * cli_json for programs.  Neither lets a terminal or a parser see a control character. */
+ * Names in data may hold anything, so text is only printed by out.c: cli_put() for users, cli_json
+ * for programs.  Neither passes a control character to a terminal or a parser. */
 #ifndef STOKER_CLI_H
 #define STOKER_CLI_H
 
@@ -44,7 +43,7 @@ extern const cli_command cli_index, cli_pack, cli_check, cli_ls, cli_cat, cli_op
 
 /* ---- args.c: the command line, checked against the command's table ---- */
 
-/* 0, CLI_USAGE (said why), or -1 when it asked for help and got it.  End with cli_args_free(). */
+/* 0; CLI_USAGE after an error was printed; -1 after help was printed.  End with cli_args_free(). */
 int cli_args_parse(cli_args **out, const cli_command *cmd, int argc, char **argv);
 void cli_args_free(cli_args *a);
 size_t cli_words(const cli_args *a);
@@ -63,7 +62,7 @@ int cli_number(const cli_args *a, const char *name, double low, double high, dou
  * size. */
 int cli_size_value(const cli_args *a, const char *name, uint64_t *value);
 
-/* Set what was given of the loader's options.  CLI_USAGE says why. */
+/* Sets the loader's options that were given.  CLI_USAGE: an error was printed. */
 int cli_loader_options(const cli_args *a, stk_loader_options *opt);
 
 void cli_help(const cli_command *cmd, FILE *to);
@@ -87,7 +86,7 @@ int cli_completion(const char *shell, const cli_command *const *c, size_t n);
 void cli_put(FILE *to, const char *fmt, ...) STK_PRINTF(2, 3);
 void cli_put_shown(FILE *to, const char *text, size_t len); /* one such string */
 void cli_put_ours(FILE *to, const char *text);              /* lines of our own, as they are */
-/* May these bytes go to a terminal as they are: lines of text, and nothing that it obeys? */
+/* 1: these bytes may go to a terminal: they are lines of text without control characters. */
 int cli_is_harmless(const char *text, size_t len);
 
 int cli_usage(const char *fmt, ...) STK_PRINTF(1, 2); /* one line to stderr; returns CLI_USAGE */
@@ -97,8 +96,8 @@ void cli_log(void *cookie, stk_log_level level,
 
 typedef struct cli_json {
     FILE *to;
-    int depth, filled; /* filled: something stands before in this object or list */
-    int lines;         /* one line an object, for JSON lines */
+    int depth, filled; /* filled: true if this object or list has an element already */
+    int lines;         /* true for JSON lines: one line per object */
 } cli_json;
 /* `key` is NULL inside of lists.  Open and close with { } or [ ].  Keys and texts may hold
  * anything: what is not UTF-8 becomes U+FFFD, a byte each; what a terminal would obey is written
@@ -125,15 +124,15 @@ void cli_bar_close(cli_bar *b);
 
 typedef struct cli_file {
     FILE *to;
-    char *path, *tmp; /* tmp NULL: what is there is written as it is (a pipe, a device) */
+    char *path, *tmp; /* tmp NULL: `path` is written directly (a pipe, a device) */
 } cli_file;
-int cli_file_open(cli_file *f, const char *path); /* 0 or CLI_FAILED (said why) */
-/* keep: put it in its place; else nothing is left of it.  0 or CLI_FAILED (said why). */
+int cli_file_open(cli_file *f, const char *path); /* 0, or CLI_FAILED after an error was printed */
+/* keep: gives the file its name; else removes it.  0, or CLI_FAILED after an error was printed. */
 int cli_file_close(cli_file *f, int keep);
 
-/* ---- seek.c: what is said of seek points ---- */
+/* ---- seek.c: prints figures of seek points ---- */
 
-/* Of how many JPEGs there are points, for how many none, their bytes, the points'. */
+/* Prints how many JPEGs have points, how many have none, and the bytes of both. */
 void cli_put_seek(uint64_t jpegs, uint64_t without, uint64_t jpeg_bytes, uint64_t seek_bytes);
 void cli_json_seek(cli_json *j, uint64_t jpegs, uint64_t without, uint64_t jpeg_bytes,
                    uint64_t seek_bytes);
@@ -143,9 +142,9 @@ int cli_seek_progress(void *bar, uint64_t done, uint64_t total); /* an stk_progr
 
 /* "3", "[0.5, 1]": values of the type, whose dtype is not 0; NULL: no memory.  End with free(). */
 char *cli_value_text(const stk_field_type *t, const void *data, size_t len);
-/* Has the field of this name a type?  1: *t. */
+/* 1: the field of this name has a type, which *t is set to. */
 int cli_field_type(const stk_dataset *ds, const char *name, stk_field_type *t);
-/* The key of a sample; of data without keys its number, in `text`. */
+/* The key of a sample; for data without keys its number, written to `text`. */
 const char *cli_key(const stk_dataset *ds, uint64_t id, char text[24], size_t *len);
 
 /* ---- picture.c: one decoded value as a file ---- */

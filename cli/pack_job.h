@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_job.h - what stoker pack was asked for, by options or by a plan. */
+/* pack_job.h - the arguments of `stoker pack`, from options or from a plan.  cmd_pack.c and
+ * pack_*.c use it. */
 #ifndef STOKER_CLI_PACK_JOB_H
 #define STOKER_CLI_PACK_JOB_H
 
@@ -14,7 +15,7 @@ typedef struct pack_split {
 } pack_split;
 
 typedef struct pack_job {
-    const cli_args *what; /* data, target, options: the command's own, or a plan's */
+    const cli_args *what; /* data, target, options: the command's, or those of a plan */
     cli_args *of_plan;    /* owned */
     stk_pack_plan *plan;  /* owned */
     stk_pack_options o;
@@ -22,10 +23,10 @@ typedef struct pack_job {
     char *name[PACK_FIELDS]; /* owned */
     pack_split split[PACK_SPLITS];
     uint32_t n_splits;
-    uint64_t shard; /* UINT64_MAX: all */
+    uint64_t shard; /* the shard of --shard; UINT64_MAX: all */
 } pack_job;
 
-/* 0, or an exit code, said why. */
+/* 0, or an exit code after an error was printed. */
 int pack_job_take(pack_job *job, const cli_args *a);
 void pack_job_free(pack_job *job);
 void pack_job_target(pack_job *job, uint32_t i); /* target i of a split */
@@ -33,7 +34,8 @@ uint32_t pack_job_targets(const pack_job *job);
 const char *pack_job_dst(const pack_job *job);
 
 int pack_plan_write(pack_job *job, const char *path);
-/* The data is still what the plan was made of; --shard becomes a part. */
+/* Checks that the data is still that of the plan; turns --shard into a part.  0, or an exit
+ * code. */
 int pack_plan_check(pack_job *job, stk_dataset *ds);
 int pack_job_open(const pack_job *job, stk_dataset **out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page.h - one HTML file for people: self-contained, no network, no script; light and dark. */
+/* page.h - writes one HTML page of figures for users, without network or scripts, light and dark.
+ * Commands with --html call it. */
 #ifndef STOKER_CLI_PAGE_H
 #define STOKER_CLI_PAGE_H
 
@@ -7,17 +8,17 @@
 
 typedef struct page {
     cli_file file;
-    int on; /* 0: no page was asked for, and nothing below does anything */
+    int on; /* 0: no page was asked for, and all functions below do nothing */
 } page;
 
-/* The page that --html FILE asks for.  0, or CLI_FAILED (said why). */
+/* Opens the page that --html FILE asks for.  0, or CLI_FAILED after an error was printed. */
 int page_open(page *p, const cli_args *a, const char *title);
-int page_close(page *p, int keep); /* the file appears whole or not at all */
+int page_close(page *p, int keep); /* keep: the file gets its name; else it is removed */
 
-/* kind: an element, "p", "h2"; text may be anything */
+/* Adds an element; kind: "p", "h2"; text may be anything. */
 void page_text(page *p, const char *kind, const char *text);
 void page_table(page *p, const char *caption);
-/* mark 1: good, -1: not, 0: neither */
+/* mark: 1: the value is good; -1: it is bad; 0: neither. */
 void page_row(page *p, const char *name, const char *value, int mark);
 void page_table_end(page *p);
 

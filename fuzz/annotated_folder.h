@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* annotated_folder.h - for the targets of annotations beside pictures (Pascal VOC, YOLO): indexes
- * the folder that the target has written, and checks every sample and every error. */
+/* annotated_folder.h - for fuzz targets of annotated pictures (Pascal VOC, YOLO): indexes the
+ * folder that the target has written, and checks every sample and every error. */
 #ifndef STOKER_FUZZ_ANNOTATED_FOLDER_H
 #define STOKER_FUZZ_ANNOTATED_FOLDER_H
 

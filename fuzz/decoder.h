@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decoder.h - any bytes for a decoder: pixels or a clean error, in bounded memory and time.
+/* decoder.h - feeds any bytes to a decoder of pictures, and checks that it gives pixels or a clean
+ * error, in bounded memory and time.  The fuzz targets of decoders include it.
  *
  * Two regions, drawn from a hash of the bytes, are decoded by one context; where both succeed,
  * the pixels they share are the same. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder.h - a folder of its own for a target whose input is files: made once, removed at exit. */
+/* folder.h - makes a folder for a fuzz target whose input is files, once, and removes it at
+ * exit. */
 #ifndef STOKER_FUZZ_FOLDER_H
 #define STOKER_FUZZ_FOLDER_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz.h - what a fuzz target defines, and its way to say that an invariant broke. */
+/* fuzz.h - the function that a fuzz target defines, and the macro by which it reports a broken
+ * invariant. */
 #ifndef STOKER_FUZZ_H
 #define STOKER_FUZZ_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sound.h - any bytes for a decoder of sound: samples or a clean error, in bounded memory and time.
+/* sound.h - feeds any bytes to a decoder of sound, and checks that it gives samples or a clean
+ * error, in bounded memory and time.  The fuzz targets of sound include it.
  *
  * Two parts, drawn from a hash of the bytes, are decoded by one context; where both succeed, the
  * samples that they share are the same, and so is what the points of the field lead to. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sums.h - checksums of FLAC frames and Ogg pages, set right after a mutation: else nearly all that
- * a fuzzer makes is refused by its sum, before any of it is decoded.  Only in builds of libFuzzer,
- * which FUZZ_MUTATOR says; one input in eight keeps its wrong sums. */
+/* sums.h - corrects the checksums of FLAC frames and Ogg pages after a mutation.  Otherwise nearly
+ * all inputs would be refused by their checksums, before any of it is decoded.  It is only used in
+ * builds with libFuzzer (FUZZ_MUTATOR); one input in eight keeps its wrong sums. */
 #ifndef STOKER_FUZZ_SUMS_H
 #define STOKER_FUZZ_SUMS_H
 

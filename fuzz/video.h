@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* video.h - any bytes as a container of videos: a table of frames that its points repeat, or a
- * clean error; memory in proportion to the bytes. */
+/* video.h - reads any bytes as a container of videos, and checks that it gives a table of frames
+ * that equals its points, or a clean error, in memory in proportion to the bytes. */
 #ifndef STOKER_FUZZ_VIDEO_H
 #define STOKER_FUZZ_VIDEO_H
 

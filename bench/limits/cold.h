@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cold.h - files out of the page cache, and a look whether they really are. */
+/* cold.h - removes files from the page cache, and checks that they are gone, for the bare loops
+ * that read cold files. */
 #ifndef STOKER_COLD_H
 #define STOKER_COLD_H
 

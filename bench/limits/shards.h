@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards.h - shards whole in memory, and where a field of every sample is in them. */
+/* shards.h - loads whole shards into memory, and finds a field of every sample, for the bare
+ * loops. */
 #ifndef STOKER_SHARDS_H
 #define STOKER_SHARDS_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* own_op.h - ops of your own in a shared object, for stoker.load_op() and stk_registry_load().
  *
- * The object exports one function and links with nothing: what it needs of the library it gets as a
- * table, so it works with the library inside of a Python package too.
+ * The object exports one function and links with nothing.  It gets the functions of the library as
+ * a table, so it also works with the library inside a Python package.
  *
  *     const stk_op *const *stoker_ops(const stk_host *host);    its ops, and a NULL after the last
  *
- * host stays as long as the process.  NULL as the answer: the object does not work with this
- * library.  examples/my_op.c is a whole one.  UNSTABLE, as plugin.h is: abi must be STK_PLUGIN_ABI,
- * and a field is there if `size` covers it. */
+ * host stays valid as long as the process.  The function returns NULL if the object does not work
+ * with this library.  examples/my_op.c is a complete one.  UNSTABLE, as plugin.h is: abi must be
+ * STK_PLUGIN_ABI, and a field exists if `size` covers it. */
 #ifndef STOKER_OWN_OP_H
 #define STOKER_OWN_OP_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h - the seams: source, format, codec; plugin_decoder.h: decoder; plugin_op.h: op;
- * plugin_data.h: kind of data;
- * plugin_loader.h: order, memory, stage.
+/* plugin.h - tables of functions by which programs add sources and formats.  It includes the
+ * others: plugin_codec.h, plugin_decoder.h, plugin_op.h, plugin_data.h (kinds of data) and
+ * plugin_loader.h (order, memory and stages of a loader).
  *
  * UNSTABLE: these structs may change with any release.  Every table begins as stk_plugin does:
  * `abi` is STK_PLUGIN_ABI, else the table is refused; `size` is its sizeof where it was compiled,
@@ -236,9 +236,10 @@ typedef struct stk_place { /* where a field's bytes come from */
     uint64_t offset, len;  /* range of the shard to read */
     uint64_t block;        /* with `shared`: same number, same range, one cached block */
     int shared;            /* 0: the range is the field; 1: read, unpack(), pick() */
-    uint64_t unpacked;     /* bytes that unpack() makes at most; room is made for them before the
-                            * range is read; without `shared` 0: the range is the field as it is */
-    stk_bytes here;        /* .data set: these are the bytes, nothing is read */
+    /* bytes that unpack() makes at most; room is made for them before the range is read; without
+     * `shared` 0: the range is the field as it is */
+    uint64_t unpacked;
+    stk_bytes here; /* .data set: these are the bytes, nothing is read */
     /* .data set: the range is of this file and not of the shard; relative to the shard's folder
      * (the shard itself where it is a folder).  Borrowed like the entry. */
     stk_bytes name;

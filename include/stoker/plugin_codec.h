@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_codec.h - the seam of codecs: what the head of a chain makes of a field's bytes, and what
- * a row looks like after each step.  Part of plugin.h.
+/* plugin_codec.h - the table of a codec, which turns a field's bytes into a picture, numbers or
+ * other bytes at the beginning of a chain; and stk_spec, what a row looks like after each step.
+ * Part of plugin.h.
  *
  * UNSTABLE, as plugin.h is. */
 #ifndef STOKER_PLUGIN_H

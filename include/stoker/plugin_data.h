@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_data.h - kinds of data: which names mean one, and how it is opened.  A format of tables is
- * a kind whose open() is stk_table_open(), and four functions that know its files.  UNSTABLE, as
- * plugin.h, which includes this file. */
+/* plugin_data.h - the table of a kind of data: which names mean it, and how it is opened.  A format
+ * of tables is a kind whose open() is stk_table_open(), with four functions that know its files.
+ * UNSTABLE, as plugin.h is. */
 #ifndef STOKER_PLUGIN_DATA_H
 #define STOKER_PLUGIN_DATA_H
 

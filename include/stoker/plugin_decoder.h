@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_decoder.h - the seam of decoders: pictures, video and sound, chosen by content.  Part of
- * plugin.h.
+/* plugin_decoder.h - the table of a decoder of pictures, video or sound, which is chosen by
+ * content.  Part of plugin.h.
  *
- * A row draws before it reads.  What the index keeps of a field, its *points*, says how large it is
- * (know) and which of its bytes hold what was drawn (ranges); only those are read and decoded.  A
- * field without points is read whole, and header() says how large it is.  Either way the same
- * pixels come out.
+ * A row draws before it reads.  What the index stores about a field, its *points*, says how large
+ * it is (know) and which of its bytes hold what was drawn (ranges); only those are read and
+ * decoded.  A field without points is read whole, and header() says how large it is.  The pixels
+ * are the same either way.
  *
  * UNSTABLE, as plugin.h is. */
 #ifndef STOKER_PLUGIN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_op.h - the seam of ops: what a step of a chain does to a picture or to numbers.  Part of
- * plugin.h.
+/* plugin_op.h - the table of an op: what a step of a chain does to a picture or to numbers.  Part
+ * of plugin.h.
  *
  * UNSTABLE, as plugin.h is. */
 #ifndef STOKER_PLUGIN_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_batch.h - from a C batch to Python values. */
+/* py_batch.h - turns a C batch into Python values.  py_loader*.c call it. */
 #ifndef STOKER_PY_BATCH_H
 #define STOKER_PY_BATCH_H
 
 #include "pystoker.h"
 
-/* ([(name, is_json, value)], ids as int64 bytes, valid as bytes); gives the batch back in
- * every case. */
+/* Returns ([(name, is_json, value)], ids as int64 bytes, valid as bytes), or NULL with an
+ * exception.  Releases the batch in every case. */
 PyObject *batch_take(module_state *st, stk_batch **b);
 
 #endif

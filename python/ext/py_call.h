@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* py_call.h - the functions that `call` of chains names, as a loader's stk_caller. */
+/* py_call.h - makes a loader's stk_caller from the Python functions that call() in chains names.
+ * The files that open a loader call it. */
 #ifndef STOKER_PY_CALL_H
 #define STOKER_PY_CALL_H
 

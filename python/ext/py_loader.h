@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* py_loader.h - a loader object and its lock.
  *
- * A stk_loader is used by one thread at a time and Python threads may come together once the GIL
- * is away, so every call takes `lock`, always after letting the GIL go.  Figures may be read by any
- * thread until close, so they take `figures` instead, which only they and close() hold, and never
- * wait for next().  A process that inherited the object through fork never touches the locks: their
- * holder may be a thread that did not come along. */
+ * A stk_loader is used by one thread at a time, but without the GIL several Python threads may call
+ * it.  So every call takes `lock`, always after the GIL was released.  Functions that read figures
+ * take `figures` instead, so that they never wait for next(); only they and close() hold it.  A
+ * process that inherited the object through fork never touches the locks: their holder may be a
+ * thread that it does not have. */
 #ifndef STOKER_PY_LOADER_H
 #define STOKER_PY_LOADER_H
 
@@ -21,7 +21,7 @@ typedef struct drawn {
     stk_view view;
 } drawn;
 
-struct drawn_list { /* of the row under hand: a watched loader has no threads */
+struct drawn_list { /* draws of the row that is being made; a watched loader has no threads */
     uint32_t n;
     drawn at[MAX_DRAWN];
 };
@@ -33,7 +33,7 @@ typedef struct loader_object {
     PyObject_HEAD stk_loader *l; /* either lock reads it, close() has both; NULL: closed */
     PyThread_type_lock lock, figures;
     pid_t pid;
-    drawn_list *drawn;  /* lock; NULL: no one asks */
+    drawn_list *drawn;  /* lock; NULL: draws are not watched */
     PyObject *data;     /* the data sets, some of which lend memory to the threads */
     PyObject *calls;    /* functions of the chains; NULL: none */
     stage_queue *ahead; /* batches for functions of batch_ops; NULL: none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pystoker.h - shared by the files of the extension.  They only convert: parse, release the GIL,
- * call, raise.  Policy lives in the .py files. */
+/* pystoker.h - what all files of the extension share.  They only convert: parse arguments, release
+ * the GIL, call the library, raise exceptions.  Policy is in the .py files. */
 #ifndef STOKER_PYSTOKER_H
 #define STOKER_PYSTOKER_H
 
@@ -35,8 +35,8 @@ extern PyType_Spec tensor_spec, dataset_spec, loader_spec, writer_spec, put_spec
 
 module_state *state_of(PyObject *self); /* of an object of our types */
 
-/* Set the exception for `rc`; always answers NULL. */
-/* py_store.c: store(...): a capsule; store_of() borrows, None and NULL: NULL without an error. */
+/* py_store.c: store(...) returns a capsule; store_of() borrows its content, and returns NULL
+ * without an error for None and NULL. */
 PyObject *module_store(PyObject *module, PyObject *args, PyObject *kwargs);
 stk_store *store_of(PyObject *capsule);
 /* py_diagnosis.c */
@@ -44,15 +44,17 @@ PyObject *module_diagnose(PyObject *module, PyObject *args);
 PyObject *module_drift_of(PyObject *module, PyObject *args);
 PyObject *module_plan_need(PyObject *module, PyObject *arg);
 PyObject *module_gpu_use(PyObject *module, PyObject *arg);
+/* Sets the exception for `rc`; always returns NULL. */
 PyObject *raise_error(module_state *st, int rc, const stk_error *err);
 PyObject *none_or_error(module_state *st, int rc, const stk_error *err); /* rc < 0: raised */
 
 /* py_signals.c */
-void signals_ask(void);  /* this thread looks at signals while it waits in the library */
-int signals_raise(void); /* -1: one of their handlers had raised, and that is set now */
-void signals_keep(void); /* one of them has raised just now: for signals_raise() */
+void signals_ask(void);  /* lets this thread check for signals while it waits in the library */
+int signals_raise(void); /* -1: a signal's handler raised before; its exception is set now */
+void signals_keep(void); /* call when a handler has raised: stores it for signals_raise() */
 
-/* py_log.c: the library's lines to `emit`; log_start() borrows it.  After log_stop(): to no one. */
+/* py_log.c: passes the library's log lines to `emit`, which log_start() borrows, until
+ * log_stop(). */
 log_bridge *log_start(PyObject *emit); /* NULL: no memory */
 void log_stop(log_bridge *b);
 void log_line(void *cookie, stk_log_level level, const char *line); /* a stk_log_fn */
@@ -62,8 +64,8 @@ typedef struct log_lines {
     stk_log_level level[LOG_LINES];
     char *line[LOG_LINES];
 } log_lines;
-void log_defer(log_lines *to); /* lines of the calling thread go there from now on; NULL: no more */
-/* Emit and forget them, with the GIL.  -1: a signal's handler raised. */
+void log_defer(log_lines *to); /* collects the calling thread's lines in *to; NULL: ends that */
+/* Emits the collected lines and empties the list; needs the GIL.  -1: a signal's handler raised. */
 int log_flush(log_bridge *b, log_lines *lines);
 
 /* A C string that may be no UTF-8 (shard names, keys); round-trips by surrogateescape. */

@@ -21,13 +21,13 @@
 
 typedef struct ring ring;
 
-typedef struct ring_message { /* what a slot has to say */
-    uint32_t state;           /* the writer's word; 0: nothing yet */
-    uint64_t at, len;         /* bytes of the slot that go with it */
+typedef struct ring_message { /* a message in the head of a slot */
+    uint32_t state;           /* meaning is up to the writer; 0: there is no message */
+    uint64_t at, len;         /* range of the slot that belongs to it */
 } ring_message;
 
-/* fd -1: a memfd of its own, which the ring closes; else one that another process made.  room 0: as
- * much as there is.  NULL: errno says why. */
+/* fd -1: makes a memfd, which the ring closes; else uses one that another process made.  room 0: as
+ * much as possible.  NULL: errno says why. */
 ring *ring_open(int fd, size_t room);
 void ring_ref(ring *r);
 void ring_unref(ring *r); /* the last one unmaps all slots */
@@ -36,16 +36,17 @@ size_t ring_room(const ring *r);
 
 /* The memory of a slot, mapped at first use; NULL: errno says why. */
 uint8_t *ring_slot(ring *r, uint32_t number);
-/* The owner's: a slot that is free, the last one given back first; RING_SLOTS: errno says why. */
+/* For the owner: takes a free slot, the one that was given back last; RING_SLOTS: errno says
+ * why. */
 uint32_t ring_take(ring *r);
 void ring_give(ring *r, uint32_t number);
 uint32_t ring_taken(ring *r); /* slots that are out */
 
-/* All that was written to the slot before say() is seen after a hear() that answers it. */
+/* What was written to the slot before say() is visible after a hear() that returns its message. */
 void ring_say(uint8_t *slot, const ring_message *m);
 void ring_hear(const uint8_t *slot, ring_message *out);
 
-/* 624 words for a Mersenne Twister, addressed by a number. */
+/* Fills in the 624 words of a Mersenne Twister that belong to an address. */
 void ring_words(uint64_t address, uint32_t words[624]);
 uint64_t ring_hash(uint64_t a, uint64_t b, uint64_t c);
 

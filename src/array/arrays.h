@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrays.h - data sets whose samples are rows of arrays: no index entry, no request, no read.
+/* arrays.h - data sets whose samples are rows of arrays: they need no index entry and no request.
+ * The kind of data `arrays` is made of it; rows (row/row_array.c), tables of arrays and the upload
+ * to a GPU call it.
  *
- * An array is a list of parts (files, or memory) that follow each other along the first axis; a
- * data set has one or several arrays of equal length.  Files are mapped at first touch and their
- * pages are brought in ahead of the first access (MADV_POPULATE_READ), so that a file that became
- * shorter is an error.  Data sets that are larger than half of the memory are read instead,
- * row by row: nothing of them stays mapped, and what the page cache keeps is the kernel's
- * affair. */
+ * An array is a list of parts (files, or memory) that follow each other along the first axis.  A
+ * data set has one or several arrays of equal length.  Files are mapped at first use, and pages are
+ * loaded before they are accessed (MADV_POPULATE_READ), so that a file that became shorter is an
+ * error.  Data sets larger than half of the memory are not mapped but read, row by row. */
 #ifndef STOKER_FETCH_ARRAYS_H
 #define STOKER_FETCH_ARRAYS_H
 
@@ -23,29 +23,30 @@
 
 typedef struct stk_map stk_map;
 
-typedef struct stk_piece {
-    char *name;          /* of the file, absolute; NULL: memory */
-    uint64_t offset;     /* of its first row in the file */
-    uint64_t size;       /* of the file when the data set was opened */
-    uint64_t head;       /* 0: none; else the first 8 bytes, after which i32 its rows are counted */
-    const uint8_t *data; /* memory; NULL: a file */
-    void *owned;         /* of it: freed with the data set */
-    _Atomic(stk_map *) map; /* made at first touch */
-    stk_megatron *docs;     /* documents; NULL: not known */
-    stk_map *docs_map;      /* what they are in */
-    const stk_store *store; /* how it is opened; NULL: as usual */
+typedef struct stk_piece { /* a part of an array: a file, or memory */
+    char *name;            /* absolute name of the file; NULL: memory */
+    uint64_t offset;       /* offset of its first row in the file */
+    uint64_t size;         /* size of the file when the data set was opened */
+    /* first 8 bytes of the file, if the number of rows (i32) comes after them; 0: it does not */
+    uint64_t head;
+    const uint8_t *data;    /* the memory; NULL: a file */
+    void *owned;            /* memory that is freed with the data set */
+    _Atomic(stk_map *) map; /* map of the file, made at first use */
+    stk_megatron *docs;     /* its documents; NULL: not known */
+    stk_map *docs_map;      /* file that `docs` points into */
+    const stk_store *store; /* settings to open it with; NULL: the usual ones */
 } stk_piece;
 
 typedef struct stk_array {
     const struct stk_arrays *set;
-    char *name; /* the field's */
+    char *name; /* name of the field */
     stk_dtype dtype;
-    uint32_t ndim; /* of a row */
+    uint32_t ndim; /* dimensions of a row */
     int64_t shape[STK_ROW_DIMS];
     size_t row_bytes;
     size_t pitch; /* bytes from a row to the next */
     uint64_t rows;
-    int bare; /* tokens that are taken for headerless: a shard of another kind is refused */
+    int bare; /* true if files are assumed to be tokens without a header; others are refused */
     uint32_t n_parts;
     stk_piece *part;
     uint64_t *first; /* n_parts + 1: number of each part's first row */
@@ -56,13 +57,13 @@ typedef struct stk_arrays { /* Thread: any, once opened. */
     const char *kind; /* "tokens", "npy", "npz", "raw", "memory": a static word */
     uint32_t n;
     stk_array *array;
-    uint64_t rows;  /* of each; 0 where they differ */
-    uint64_t bytes; /* of all files */
-    int mapped;     /* else files are read */
-    uint32_t files; /* in all */
+    uint64_t rows;  /* rows of each array; 0: they differ */
+    uint64_t bytes; /* bytes of all files */
+    int mapped;     /* true if files are mapped; otherwise they are read */
+    uint32_t files; /* number of files */
 } stk_arrays;
 
-void stk_arrays_init(stk_arrays *a); /* the base of a zeroed one */
+void stk_arrays_init(stk_arrays *a); /* sets up the common part of a zeroed *a */
 void stk_arrays_close(stk_arrays **a);
 
 typedef struct stk_span { /* rows that are stored together */
@@ -70,33 +71,34 @@ typedef struct stk_span { /* rows that are stored together */
     uint64_t rows;
 } stk_span;
 
-/* Up to `want` rows from row `row` on, which is below array->rows: as many as are in one part.
- * `into` has room for them and is used where they must be read; else they stay where they are. */
+/* Sets *out to up to `want` rows from row `row` on, as many as are in one part; row is below
+ * array->rows.  `into` has room for them: it is used if they have to be read, else *out points to
+ * the mapped file. */
 int stk_array_span(const stk_array *a, uint64_t row, uint64_t want, void *into, stk_span *out,
                    stk_error *err);
 
-/* Copies up to `want` rows to `into`, as many (*rows) as are in one part.  Files are read also
- * where they are mapped, so that one that becomes shorter is an error and never a signal: for all
- * who are not in a hurry. */
+/* Copies up to `want` rows to `into`, as many (*rows) as are in one part.  It reads even mapped
+ * files, so a file that became shorter is an error and never a signal.  Slower than
+ * stk_array_span(). */
 int stk_array_read(const stk_array *a, uint64_t row, uint64_t want, void *into, uint64_t *rows,
                    stk_error *err);
 
-/* STK_ESTALE: a file of it that was touched was written to or replaced since. */
+/* STK_ESTALE: a file of the array was written to or replaced since it was first used. */
 int stk_array_unchanged(const stk_array *a, stk_error *err);
 
-/* Say that rows will be wanted soon: starts reads where files are read. */
+/* Call when rows will be needed soon: starts reading them if files are read. */
 void stk_array_expect(const stk_array *a, uint64_t row, uint64_t rows);
 
-/* Where rows are, as many as are in one part with the first; no data: they are read, or were not
- * mapped yet.  For prefetching only: no one has looked whether the pages are there. */
+/* Where mapped rows are, as many as are in one part with the first.  No data: files are read, or
+ * the file is not mapped yet.  For prefetching only: the pages may not be in memory. */
 stk_bytes stk_array_peek(const stk_array *a, uint64_t row, uint64_t rows);
 
-/* Is there an x.idx beside x.bin?  Also one that is damaged or no Megatron index: passed over, the
+/* 1: there is an x.idx beside x.bin, even if it is damaged or no Megatron index.  Without it, the
  * .bin would be read as another type. */
 int stk_has_idx(const stk_piece *p);
 
-/* After bytes of a span were copied, if they are many: was the file cut meanwhile?  Past its end a
- * map has zeros up to the end of the page, without a signal. */
+/* Call after bytes of a span were copied.  STK_ESTALE: there are many of them and the file was cut
+ * meanwhile, so some may be zeros: past its end, a map has zeros up to the end of the page. */
 #define STK_MANY_BYTES ((size_t)64 << 10) /* a look at the file costs nothing beside their copy */
 int stk_array_copied_many(const stk_array *a, uint64_t row, stk_error *err);
 static inline int stk_array_copied(const stk_array *a, uint64_t row, uint64_t bytes, stk_error *err)
@@ -104,13 +106,14 @@ static inline int stk_array_copied(const stk_array *a, uint64_t row, uint64_t by
     return bytes < STK_MANY_BYTES ? 0 : stk_array_copied_many(a, row, err);
 }
 
-/* Which part a row is in. */
+/* The part that a row is in. */
 uint32_t stk_array_part(const stk_array *a, uint64_t row);
 
-/* Read a part's file outside of its map, for fingerprints: bytes from `offset` of its rows on. */
+/* Reads bytes of a part's rows, from `offset` on, from its file and not from its map.  For
+ * fingerprints. */
 int stk_piece_read(const stk_piece *p, uint64_t offset, void *dst, size_t len, stk_error *err);
 
-/* A whole file, read into memory; out of it `bytes`. */
+/* Reads a whole file into memory and sets *bytes to it. */
 int stk_map_file(const char *name, const stk_store *store, stk_map **out, stk_bytes *bytes,
                  stk_error *err);
 void stk_map_close(stk_map **m);

@@ -12,7 +12,7 @@ struct stk_buffer {
     void *data;
     size_t size;
     void (*free)(stk_buffer *b); /* frees data and b itself; any thread */
-    /* notes a use on a stream; NULL: host memory, where a use ends when it ends */
+    /* called when work that uses the buffer was queued on a GPU stream; NULL: host memory */
     void (*used)(stk_buffer *b, void *stream);
     void *cookie;
 };

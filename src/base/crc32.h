@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crc32.h - the CRC-32 of zip, gzip and PNG, also of pieces that are checked apart and joined. */
+/* crc32.h - the CRC-32 of zip, gzip and PNG, also for pieces that are computed apart and joined.
+ * Readers and writers of these formats call it. */
 #ifndef STOKER_BASE_CRC32_H
 #define STOKER_BASE_CRC32_H
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* halt.h - waits that end early when they are told to.
+/* halt.h - stop flags ("halts") by which long waits end early.  Everything that waits for a server,
+ * for another process, or for a thread that may wait for these, looks at one.
  *
- * A halt is a flag.  Every thread has one that its waits look at, or none: threads of a loader have
- * the loader's, jobs that of the call that started them.  A wait for a server, for another process,
- * or for another thread that waits so looks at it about 20 times a second.  A thread that called
- * the library also asks what stk_thread_ask() was given: that is how Ctrl-C is noticed.
- *
- * Which halt is a thread's own is kept in thread-local memory: the waits are many calls below those
- * who know. */
+ * A halt is a flag.  Each thread stores the halt it listens to in thread-local memory, because
+ * waits are many calls below the code that knows it.  Threads of a loader listen to the loader's
+ * halt, jobs to that of the call that started them; other threads have none.  A wait looks at the
+ * halt about 20 times a second.  In a thread that called the library, it also calls the function
+ * that stk_thread_ask() was given: that is how Ctrl-C is noticed. */
 #ifndef STOKER_BASE_HALT_H
 #define STOKER_BASE_HALT_H
 
@@ -16,11 +15,11 @@
 #include "base/err.h"
 #include "base/lock.h"
 
-#define STK_HALT_MS 50 /* between two looks */
+#define STK_HALT_MS 50 /* time between two looks at the halt */
 
 typedef struct stk_halt { /* Thread: any.  It outlives every wait that looks at it. */
     _Atomic int now;
-    const struct stk_halt *above; /* it halts with this one; NULL: alone */
+    const struct stk_halt *above; /* this halt is set, too, when that one is; NULL: none */
 } stk_halt;
 
 static inline void stk_halt_set(stk_halt *h, int now)
@@ -36,24 +35,26 @@ static inline int stk_halt_is(const stk_halt *h) /* NULL: never */
     return 0;
 }
 
-const stk_halt *stk_halt_mine(void); /* of the calling thread; NULL: none */
-/* From now on this is the calling thread's.  Returns the one before, to be entered again. */
+const stk_halt *stk_halt_mine(void); /* the calling thread's halt; NULL: none */
+/* Makes `h` the calling thread's halt.  Returns the one before, which the caller enters again. */
 const stk_halt *stk_halt_enter(const stk_halt *h);
 
-/* what stk_thread_ask() was given, for a moment in which nothing is asked */
+/* What stk_thread_ask() was given.  stk_thread_hush() removes and returns it, for a time in which
+ * the function must not be called. */
 typedef struct stk_asking {
     stk_asked_fn asked;
     void *cookie;
 } stk_asking;
 stk_asking stk_thread_hush(void);
 
-/* Are the calling thread's waits to end?  Asks, so that it is for those who have waited a while. */
+/* 1: the calling thread's waits have to end.  It may call the program, so call it only after a
+ * longer wait. */
 int stk_halt_wanted(void);
-/* Sleep so long.  STK_ECLOSED: the calling thread's waits are to end. */
+/* Sleeps so long.  STK_ECLOSED: the calling thread's waits have to end. */
 int stk_halt_sleep(uint32_t ms);
-int stk_fail_halted(stk_error *err); /* STK_ECLOSED, in words */
+int stk_fail_halted(stk_error *err); /* fills in *err and returns STK_ECLOSED */
 
-/* So many answers from other threads, waited for. */
+/* A wait for a number of answers from other threads. */
 typedef struct stk_wait {
     stk_mutex lock;
     pthread_cond_t came;
@@ -62,12 +63,13 @@ typedef struct stk_wait {
 
 void stk_wait_init(stk_wait *w, uint32_t n);
 void stk_wait_fini(stk_wait *w);
-void stk_wait_came(stk_wait *w); /* one of them */
-/* Until all have come.  STK_ECLOSED: not all have, and the calling thread's waits are to end. */
+void stk_wait_came(stk_wait *w); /* one answer has come */
+/* Waits until all have come.  STK_ECLOSED: not all have, and the calling thread's waits must
+ * end. */
 int stk_wait_look(stk_wait *w);
-void stk_wait_all(stk_wait *w); /* whatever halts */
+void stk_wait_all(stk_wait *w); /* waits until all have come, whatever the halt says */
 
-/* Wait on a condition of the monotonic clock until the next look is due. */
+/* Waits on a condition of the monotonic clock until the next look at the halt is due. */
 void stk_halt_cond_wait(pthread_cond_t *c, stk_mutex *l) STK_REQUIRES(*l);
 
 #endif

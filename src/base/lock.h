@@ -5,10 +5,10 @@
  *
  *     static int pop_locked(queue *q) STK_REQUIRES(q->lock)
  *
- * make lint runs the analysis where clang is installed: it finds a call without the lock, a lock
- * that an early return leaves held, and one that is taken twice.  Other compilers see nothing of
- * it.  Clang takes STK_GUARDED only on variables of a file, not on fields: fields say "lock" in a
- * comment. */
+ * make lint runs the analysis if clang is installed.  It finds a call without the lock, a lock that
+ * an early return leaves held, and a lock that is taken twice.  Other compilers ignore it.  Clang
+ * accepts STK_GUARDED only on variables of a file, not on fields; fields have the comment
+ * "lock". */
 #ifndef STOKER_BASE_LOCK_H
 #define STOKER_BASE_LOCK_H
 
@@ -23,7 +23,7 @@
 #define STK_GUARDED(lock) STK_ANALYSIS(guarded_by(lock))
 #define STK_ACQUIRES(lock) STK_ANALYSIS(acquire_capability(lock))
 #define STK_RELEASES(lock) STK_ANALYSIS(release_capability(lock))
-/* For what the analysis cannot follow; a comment says why that is right. */
+/* For functions that the analysis can't follow; a comment there says why they are right. */
 #define STK_UNCHECKED STK_ANALYSIS(no_thread_safety_analysis)
 
 typedef struct STK_ANALYSIS(capability("mutex")) stk_mutex {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - sends a line of text to the log callback that the program gave. Every folder may call
+/* log.h - sends a line of text to the log callback that the program gave.  Every folder may call
  * it. */
 #ifndef STOKER_BASE_LOG_H
 #define STOKER_BASE_LOG_H

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opts.h - growable option structs: take what an older or newer caller's struct has, zeros for
- * the rest. */
+/* opts.h - copies an option struct of a caller that may have been compiled with an older or a newer
+ * version of it; missing fields become zeros.  Public functions with options call it. */
 #ifndef STOKER_OPTS_H
 #define STOKER_OPTS_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* dst: our struct; src: the caller's, beginning with its uint32_t size, or NULL for all
- * defaults. */
+/* dst: our struct.  src: the caller's, which begins with its uint32_t size; NULL: all defaults. */
 static inline void stk_options_take(void *dst, size_t dst_size, const void *src)
 {
     uint32_t n = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* philox.h - the block function of Philox4x32-10 (Salmon et al., SC'11), for C and CUDA alike. */
+/* philox.h - the block function of the random generator Philox4x32-10 (Salmon et al., SC'11), for C
+ * and CUDA.  rng.h and the kernels for noise call it. */
 #ifndef STOKER_BASE_PHILOX_H
 #define STOKER_BASE_PHILOX_H
 
@@ -31,8 +32,8 @@ STK_PHILOX void stk_philox_block(const uint32_t ctr[4], const uint32_t key[2], u
     out[3] = c3;
 }
 
-/* The numbers of one address by the wide rule (rng.h), for threads that compute any block alone,
- * such as one per pixel.  A block is four numbers. */
+/* The numbers of one address by the wide rule (rng.h), for code that computes any block by itself,
+ * such as one thread per pixel.  A block is four numbers. */
 typedef struct stk_rng_stream {
     uint32_t key[2], at[3];
 } stk_rng_stream;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.h - Philox4x32-10, addressed: the same numbers on any thread, after any resume.
+/* rng.h - random numbers by address (seed, epoch, position, output, step): the same on any thread,
+ * and after any resume.  The generator is Philox4x32-10.  Whatever draws for a sample calls it.
  *
  * Numbers come in blocks of four.  Two rules say which counter a block has.
  *
@@ -18,22 +19,22 @@
 
 #include "base/philox.h"
 
-#define STK_MAX_VIEWS 65536u /* of an address */
-#define STK_PATH_LEVELS 7    /* of steps inside a step */
+#define STK_MAX_VIEWS 65536u /* views are numbered below this */
+#define STK_PATH_LEVELS 7    /* most levels of steps inside a step */
 
 typedef struct stk_address {
     uint64_t seed, position;
-    uint64_t path; /* stk_path(): which step */
+    uint64_t path; /* the step that draws: stk_path() */
     uint32_t epoch, output, view;
-    /* 0, or what ops take in place of their max_patches, and the side of a patch; draws do not
-     * depend on it */
+    /* replace an op's max_patches and its side of a patch; 0: they don't.  Draws do not depend on
+     * these two, or on the next two */
     uint32_t max_patches, patch;
-    /* 0, or how many blocks of `unit` x `unit` pixels the picture keeps at most
-     * (over_budget="truncate"); draws do not depend on it */
+    /* most blocks of `unit` x `unit` pixels that the picture keeps (over_budget="truncate"); 0:
+     * all */
     uint32_t keep, unit;
 } stk_address;
 
-/* Of step `step` (< 256) of a chain; of what is nested in it: stk_path_child(). */
+/* The path of step `step` (< 256) of a chain; for steps nested in it use stk_path_child(). */
 static inline uint64_t stk_path(uint32_t step)
 {
     return (uint64_t)step + 1;
@@ -47,14 +48,14 @@ static inline uint64_t stk_path_child(uint64_t path, uint32_t number)
 
 void stk_rng_at(stk_rng *rng, const stk_address *at);
 
-/* The same for view 0 of a step of a chain's own. */
+/* The same for view 0 of a step that is not nested. */
 void stk_rng_init(stk_rng *rng, uint64_t seed, uint64_t position, uint32_t epoch, uint8_t output,
                   uint8_t step);
 
-/* What a thread of its own needs for the numbers of an rng that was widened. */
+/* The stream of an rng that uses the wide rule, for code that computes any block by itself. */
 stk_rng_stream stk_rng_stream_of(const stk_rng *rng);
 
-/* The bare block function, for tests and tables. */
+/* The block function alone, for tests and tables. */
 void stk_philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4]);
 
 /* exp() with the same bits on every machine (libm's may use FMA or not); |x| <= 20, relative

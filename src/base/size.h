@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size.h - sizes as people write them: the one parser after the command line, Python and
- * options.def.  stk_size_parse() and stk_size_format() are public (stoker/base.h). */
+/* size.h - parses sizes as users write them ("4GB").  The command line, Python and options.def use
+ * this one parser.  stk_size_parse() and stk_size_format() are public (stoker/base.h). */
 #ifndef STOKER_BASE_SIZE_H
 #define STOKER_BASE_SIZE_H
 
 #include <stoker/base.h>
 
-/* The size at the start of `text`; *end: what follows it.  1; 0: there is none, or it does not fit
- * 64 bits. */
+/* Reads the size at the start of `text`, and sets *end to what follows.  0: there is none, or it
+ * does not fit 64 bits. */
 int stk_size_read(const char *text, uint64_t *bytes, const char **end);
 
 /* Whole MB, rounded up: for texts that say how much to give. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - bytes that grow, always with a NUL after them. */
+/* text.h - a growing buffer of bytes, always with a NUL after them.  Thread: one. */
 #ifndef STOKER_SOURCE_TEXT_H
 #define STOKER_SOURCE_TEXT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ticket.h - how a stage that finishes later says that it has finished. The pipe hands a ticket to
- * the stage, with the function to call at the end. So the GPU's code, which finishes batches on
+/* ticket.h - how a stage that finishes later reports that it has finished.  The pipe gives the
+ * stage a ticket with a function to call at the end.  So the GPU's code, which finishes batches on
  * its own threads, includes nothing of the pipe. */
 #ifndef STOKER_BASE_TICKET_H
 #define STOKER_BASE_TICKET_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch_ops.h - ops on whole batches, named by batch_ops=: each is a stage of the loader. */
+/* batch_ops.h - ops on whole batches, such as mixup, which the option batch_ops= names.  The plan
+ * makes a stage of each (loader/plan_batching.c), and workers run the stages. */
 #ifndef STOKER_BATCH_OPS_H
 #define STOKER_BATCH_OPS_H
 
@@ -13,13 +14,13 @@ typedef struct stk_batch_op_input { /* what ops are planned for */
     uint64_t seed;
 } stk_batch_op_input;
 
-/* The ops of `text` ("mixup(image, label) | ..."), for batches of these outputs.  *out: an array of
- * *n pointers, the caller's; it borrows nothing.  Draws follow the seed. */
+/* Plans the ops of `text` ("mixup(image, label) | ...") for batches of these outputs.  *out is an
+ * array of *n pointers that the caller owns; it borrows nothing. */
 int stk_batch_ops_plan(stk_batch_op ***out, uint32_t *n, const char *text,
                        const stk_batch_op_input *in, stk_error *err);
 void stk_batch_ops_close(stk_batch_op ***ops, uint32_t n);
 
-/* A stk_stage.run; state: a stk_batch_op. */
+/* A stk_stage.run; `state` is a stk_batch_op. */
 int stk_batch_op_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err);
 
 #endif

@@ -18,7 +18,7 @@
 
 typedef struct stk_out_gather { /* rows that a GPU gathers from arrays (cuda/gpu_gather.h) */
     uint64_t count;             /* elements of a row; 0: the output is not gathered */
-    uint32_t in, made, sign;
+    uint32_t in, made, sign;    /* as in stk_gpu_gather */
 } stk_out_gather;
 
 typedef struct stk_out_plan {
@@ -37,10 +37,9 @@ typedef struct stk_out_plan {
     int gpu_made;      /* rows here are records, from which a GPU makes the real rows */
     size_t gpu_bytes;  /* bytes of a row on the GPU; 0: they vary */
     size_t note_bytes; /* bytes of notes that are stored beside each record */
-    uint32_t
-        /* number + 1 under which the GPU caches its pictures (gpu/picture_cache.h); 0: it does
-         * not */
-        keep;
+    /* number + 1 under which the GPU caches its pictures (gpu/picture_cache.h); 0: it caches
+     * none */
+    uint32_t keep;
     stk_out_gather gather; /* rows of arrays: the GPU gathers them if the batch says so */
 } stk_out_plan;
 
@@ -80,7 +79,7 @@ typedef struct stk_row_out { /* one row of a ragged output */
     size_t gpu_at; /* offset of the row in `gpu_memory` */
 } stk_row_out;
 
-typedef struct stk_picture_grids { /* of rows that have several pictures each */
+typedef struct stk_picture_grids { /* the pictures of rows that have several each */
     uint32_t n;
     uint32_t *first;  /* rows + 1: the first picture of each */
     uint32_t at[][2]; /* patches down and across */
@@ -92,21 +91,22 @@ typedef struct stk_batch_out {
     stk_row_out *row;    /* ragged */
     stk_buffer *dense;   /* padded: the tensor; NULL: no size is known yet */
     int counted;         /* `dense` is not from the pool and counts in the account */
-    int padded;          /* the rows are in `dense` now, and only there; or a GPU puts them
-                          * together */
-    int joined;          /* they are joined there, row_bytes in all */
-    size_t row_bytes;    /* padded */
-    stk_dtype dtype;     /* padded */
-    uint32_t ndim;       /* padded: dimensions of a row */
+    /* true if the rows are in `dense` and nowhere else, or a GPU makes the tensor; the next fields
+     * describe it */
+    int padded;
+    int joined;       /* rows are joined along their first dimension, row_bytes in all */
+    size_t row_bytes; /* bytes of a padded row */
+    stk_dtype dtype;
+    uint32_t ndim; /* dimensions of a row */
     int64_t shape[STK_MAX_DIMS - 1];
-    uint8_t value[8];            /* padded: an element behind rows */
+    uint8_t value[8];            /* element that fills what is left of a row */
     stk_buffer *gpu_memory;      /* the output on a GPU; NULL: it is on the host only */
     uint8_t *note;               /* note_bytes per row; NULL: none */
     stk_frame_at *frames;        /* clip_frames per row; NULL: rows are not clips */
     stk_picture_grids *pictures; /* NULL: a row is one picture, or none */
 } stk_batch_out;
 
-/* A batch op that is carried out on the GPU, where the rows are: what it drew. */
+/* What a batch op drew, when its rows are on the GPU and it is carried out there. */
 typedef struct stk_deferred_mix {
     struct stk_deferred_mix *next;
     uint32_t n_parts;
@@ -132,9 +132,10 @@ struct stk_batch {
     uint32_t gpu; /* number + 1 of the GPU that has the outputs with `gpu_memory`; 0: none */
     stk_deferred_mix *mixes; /* in the order they are carried out; NULL: none */
     uint8_t *bad;            /* by row: 1 if the GPU could not make a picture; NULL: all are good */
-    struct stk_gpu_clip *clips;       /* that a GPU decodes (gpu/gpu_clips.h); NULL: none */
-    void (*drop_clips)(stk_batch *b); /* lets go of them */
-    struct stk_ticket *clips_ticket;  /* gpu_clips.c's: it waits for them; NULL: it does not */
+    struct stk_gpu_clip *clips;       /* clips that a GPU decodes (gpu/gpu_clips.h); NULL: none */
+    void (*drop_clips)(stk_batch *b); /* releases the clips */
+    /* owned by gpu_clips.c: the ticket of a batch that waits for its clips; NULL: it does not */
+    struct stk_ticket *clips_ticket;
 };
 
 /* A batch with room for `rows` rows.  STK_ELIMIT: memory_limit is reached for now. */
@@ -181,19 +182,21 @@ void *stk_batch_reserve(stk_batch *b, uint32_t output, uint32_t row, size_t len,
 void stk_batch_unreserve(stk_batch *b, uint32_t output,
                          uint32_t row); /* call before a row is filled again */
 
-/* Rows of `pictures` end in their grids, after stk_grids_at() bytes, as many as shape[STK_GRID_AT]
- * says: they are put together before the rows are. */
+/* With pictures(), a row ends in the grids of its pictures: they begin stk_grids_at(bytes of the
+ * row) bytes after its start, and shape[STK_GRID_AT] says how many there are. */
 static inline size_t stk_grids_at(size_t len)
 {
     return (len + 3) & ~(size_t)3;
 }
-/* A GPU's then end in what each picture takes to be made (gpu/pic.h). */
+/* Rows for a GPU have, after the grids, a stk_pic_share for each picture (gpu/pic.h). */
 static inline size_t stk_shares_at(size_t len, uint32_t pictures)
 {
     return (stk_grids_at(len) + pictures * 2 * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
+/* Moves the grids of all rows to o->pictures.  Call when all rows are made, before they are
+ * padded. */
 int stk_batch_take_grids(stk_batch *b, uint32_t output, stk_error *err);
-/* Row `row` was made once more. */
+/* The same after row `row` was made once more. */
 int stk_batch_regrid(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 
 /* 1: rows of the output become one tensor.  A batch of one row is that row, unless it must grow. */
@@ -208,12 +211,12 @@ static inline size_t stk_padded_bytes(const stk_batch *b, const stk_batch_out *o
     return o->joined ? o->row_bytes : o->row_bytes * b->rows;
 }
 
-/* pad_rows.c: makes the tensor of a padded output, when every row is there. */
+/* pad_rows.c: makes the tensor of a padded output.  Call when every row is made. */
 int stk_batch_pad(stk_batch *b, uint32_t output, stk_error *err);
-/* The same where a GPU makes the rows: only says what the tensor is, and where each row goes
+/* The same if a GPU makes the rows: only sets the tensor's shape, and where each row goes
  * (gpu_at). */
 int stk_batch_pad_there(stk_batch *b, uint32_t output, stk_error *err);
-/* The tensor is there, and row `row` was made once more, which may have another size now. */
+/* Call when row `row` was made once more after the tensor: its size may have changed. */
 int stk_batch_pad_again(stk_batch *b, uint32_t output, uint32_t row, stk_error *err);
 void stk_batch_undense(stk_batch *b, stk_batch_out *o); /* releases o->dense */
 /* The value as an element of `dtype`.  STK_EINVAL: it does not fit. */

@@ -69,7 +69,7 @@ typedef struct stk_chain_like { /* what ties a chain to another output */
     /* part(of=...): the chain of clips whose span its sound has; NULL: none */
     const struct stk_chain *clip;
     uint32_t clip_output; /* index of its output */
-    int heard;            /* of a chain of clips: some sound has its span */
+    int heard;            /* a chain of clips: true if some sound has its span */
 } stk_chain_like;
 
 typedef struct stk_chain_boxes { /* boxes that iou_crop looks at */
@@ -89,15 +89,16 @@ typedef struct stk_chain_calls { /* functions of the program inside a chain: row
 } stk_chain_calls;
 
 typedef struct stk_chain_sizes { /* what is known of how large pictures come out */
-    int drawn;                   /* it is random: some op says so, or runs at random */
-    uint32_t depth;              /* while planning: in how many ops that run others */
-    /* where the last op that changes it cuts for patches: the most that it gives; 0: no limit */
+    int drawn;                   /* sizes are random: an op draws them, or runs at random */
+    uint32_t depth;              /* while planning: how many ops are open that contain others */
+    /* most patches of a picture, if the last op that changes its size cuts it into patches; 0: no
+     * limit */
     uint64_t most_patches;
 } stk_chain_sizes;
 
 typedef struct stk_chain_prints { /* fingerprints of fields, steps, arguments and versions */
     uint64_t all;
-    uint64_t inexact; /* what `all` was while exact=false meant something: old states hold it */
+    uint64_t inexact; /* `all` as older versions made it with exact=false; old states have it */
     uint64_t raw;     /* without the steps that truncate or pack a row of numbers */
     int ignored;      /* exact=false is written; it is accepted and has no effect */
 } stk_chain_prints;
@@ -136,99 +137,102 @@ typedef struct stk_chain {
 } stk_chain;
 
 /* The longest row, in seconds, that a chain with sound makes of a recording of `seconds`.  sample:
- * its number, where fields say what part of it is taken; or UINT64_MAX: parts by fields are not
- * counted. */
+ * its number, for parts that fields of the sample give; UINT64_MAX: such parts are not counted. */
 double stk_chain_seconds(const stk_chain *c, double seconds, uint64_t sample);
 
-#define STK_MAX_PASSES 4   /* geometry, pixels, geometry again, ... */
-#define STK_MAX_ACTIONS 96 /* of one picture */
+#define STK_MAX_PASSES 4   /* views of one picture; actions on pixels come between them */
+#define STK_MAX_ACTIONS 96 /* changes of pixels of one picture */
 
-typedef struct stk_boxes { /* of a picture whose chain looks at them (stk_chain.boxes) */
-    stk_box_list list;     /* as an op sees them */
-    double (*filed)[4];    /* upright, before any op: left, top, right, bottom */
+typedef struct stk_boxes { /* boxes that ops of a picture's chain look at (stk_chain.boxes) */
+    stk_box_list list;     /* the boxes as an op sees them */
+    double (*filed)[4];    /* the boxes before any op, upright: left, top, right, bottom */
 } stk_boxes;
 
-typedef struct stk_draws {        /* of one picture; on the worker's stack */
+typedef struct stk_draws {        /* what was drawn for one picture; on the worker's stack */
     uint32_t n_passes, n_actions; /* a pass: a view of what the passes before it made */
     /* view k is followed by actions from[k] .. from[k + 1] - 1 */
     uint32_t from[STK_MAX_PASSES + 1];
     stk_view view[STK_MAX_PASSES]; /* each sees what the one before and its actions made */
     stk_action action[STK_MAX_ACTIONS];
-    /* given, of a chain that looks at them; else it is not read.  list.keep: drawn */
+    /* set by the caller if the chain looks at boxes, else not read.  list.keep is drawn */
     stk_boxes *boxes;
 } stk_draws;
 
-/* The canvas that comes out; its `refused` says why a picture can't be drawn. */
+/* The last view, which says how large the picture comes out.  Its `refused` says why a picture
+ * can't be drawn. */
 static inline stk_view *stk_draws_last(stk_draws *d)
 {
     return &d->view[d->n_passes - 1];
 }
 
-/* What is seen of a picture of that size (width, height) and what is done to it: every op of the
- * chain draws, with numbers at (at->seed, position, epoch, output, view); at->path is not read.
- * Rows, transforms and previews draw by this call.  `watch` (NULL or its drawn() NULL: none) sees
- * the view after each op. */
+/* Draws every op of the chain for a picture of that size (width, height), and sets *out to what is
+ * seen of the picture and what is done to it.  Random numbers are those at (at->seed, position,
+ * epoch, output, view); at->path is not read.  Rows, transforms and previews draw by this call.
+ * watch->drawn() is called after each op; watch or watch->drawn NULL: it is not. */
 void stk_chain_draw(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                     stk_draws *out, const stk_draw_observer *watch);
-/* The same from step number `first` of c->step on, for a picture that a function gave.  Both end
- * before the next step that is a function. */
+/* The same from step number `first` of c->step on, for a picture that a function of the program
+ * returned.  Both end before the next step that is such a function. */
 void stk_chain_draw_from(const stk_chain *c, uint32_t first, const stk_address *at,
                          const uint32_t size[2], stk_draws *out, const stk_draw_observer *watch);
 
-/* The whole chain, for those who follow it: a function gives a picture of the size that it was
- * given. */
+/* The same for the whole chain, for outputs that follow this one.  It assumes that functions of the
+ * program return pictures of the size that they are given. */
 void stk_chain_draw_through(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                             stk_draws *out);
 
-/* Only the steps that decide how large the picture comes out: the last view of *out. */
+/* Draws only the steps that decide how large the picture comes out; only the last view of *out
+ * counts. */
 void stk_chain_draw_size(const stk_chain *c, const stk_address *at, const uint32_t size[2],
                          stk_draws *out);
 
 typedef struct stk_chain_head { /* what a chain begins with */
     stk_registry *registry;     /* NULL: the process's */
-    /* The type of the field that c->from names, name NULL: no data set has one; NULL: all are
-     * bytes. */
+    /* Sets *out to the type of the field that the chain reads; out->name NULL: no data set has the
+     * field.  NULL function: all fields are bytes. */
     int (*type)(void *cookie, const stk_chain *c, stk_field_type *out, stk_error *err);
     void *cookie;
-    const struct stk_chain *leader; /* the output that its like() names, planned; or NULL */
-    uint32_t leader_output;
-    int part; /* it is only checked: steps may follow, and other outputs are not known */
+    const struct stk_chain *leader; /* planned chain of the output that like() names; or NULL */
+    uint32_t leader_output;         /* index of that output */
+    int part; /* true if the chain is only checked: steps may follow, other outputs are unknown */
 } stk_chain_head;
 
-/* Compile `text` for the output `name`: of a field of samples, which is bytes or has a type. */
+/* Compiles `text` for the output `name`.  The field that it reads is bytes or has a type
+ * (head->type). */
 int stk_chain_plan_field(stk_chain *c, const stk_chain_head *head, const char *name,
                          const char *text, stk_error *err);
-/* Compile `text` for the output `name`, with what the registry has (NULL: the process's).  The
- * registry is read-only from now on and must stay as long as the chain. */
+/* The same for a field that is bytes, with the steps of a registry (NULL: the process's).  The
+ * registry is read-only from now on and must live as long as the chain. */
 int stk_chain_plan(stk_chain *c, stk_registry *r, const char *name, const char *text,
                    stk_error *err);
-/* The same for rows of arrays: types and shapes are theirs (row/plan_array.h). */
+/* The same for rows of arrays, which have types and shapes (row/plan_array.h). */
 int stk_chain_plan_rows(stk_chain *c, stk_registry *r, const char *name, const char *text,
                         stk_error *err);
 void stk_chain_fini(stk_chain *c);
 
-/* The step that other libraries call `name`, if the registry (NULL: the process's) has it; else
- * NULL. */
+/* For error messages: the step that does what other libraries call `name`.  NULL: the registry
+ * (NULL: the process's) has none. */
 const char *stk_chain_other_name(const stk_registry *r, const char *name);
 /* The text for batch_ops= where `name` is an op on whole batches; else NULL. */
 const char *stk_chain_batch_name(const char *name);
 
-typedef struct stk_binding { /* what feeds a chain, for samples of one schema */
-    uint16_t field;          /* UINT16_MAX: none does */
-    const stk_codec *unpack; /* from(x) found x.gz: it is decompressed first; NULL: it is not */
-    const void *state;       /* of `unpack`; NULL: it has none */
+typedef struct stk_binding { /* which field a chain reads, for samples of one schema */
+    uint16_t field;          /* number of the field; UINT16_MAX: they have none for it */
+    const stk_codec *unpack; /* decompresses the field first (x.gz for x); NULL: not compressed */
+    const void *state;       /* state of `unpack`; NULL: it has none */
 } stk_binding;
 
-/* Of a chain of `pictures` or `video`: 1 where the field is one of them, 0.jpg, 1.jpg, ..., and its
- * number. */
+/* For a chain with `pictures` or `video`: 1 if the field is a numbered picture (0.jpg, 1.jpg, ...)
+ * that it reads; sets *number. */
 int stk_chain_numbered(const stk_chain *c, const char *name, size_t len, uint64_t *number);
 
-/* A bit for each kind of picture that a field may be called by: jpg or jpeg, png, webp.  0: it is
- * another word. */
+/* The bit of the kind of picture that a field's name says: jpg or jpeg, png, webp.  0: it says
+ * none. */
 uint32_t stk_picture_word(const char *name);
 
-/* Which field of a sample feeds a chain, for one data set, by schema.  STK_END: none does anywhere,
- * but the chain has a default.  from(x) takes the field x, else x.gz, else x.zst. */
+/* Finds the field that a chain reads, for every schema of a data set.  *out: an array by schema
+ * that the caller frees.  from(x) takes the field x, else x.gz, else x.zst.  STK_END: no sample has
+ * the field, and the chain's default is used. */
 int stk_chain_bind(const stk_chain *c, const char *output, const stk_dataset *ds, stk_binding **out,
                    stk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codec.h - the codecs and decoders that ship with the library. */
+/* codec.h - declares the codecs and decoders that registry.def lists, for code that names one. */
 #ifndef STOKER_CODEC_H
 #define STOKER_CODEC_H
 

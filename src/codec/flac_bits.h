@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flac_bits.h - the bits of a FLAC frame, and the loop that most of a decode is spent in: residuals
- * of one Rice parameter.  That loop is compiled for any machine and with BMI2's shifts. */
+/* flac_bits.h - reads the bits of a FLAC frame, and has the loop that takes most of the time: it
+ * reads residuals of one Rice parameter.  The loop is compiled twice, for any machine and for
+ * BMI2.  flac_frame.c calls it. */
 #ifndef STOKER_CODEC_FLAC_BITS_H
 #define STOKER_CODEC_FLAC_BITS_H
 
@@ -11,8 +12,8 @@
 struct stk_flac_bits { /* most significant first; the next one is the top of `cache` */
     const uint8_t *p, *end;
     uint64_t cache;
-    uint32_t n; /* bits of the cache that are counted */
-    int over;   /* it was read past the end */
+    uint32_t n; /* valid bits of the cache */
+    int over;   /* true after a read past the end */
 };
 typedef struct stk_flac_bits bits;
 
@@ -86,7 +87,7 @@ static inline void rice_slow(bits *b, int32_t *out, uint32_t n, uint32_t k)
     }
 }
 
-/* n residuals of parameter k, at most 30. */
+/* Reads n residuals of Rice parameter k, at most 30. */
 typedef void stk_flac_rice_fn(bits *b, int32_t *out, uint32_t n, uint32_t k);
 stk_flac_rice_fn stk_flac_rice_c, stk_flac_rice_bmi2;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flac_rice_body.h - the loop of flac_bits.h; STK_RICE is its name. */
+/* flac_rice_body.h - the loop of flac_bits.h over residuals.  The files that compile it for a CPU
+ * define STK_RICE, the name of the function, and include it. */
 #include "codec/flac_bits.h"
 
-/* One residual of the cache, or `otherwise` where it does not hold one. */
+/* Takes one residual from the cache; runs `otherwise` if the cache does not hold all of it. */
 #define NEXT(otherwise)                                                                            \
     z = (uint32_t)__builtin_clzll(cache | 1);                                                      \
     if (z + 1 + k > have)                                                                          \

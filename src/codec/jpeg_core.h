@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_core.h - the parts of a baseline JPEG decoder that run on the host and on a GPU alike: the
- * bit reader, the tables, one block, one inverse DCT.
+/* jpeg_core.h - the parts of a baseline JPEG decoder that host and GPU share: the bit reader, the
+ * tables, one block, one inverse DCT.  The files jpeg_*.c and the kernels in cuda/ include it.
  *
- * Nothing here allocates, calls out or keeps state, and only <stdint.h> and <string.h> are
- * needed, so the header also compiles as CUDA (tests/codec/jpeg_core.cu is the proof).
+ * Nothing here allocates, calls other code or keeps state, and it needs only <stdint.h> and
+ * <string.h>, so that it compiles as CUDA, too (tests/codec/jpeg_core.cu).
  *
  * A lookup of `bits` bits gives code and value at once.  An entry is
  *     bits 0-7    bits to drop: code and value; only the code (or nothing) where it is not whole
@@ -23,19 +23,19 @@
 #define STK_HD
 #endif
 
-#define STK_JPEG_AC_BITS 11 /* what the host's tables look up at once */
+#define STK_JPEG_AC_BITS 11 /* bits that the host's tables look up at once, for AC and DC codes */
 #define STK_JPEG_DC_BITS 10
 
 enum {
-    STK_JPEG_STEP_VALUE = 64, /* the code is dropped, its value bits follow */
-    STK_JPEG_STEP_LONG = 65,  /* a code longer than the lookup, or none */
-    STK_JPEG_STEP_EOB = 128
+    STK_JPEG_STEP_VALUE = 64, /* the lookup has the whole code; its value bits follow */
+    STK_JPEG_STEP_LONG = 65,  /* a code longer than the lookup, or an invalid one */
+    STK_JPEG_STEP_EOB = 128   /* end of the block */
 };
 
 typedef struct stk_jpeg_huff { /* a Huffman table as the file has it */
     uint8_t bits[16];          /* codes of 1..16 bits */
     uint8_t vals[256];
-    uint16_t n; /* symbols; 0: not there */
+    uint16_t n; /* symbols; 0: the file has no such table */
 } stk_jpeg_huff;
 
 typedef struct stk_jpeg_long { /* for codes that the lookup can't hold */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_head.h - what the markers of a baseline JPEG say, up to the first byte of its scan. */
+/* jpeg_head.h - reads the markers of a baseline JPEG, up to the first byte of its scan.  Our
+ * decoder and code for GPUs call it. */
 #ifndef STOKER_JPEG_HEAD_H
 #define STOKER_JPEG_HEAD_H
 
@@ -14,7 +15,7 @@ typedef struct stk_jpeg_comp {
     uint8_t quant, dc, ac; /* numbers of its tables, 0..3 */
 } stk_jpeg_comp;
 
-/* A picture that our decoder takes: baseline, 8 bits, gray or YCbCr, one scan. */
+/* The header of a picture that our decoder takes: baseline, 8 bits, gray or YCbCr, one scan. */
 typedef struct stk_jpeg_head {
     uint32_t width, height;
     uint32_t restart; /* MCUs between restart markers; 0: none */
@@ -23,14 +24,15 @@ typedef struct stk_jpeg_head {
     uint8_t max_h, max_v;
     stk_jpeg_comp comp[STK_JPEG_COMPS];
     uint16_t quant[4][64];      /* natural order */
-    stk_jpeg_huff dc[4], ac[4]; /* those that components name are there and sound */
+    stk_jpeg_huff dc[4], ac[4]; /* tables that components name are present and valid */
 } stk_jpeg_head;
 
-/* Read the markers.  0; STK_ENOTSUP: a JPEG for another decoder (progressive, arithmetic, 12 bit,
- * CMYK, RGB, several scans, fractional sampling); STK_ECORRUPT: perhaps no JPEG at all. */
+/* Reads the markers.  STK_ENOTSUP: a JPEG for another decoder (progressive, arithmetic, 12 bit,
+ * CMYK, RGB, several scans, fractional sampling).  STK_ECORRUPT: damaged, or not a JPEG. */
 int stk_jpeg_parse(stk_jpeg_head *h, stk_bytes in, stk_error *err);
 
-/* The rules that parse() ends with: sizes, factors, tables.  For heads from elsewhere. */
+/* Checks sizes, factors and tables as parse() does.  For headers that were not parsed, such as
+ * those in seek points. */
 int stk_jpeg_head_check(stk_jpeg_head *h, stk_error *err);
 
 /* The tables of the standard's annex K, which most encoders write: 0 or 1 for DC, 2 or 3 for AC. */

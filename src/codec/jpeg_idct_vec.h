@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_idct_vec.h - the inverse DCT of jpeg_core.h on vectors, for any width: every 128-bit lane
- * holds a row of its own block, so the code is that of one block, and a wider vector does more.
+/* jpeg_idct_vec.h - the inverse DCT of jpeg_core.h on vectors of any width.  Every 128-bit lane
+ * holds a row of its own block, so the code is that of one block, and wider vectors do more blocks
+ * at once.  jpeg_idct_avx2.c and jpeg_idct_avx512.c include it.
  *
  * The includer defines V (the vector), OP(name) (an instruction without its prefix), LOAD, QUANT
  * (8 words to every lane) and ZERO; it stores the pixels. */
 #define PAIR(a, b) OP(set1_epi32)((int)((uint32_t)(uint16_t)(a) | (uint32_t)(uint16_t)(b) << 16))
 
-/* a * ka + b * kb, low and high halves of the words. */
+/* a * ka + b * kb, in 32 bits: for the low and the high half of the 16-bit words. */
 typedef struct wide {
     V lo, hi;
 } wide;
@@ -63,7 +64,7 @@ VINLINE wide grow2(V x, V round)
         t = sub2(a3, o7), (x)[4] = PACK(t, shift);                                                 \
     } while (0)
 
-/* Rows to columns in every lane. */
+/* Transposes the 8 x 8 words of every lane. */
 VINLINE void turn(V x[8])
 {
     V a0 = OP(unpacklo_epi16)(x[0], x[1]), a1 = OP(unpackhi_epi16)(x[0], x[1]);
@@ -103,7 +104,8 @@ VINLINE void blocks(const int16_t *coef, const uint16_t *q, V out[4])
 
 /* ---- blocks with few coefficients ---- */
 
-/* Nothing but the first ten places, which are in the upper left 4 x 4?  (No place is over 63.) */
+/* 1: all coefficients are among the first ten places, which are in the upper left 4 x 4.  (No place
+ * is over 63.) */
 VINLINE int only_few(const uint8_t last[4])
 {
     uint32_t four;

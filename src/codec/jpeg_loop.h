@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_loop.h - the loops over symbols, compiled once for each CPU level by jpeg_loop*.c.
+/* jpeg_loop.h - the loops over Huffman symbols of our JPEG decoder, compiled once for each CPU
+ * level by jpeg_loop*.c.  jpeg_scan.c calls them.
  *
- * A refill gives 56 bits, enough for five lookups of 11, so there is no test for bits in between;
- * one comparison a symbol finds whatever is not an ordinary coefficient.  State is copied into
- * locals whose address never leaves, so that it stays in registers; calls out are rare and get
- * copies. */
+ * A refill gives 56 bits, enough for five lookups of 11, so no test for bits is needed in between.
+ * One comparison per symbol finds whatever is not an ordinary coefficient.  State is copied into
+ * local variables whose address is never taken, so that it stays in registers; the rare calls of
+ * other functions get copies. */
 #include "codec/jpeg_scan.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -61,7 +62,7 @@ INLINE int step(stk_jpeg_regs *r)
     return 0;
 }
 
-/* The value bits after a code that is dropped already. */
+/* The value bits after a code that was taken already. */
 INLINE int32_t value_bits(stk_jpeg_bits *b, uint32_t size)
 {
     int64_t t = (int64_t)b->buf;
@@ -81,7 +82,7 @@ COLD int long_dc(stk_jpeg_scan *d, const stk_jpeg_op *op, uint64_t buf)
     return stk_jpeg_long_code(t->more, t->vals, buf);
 }
 
-/* The block in hand: its DC value. */
+/* Decodes the DC value of the current block. */
 INLINE int begin_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
     const stk_jpeg_op *op = r->op;
@@ -181,7 +182,8 @@ INLINE int skip_block(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
     return rc < 0 ? rc : 1;
 }
 
-/* Runs that no one wants; s->r is at the start of one, and in the end of one that is wanted. */
+/* Skips runs that are not wanted.  s->r is at the start of a run, and then of one that is
+ * wanted. */
 COLD int skip_runs(stk_jpeg_scan *d, stk_jpeg_stream *s)
 {
     int rc = 1;
@@ -198,7 +200,7 @@ COLD int skip_runs(stk_jpeg_scan *d, stk_jpeg_stream *s)
     return rc;
 }
 
-/* What step() did not want.  1: go on; 0: nothing left; negative: an error. */
+/* Handles a symbol that step() left.  1: go on; 0: nothing is left; negative: an error. */
 INLINE int special(stk_jpeg_scan *d, stk_jpeg_stream *s, stk_jpeg_regs *r)
 {
     uint32_t what = r->e >> 8 & 255;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_seek.h - seek points of a baseline JPEG: where its chunks begin, and what is needed there.
+/* jpeg_seek.h - seek points of a baseline JPEG: where its chunks begin, and what is needed to
+ * decode from there.  Our decoder, indexing, and code for GPUs use them.
  *
  * A chunk is a few MCUs (units of interleaved blocks) of one row of them.  Packed, little-endian:
  *     head     "J", version, flags, the frame and scan headers, what checks the file
@@ -13,8 +14,8 @@
  * Fields of bits are stored from the low bit of a byte on; each of the three parts begins at a
  * byte.  Offsets count bits from the scan's first byte, stuffing included: files stay as they are.
  *
- * The builder takes the smallest dc_step that keeps the whole within a share of the file; where
- * none does, it leaves the chunks out. */
+ * stk_jpeg_seek_pack() takes the smallest dc_step with which the points stay within a share of the
+ * file.  If none does, it leaves the chunks out. */
 #ifndef STOKER_JPEG_SEEK_H
 #define STOKER_JPEG_SEEK_H
 
@@ -24,35 +25,36 @@
 
 #define STK_JPEG_CHUNK_BLOCKS 40 /* most blocks of a chunk */
 
-/* Packed points, checked and taken apart; points into the packed bytes. */
+/* Seek points that were unpacked; points into the packed bytes. */
 typedef struct stk_jpeg_seek {
     uint32_t rows, cols;    /* MCUs */
     uint32_t chunk, chunks; /* MCUs of a chunk, chunks of a row */
     uint32_t dc_step, dcs;  /* chunks between DC values, such points in a row */
     uint32_t scan_len, crc; /* bytes of the scan up to its end marker; of the file up to there */
-    uint32_t base;          /* the shortest chunk */
+    uint32_t base;          /* bits of the shortest chunk */
     int32_t dc_min[STK_JPEG_COMPS];
     uint8_t n_comps, row_bits, len_bits, dc_bits[STK_JPEG_COMPS];
     uint32_t dc_sum; /* bits of the DC values of one point */
-    int rows_only;   /* some chunk is longer than 65535 bits, or the file is small */
-    unsigned turn;   /* EXIF's, 1 to 8; 0: version 1 */
-    stk_bytes row, len, dc;
-    stk_bytes sum; /* none: version 1, or a small file */
+    int rows_only;   /* true if there are no chunks: one was too long, or the file is small */
+    unsigned turn;   /* EXIF orientation, 1 to 8; 0: version 1 */
+    stk_bytes row, len, dc; /* the parts rows, chunks and DC */
+    stk_bytes sum;          /* the part sums; none in version 1 and for small files */
 } stk_jpeg_seek;
 
-/* Take packed points apart.  All that can be known without the file is checked: a hostile `packed`
- * is refused, or leads to STK_ESTALE or STK_ECORRUPT when decoding. */
+/* Unpacks seek points, and checks all that can be checked without the file.  A hostile `packed` is
+ * refused, or leads to STK_ESTALE or STK_ECORRUPT when decoding. */
 int stk_jpeg_seek_open(stk_jpeg_seek *s, stk_jpeg_head *h, stk_bytes packed, stk_error *err);
 
-/* Compare the file with the points' checksum: 0 or STK_ESTALE. */
+/* Compares the file with the points' checksum: 0 or STK_ESTALE. */
 int stk_jpeg_seek_check(const stk_jpeg_seek *s, const stk_jpeg_head *h, stk_bytes in,
                         stk_error *err);
 
-/* Bytes [*from, *to) of the scan hold rows y0 to y1 - 1 of MCUs, and what must come after them. */
+/* Sets *from and *to: bytes [*from, *to) of the scan hold rows y0 to y1 - 1 of MCUs, and the bytes
+ * after them that the decoder looks at. */
 void stk_jpeg_seek_bytes(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, uint64_t *from,
                          uint64_t *to);
 
-/* Compare these rows with their sums: 0 or STK_ESTALE.  `in` is the scan from byte `at` on. */
+/* Compares these rows with their sums: 0 or STK_ESTALE.  `in` is the scan from byte `at` on. */
 int stk_jpeg_seek_check_rows(const stk_jpeg_seek *s, uint32_t y0, uint32_t y1, stk_bytes in,
                              uint64_t at);
 
@@ -106,12 +108,12 @@ static inline uint32_t stk_jpeg_chunk(const stk_jpeg_head *h)
 /* Bytes that stk_jpeg_seek_pack() may write. */
 size_t stk_jpeg_seek_room(const stk_jpeg_head *h);
 
-/* Pack points[row * chunks + chunk]; the number of bytes. */
+/* Packs points[row * chunks + chunk], and returns the number of bytes. */
 size_t stk_jpeg_seek_pack(uint8_t *to, const stk_jpeg_head *h, stk_bytes in, size_t scan_end,
                           const stk_jpeg_point *points);
 
-/* Whether they take at most 2.5 % of the file and so are kept.  Where the headers alone take more,
- * the picture is small, and decoding it from its beginning costs little. */
+/* 1: the points take at most 2.5 % of the file, so they are stored.  If the headers alone take
+ * more, the picture is small, and decoding it from its beginning costs little. */
 int stk_jpeg_seek_pays(stk_bytes packed, stk_bytes in);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sound_decoders.h - decoders for who wants sound: a file with pictures and sound has a decoder
- * for each of them. */
+/* sound_decoders.h - finds the decoder for the sound of a file.  A file with pictures and sound has
+ * a decoder for each.  Rows and tools call it for chains with sound. */
 #ifndef STOKER_CODEC_SOUND_DECODERS_H
 #define STOKER_CODEC_SOUND_DECODERS_H
 
@@ -10,8 +10,8 @@
  * stk_decoders_find() passes it over. */
 enum { STK_DECODER_SOUND_TRACK = 2 };
 
-/* As stk_decoders_find(), but where a file's sound has a decoder of its own it is that one.  All
- * bytes of the field are there. */
+/* As stk_decoders_find(), but returns the decoder of a file's sound if there is one.  `in` is all
+ * of the field. */
 int stk_decoders_find_sound(stk_decoders *d, stk_bytes in, const stk_decoder **out, void **ctx,
                             stk_error *err);
 

@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sound_points.h - what decoders of sound share: the points of a recording, which have one layout
- * for all codecs, the bytes that hold some of its samples, and the way samples are handed out.
+/* sound_points.h - what decoders of sound share: the seek points of a recording, which have one
+ * layout for all codecs; which bytes hold some of its samples; and how samples are handed out.
  *
- * A mark is a place where decoding can begin: byte `offset` of the field, from which on samples
- * from number `sample` on come out.  Marks ascend; the first is at the recording's first byte. */
+ * A mark is a place where decoding can begin: from byte `offset` of the field on, the decoder gives
+ * samples from number `sample` on.  Marks ascend; the first is at the recording's first byte. */
 #ifndef STOKER_CODEC_SOUND_POINTS_H
 #define STOKER_CODEC_SOUND_POINTS_H
 
 #include "base/err.h"
 #include "base/mem.h"
 
-#define STK_SOUND_CHANNELS 256 /* of a recording, at most */
-#define STK_SOUND_RATE 4000000 /* samples per second, at most */
-/* Floats are at most so loud, where full scale is 1: squares of sums of them are finite numbers,
- * and whole numbers that a program wrote as they are still fit. */
+#define STK_SOUND_CHANNELS 256 /* most channels of a recording */
+#define STK_SOUND_RATE 4000000 /* most samples per second */
+/* Largest magnitude of a float, where full scale is 1.  Squares of sums of such numbers are finite,
+ * and integers that a program stored as floats still fit. */
 #define STK_SOUND_LOUDEST 1e10f
-#define STK_SOUND_BLOCK 4096 /* samples that are handed out at a time, where a codec has no own */
+#define STK_SOUND_BLOCK 4096 /* samples handed out at once, if the codec has no block size */
 
 typedef struct stk_sound_mark {
     uint64_t sample, offset;
 } stk_sound_mark;
 
 typedef struct stk_sound_points {
-    char tag; /* the decoder's */
+    char tag; /* stk_decoder.tag of the decoder that made them */
     uint32_t rate, channels;
     uint64_t units;
     uint64_t begin, end; /* bytes of the field that hold sound */
     uint32_t lead;       /* bytes [0, lead) of the field are needed too */
-    uint32_t run_up;     /* samples before the first wanted one that are decoded */
+    uint32_t run_up;     /* samples before the first wanted one that are decoded, too */
     uint32_t after;      /* marks after the last wanted sample up to which bytes are needed */
-    stk_bytes setup;     /* the decoder's own */
+    stk_bytes setup;     /* what the decoder stores for itself */
     uint32_t n_marks;
     const uint8_t *mark; /* as stored */
 } stk_sound_points;
 
-/* Points as they are stored; what cannot be is STK_ECORRUPT. */
+/* Reads points as they are stored.  STK_ECORRUPT: they contradict themselves. */
 int stk_sound_points_open(stk_sound_points *out, stk_bytes in, stk_error *err);
 stk_sound_mark stk_sound_points_mark(const stk_sound_points *p, uint32_t i);
-/* The last mark whose sample is at most `sample`; 0 where none is. */
+/* Number of the last mark whose sample is at most `sample`; 0: there is none. */
 uint32_t stk_sound_points_find(const stk_sound_points *p, uint64_t sample);
-/* The mark at byte `offset`; n_marks where there is none. */
+/* Number of the mark at byte `offset`; n_marks: there is none. */
 uint32_t stk_sound_points_at(const stk_sound_points *p, uint64_t offset);
 
 /* A decoder's know() and ranges(). */
@@ -49,10 +49,10 @@ int stk_sound_ranges(const stk_media_points *p, const stk_media_ask *ask, uint64
 
 /* ---- making them ---- */
 
-typedef struct stk_sound_marks { /* of a field that is walked through */
+typedef struct stk_sound_marks { /* marks that are collected while a field is read */
     stk_sound_mark *at;          /* in scratch memory; NULL: none are wanted */
     uint32_t n;
-    uint64_t step; /* samples between two marks, at least */
+    uint64_t step; /* least number of samples between two marks */
 } stk_sound_marks;
 
 /* Room for marks.  When it is full, every other mark goes and the step doubles. */
@@ -64,13 +64,13 @@ int stk_sound_points_make(const stk_sound_points *p, const stk_sound_marks *m, s
 
 /* ---- samples ---- */
 
-/* What a recording says of itself, as a decoder's header() answers. */
+/* What a decoder's header() returns for a recording. */
 stk_media_info stk_sound_info(uint32_t rate, uint32_t channels, uint64_t units);
-/* A rate and channels that no recording has: STK_ECORRUPT, with the format's name. */
+/* STK_ECORRUPT, with the format's name: no recording has such a rate or number of channels. */
 int stk_sound_check(const char *format, uint32_t rate, uint32_t channels, stk_error *err);
-/* job->ask is inside the recording, or STK_EINVAL. */
+/* STK_EINVAL: *ask is not inside a recording of `units` samples. */
 int stk_sound_check_ask(const stk_media_ask *ask, uint64_t units, stk_error *err);
-/* Of n decoded samples from number `first` on, give those that are asked for. */
+/* Passes those of n decoded samples, from number `first` on, to the job's sink that it asks for. */
 int stk_sound_give(const stk_media_job *job, uint64_t first, float *const *channel, uint32_t n,
                    uint32_t channels, stk_error *err);
 
@@ -79,8 +79,8 @@ typedef struct stk_sound_block { /* decoded samples */
     float *const *channel;
     uint32_t n, channels;
 } stk_sound_block;
-/* The same, of a codec whose samples may be any floats: one that is asked for and not finite, or
- * over STK_SOUND_LOUDEST, is STK_ECORRUPT. */
+/* The same for a codec whose samples may be any floats.  STK_ECORRUPT: a sample that is asked for
+ * is not finite, or over STK_SOUND_LOUDEST. */
 int stk_sound_give_floats(const char *format, const stk_media_job *job, const stk_sound_block *b,
                           stk_error *err);
 

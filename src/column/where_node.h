@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* where_node.h - the tree of a condition, between the parser and the evaluator. */
+/* where_node.h - the nodes of a condition's tree, which the parser makes and the evaluator reads.
+ * Private to the files where*.c. */
 #ifndef STOKER_WHERE_NODE_H
 #define STOKER_WHERE_NODE_H
 
@@ -10,10 +11,10 @@ typedef enum stk_where_kind {
     STK_WHERE_AND,
     STK_WHERE_NOT,
     STK_WHERE_COMPARE, /* a op b */
-    STK_WHERE_IS_NULL, /* a */
-    STK_WHERE_LIKE,    /* a LIKE b's text */
-    STK_WHERE_TRUTH,   /* a number that is not 0 */
-    STK_WHERE_COLUMN,  /* a leaf: no truth of its own */
+    STK_WHERE_IS_NULL, /* a IS NULL */
+    STK_WHERE_LIKE,    /* a LIKE b, which is a literal */
+    STK_WHERE_TRUTH,   /* a is a number that is not 0 */
+    STK_WHERE_COLUMN,  /* the value of a column */
     STK_WHERE_LITERAL,
 } stk_where_kind;
 
@@ -24,16 +25,16 @@ enum { STK_WHERE_EXACT, STK_WHERE_AS_F64, STK_WHERE_AS_F32 };
 struct stk_where_node {
     stk_where_kind kind;
     int op;
-    uint32_t a, b;       /* nodes before this one */
-    uint32_t column;     /* COLUMN */
-    stk_where_type type; /* COLUMN once settled, LITERAL; 0: NULL */
-    uint8_t narrow;      /* COLUMN: of floats of 32 bits */
-    uint8_t as;          /* COMPARE: what both sides become first, once settled */
-    uint8_t is_double;   /* LITERAL: written with an exponent */
-    int8_t huge;         /* LITERAL: a whole number above (1) or below (-1) those of 64 bits */
+    uint32_t a, b;       /* numbers of the operands, which come before this node */
+    uint32_t column;     /* COLUMN: index in stk_condition.column */
+    stk_where_type type; /* LITERAL, and COLUMN once settled; 0: NULL */
+    uint8_t narrow;      /* COLUMN: true if its values are 32-bit floats */
+    uint8_t as;          /* COMPARE, once settled: the type in which both sides are compared */
+    uint8_t is_double;   /* LITERAL: true if it is written with an exponent */
+    int8_t huge;         /* LITERAL: an integer above (1) or below (-1) the range of 64 bits */
     int64_t i;
     double f;
-    char *text; /* LITERAL; owned */
+    char *text; /* LITERAL: its text, owned */
     size_t len;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack.h - bytes that were compressed, made plain again: one group of functions per library.
+/* unpack.h - decompresses bytes: one group of functions per library.
  *
  * Formats call these for pages and chunks, codec/decompress.c for fields, data/unpacked.c for whole
  * shards.  None of them knows what the bytes are.  A function whose library the build lacks fails
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/scratch.h"
 
-/* For MSan: a library that is not built for it has written these bytes. */
+/* Tells MemorySanitizer that a library that it did not instrument has written these bytes. */
 #ifdef __has_feature
 #if __has_feature(memory_sanitizer)
 #include <sanitizer/msan_interface.h>
@@ -51,15 +51,15 @@ typedef struct stk_unpack_io {
     void *cookie;
 } stk_unpack_io;
 
-/* Members and frames one after another too. */
+/* These take several members or frames, one after the other, too. */
 int stk_gunzip_all(const stk_unpack_io *io, stk_error *err);
 int stk_inflate_all(const stk_unpack_io *io,
                     stk_error *err); /* deflate without a head, as in zip */
 int stk_unzstd_all(const stk_unpack_io *io, stk_error *err);
 int stk_unlz4_all(const stk_unpack_io *io, stk_error *err);
 
-/* What a library does for stk_unpack_stream(): unpack from in[0..*n) to out[0..*room), and say in
- * both how much it was.  1: the stream goes on, 0: a frame or member is finished. */
+/* The part of stk_unpack_stream() that a library does: unpacks from in[0..*n) to out[0..*room), and
+ * sets both to the bytes that it used.  1: the stream goes on; 0: a frame or member ended. */
 typedef int (*stk_unpack_step)(void *library, const uint8_t *in, size_t *n, uint8_t *out,
                                size_t *room, stk_error *err);
 int stk_unpack_stream(const stk_unpack_io *io, stk_unpack_step step, void *library,
@@ -72,12 +72,12 @@ int stk_unzstd_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_brotli_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_bunzip2_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 int stk_lz4_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err); /* one block */
-/* ... in the frames of Hadoop; also without them, as some writers left them out. */
+/* The same in the frames of Hadoop, or without them, as some writers left them out. */
 int stk_lz4_hadoop_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
-/* ... in frames as the lz4 command writes them. */
+/* The same in frames as the lz4 command writes them. */
 int stk_lz4_frame_page(stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
-/* ... as the lz4 filter of HDF5 writes them: how many bytes; SIZE_MAX: damaged, or more than `room`
- */
+/* The same as the lz4 filter of HDF5 writes it.  Returns the number of bytes; SIZE_MAX: it is
+ * damaged, or longer than `room`. */
 size_t stk_lz4_plugin_some(stk_bytes in, uint8_t *dst, size_t room);
 
 /* deflate.c: exactly dst[0..len) of gzip or zlib's format.  Returns
@@ -85,19 +85,19 @@ size_t stk_lz4_plugin_some(stk_bytes in, uint8_t *dst, size_t room);
  * inflates with zlib, which also reports what is wrong. */
 int stk_inflate_quick(stk_bytes in, uint8_t *dst, size_t len);
 
-/* ---- what other packers made, whose length is not known: how many bytes it unpacks to ---- */
+/* ---- data whose length is not known: the functions return how many bytes it unpacks to ---- */
 
-/* SIZE_MAX: damaged, longer than `room`, or there is no such library. */
+/* SIZE_MAX: it is damaged, longer than `room`, or the build has no such library. */
 size_t stk_inflate_some(stk_bytes in, uint8_t *dst, size_t room); /* zlib's format, below 4 GiB */
 size_t stk_unzstd_some(stk_bytes in, uint8_t *dst, size_t room);
 size_t stk_unlzf(stk_bytes in, uint8_t *dst, size_t room); /* as LibLZF packs */
-/* The beginning of what a zlib stream unpacks to, at most `room` bytes (below 4 GiB).  Damage ends
- * it.  Allocates nothing. */
+/* Unpacks the beginning of a zlib stream, at most `room` bytes (below 4 GiB), and returns how many
+ * it was.  Damage ends it.  Allocates nothing. */
 size_t stk_inflate_head(stk_bytes in, uint8_t *dst, size_t room);
 
 /* ---- chunks of numbers: exactly dst[0..len), or an error ---- */
 
-/* `value`: the n numbers that HDF5 stores for the filter. */
+/* value: the n parameters that HDF5 stores for the filter. */
 int stk_unszip(const uint32_t *value, uint32_t n, stk_bytes in, stk_bytes dst, stk_error *err);
 int stk_unbitshuffle(const uint32_t *value, uint32_t n, stk_bytes in, stk_bytes dst,
                      stk_error *err);

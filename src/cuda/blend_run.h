@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blend_run.h - the launch of blend.cu.  Returns a cudaError_t; m is copied. */
+/* blend_run.h - launches the kernel of blend.cu, which mixes rows of a batch.  base.cu calls it.
+ * Returns a cudaError_t; *m is copied. */
 #ifndef STOKER_BLEND_RUN_H
 #define STOKER_BLEND_RUN_H
 

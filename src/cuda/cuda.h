@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda.h - what libstoker_cuda offers: one table of functions, found at run time.
+/* cuda.h - the functions of libstoker_cuda, as one table that is found at run time (gpu/load.h).
+ * The folder gpu/ calls them.
  *
- * Nothing else of Stoker links CUDA.  Calls answer 0 or CUDA's error number, which say() puts into
- * words.  Streams and events are CUDA's own handles, so those of other libraries in the process fit
- * too.  A GPU is named by its number; every call says which, and leaves the calling thread's
- * current one as it was. */
+ * Nothing else of Stoker links CUDA.  Calls return 0 or CUDA's error number, which say() puts into
+ * words.  Streams and events are CUDA's own handles, so those of other libraries in the process
+ * work, too.  A GPU is named by its number.  Every call names one, and leaves the calling thread's
+ * current GPU as it was. */
 #ifndef STOKER_CUDA_H
 #define STOKER_CUDA_H
 
@@ -34,14 +35,14 @@ typedef struct stk_cuda {
     uint32_t abi;
     const char *(*say)(int rc);
     int (*count)(int *n);
-    int (*current)(int *gpu); /* the calling thread's */
-    int (*bind)(int gpu);     /* make it that, for good: of a thread of ours */
+    int (*current)(int *gpu); /* the calling thread's current GPU */
+    int (*bind)(int gpu);     /* makes it the current one, on a thread of the library */
     int (*info)(int gpu, stk_gpu_info *out);
     int (*pinned_alloc)(int gpu, size_t size, void **out); /* all GPUs may read it */
     void (*pinned_free)(void *p);
     int (*alloc)(int gpu, size_t size, void **out);
-    void (*free)(int gpu, void *p);                   /* waits until no one uses it */
-    int (*stream_open)(int gpu, int low, void **out); /* low: others come first */
+    void (*free)(int gpu, void *p);                   /* waits until no work uses it */
+    int (*stream_open)(int gpu, int low, void **out); /* low: with low priority */
     void (*stream_close)(int gpu, void *stream);
     int (*stream_wait)(int gpu, void *stream,
                        void *event); /* until what the event was recorded after */
@@ -51,11 +52,11 @@ typedef struct stk_cuda {
     int (*event_record)(int gpu, void *event, void *stream);
     int (*event_done)(int gpu, void *event,
                       int wait); /* 1: what it was recorded after is finished */
-    int (*event_ms)(int gpu, void *from, void *to, float *out); /* both are through */
+    int (*event_ms)(int gpu, void *from, void *to, float *out); /* call when both are finished */
     int (*copy)(int gpu, void *dst, const void *src, size_t size, stk_copy how, void *stream);
     int (*zero)(int gpu, void *dst, size_t size, void *stream);
-    /* Call fn on a thread of CUDA's when the stream gets there, also where work before it failed
-     * (rc); it must make no CUDA calls. */
+    /* Calls fn on a thread of CUDA when the stream gets there, also after failed work (rc is its
+     * error).  fn must make no CUDA calls. */
     int (*call)(int gpu, void *stream, void (*fn)(void *cookie, int rc), void *cookie);
     int (*pictures)(int gpu, const stk_pic_launch *l, void *stream);
     int (*gather)(int gpu, const stk_gpu_gather *g, void *stream);
@@ -64,7 +65,7 @@ typedef struct stk_cuda {
     void (*range_pop)(void);
 } stk_cuda;
 
-/* The one name that libstoker_cuda shows.  NULL: it was built for another ABI. */
+/* The one function that libstoker_cuda exports.  NULL: it was built for another ABI. */
 typedef const stk_cuda *(*stk_cuda_table_fn)(uint32_t abi);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather_run.h - the launch of gather.cu.  Returns a cudaError_t; g is copied. */
+/* gather_run.h - launches the kernel of gather.cu, which copies rows out of arrays on the GPU.
+ * base.cu calls it.  Returns a cudaError_t; *g is copied. */
 #ifndef STOKER_GATHER_RUN_H
 #define STOKER_GATHER_RUN_H
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_gather.h - rows out of arrays that are on a GPU: what is launched, and what it does to one
- * element.
+/* gpu_gather.h - copies rows out of arrays that are on a GPU: the arguments of a launch, and what
+ * it does to one element.  gpu/device.c launches it; tests run it on the host.
  *
- * Types change only where no value can be lost, so nothing can fail there.  For the host (tests)
- * and for device code. */
+ * Types are only converted if no value can be lost, so nothing can fail on the GPU. */
 #ifndef STOKER_GPU_GATHER_H
 #define STOKER_GPU_GATHER_H
 
@@ -18,15 +17,15 @@
 typedef struct stk_gpu_gather { /* all pointers are the device's */
     const uint8_t *arena;
     uint64_t arena_len;
-    const uint64_t *at; /* of each row: its first byte in the arena */
+    const uint64_t *at; /* by row: offset of its first byte in the arena */
     uint8_t *out;
     uint64_t count;    /* elements of a row */
     uint32_t rows;     /* at most 65535 */
-    uint32_t in, made; /* bytes of an element: in and made 16 where it is only moved */
-    uint32_t sign;     /* whole numbers with a sign, where made > in */
+    uint32_t in, made; /* bytes of an element before and after; both 16: rows are only moved */
+    uint32_t sign;     /* with made > in: true if elements are integers with a sign */
 } stk_gpu_gather;
 
-/* Bytes of which a row is made as they are: a whole number of such elements. */
+/* The element of a row that is only moved. */
 typedef struct stk_gather_16 {
     uint64_t v[2];
 } stk_gather_16;

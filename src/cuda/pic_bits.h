@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_bits.h - a thread's share of a JPEG scan: bits, Huffman tables, one block of coefficients.
+/* pic_bits.h - entropy decoding of a JPEG by one thread of a GPU: bits, Huffman tables, one block
+ * of coefficients.  pic_unit.h calls it.
  *
  * As jpeg_core.h, but for many threads: bits come in aligned words of 32, one of them loaded ahead;
  * tables are made entry by entry; coefficients are stored dequantized.  Stuffing (0 after 0xFF) is
- * dropped on the way in.  A marker is data like any other: who decodes it ends where no unit may
- * end, and that is checked once, after the unit.  Words after the data are zeros. */
+ * dropped on the way in.  A marker is read like data: a unit that decodes one ends where no unit
+ * may end, which is checked once, after the unit.  Words after the data are zeros. */
 #ifndef STOKER_PIC_BITS_H
 #define STOKER_PIC_BITS_H
 

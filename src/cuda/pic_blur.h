@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_blur.h - a blur of few taps, in one step: a block of threads makes a rectangle of it in
- * memory that its threads share, for the kernel and the host alike.
+/* pic_blur.h - blurs with few taps on a GPU, in one step: a block of threads makes a rectangle of
+ * the result in its shared memory.  The kernel and the host's tests include it.
  *
  * Three rounds, all threads through each before the next: pixels of the rectangle and around it are
  * copied (stage), rows are summed (across), columns are summed (down).  A thread makes four pixels

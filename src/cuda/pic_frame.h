@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_frame.h - planes of a video's frame to pixels: what kern/yuv.c does, for threads that take
- * four pixels each.  Exact integers, so that the bits are the same.
+/* pic_frame.h - turns planes of a video's frame into pixels on a GPU, as kern/yuv.c does, for
+ * threads that take four pixels each.  It computes in exact integers, so the bits are the same.
  *
- * Every sample that is read is clamped to those that are there, which is what happens at the edges
- * of a frame, and keeps reads inside whatever a record says. */
+ * The position of every sample is clamped to the planes.  That is right at the edges of a frame,
+ * and keeps reads inside, whatever a record says. */
 #ifndef STOKER_PIC_FRAME_H
 #define STOKER_PIC_FRAME_H
 

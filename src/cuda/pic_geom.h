@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_geom.h - where everything of a picture on the GPU is: its planes, rows and taps in scratch
- * memory, and the one check of a record that all kernels stand on.
+/* pic_geom.h - the layout of a picture's planes, rows and taps in the GPU's scratch memory, and the
+ * check of a record that all kernels rely on.
  *
- * For the host (which lays scratch out) and for device code (which trusts no record): both compute
- * the same sizes from the record, and a job's parts are in scratch in the order planes, rows, taps,
- * units, so device code knows from the next part's begin how much it may use.  Which MCUs a
- * rectangle sees, and with which filter a component grows, is as in codec/jpeg_base.c. */
+ * The host, which plans the layout, and device code, which trusts no record, compute the same sizes
+ * from a record.  A job's parts are in the order planes, rows, taps, units, so device code knows
+ * from the beginning of the next part how much it may use.  Which MCUs a rectangle sees, and with
+ * which filter a component is enlarged, is as in codec/jpeg_base.c. */
 #ifndef STOKER_PIC_GEOM_H
 #define STOKER_PIC_GEOM_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_idct.h - one block from dequantized coefficients to samples, by one thread.
+/* pic_idct.h - the inverse DCT of one block of a JPEG, by one thread of a GPU.  pic_unit.h calls
+ * it.
  *
  * The arithmetic is stk_jpeg_idct()'s.  A slot holds a block column by column, so that a column is
  * one 16-byte load; slots are 36 words apart, which keeps such loads of neighbouring threads in

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_loss.h - what saving as JPEG takes from a tile (kern/jpeg_loss.h), in two steps, for the
- * kernel and the host alike.
+/* pic_loss.h - the loss that saving as JPEG causes (kern/jpeg_loss.h), applied to a tile on a GPU
+ * in two steps.  The kernel and the host's tests include it.
  *
  * The first makes Y, Cb, Cr of whole squares of 16 pixels, a block of threads eight squares at a
  * time, and leaves a pixel's three values in its word: those of Cb and Cr are of the four pixels

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_points.h - seek points of pictures that had none, found on the way: what the host packs
- * (stk_jpeg_seek_pack) and publishes, so that the next time only the bytes of a view go over.
+/* pic_points.h - finds seek points of pictures that have none, while a GPU decodes them.  The host
+ * packs (stk_jpeg_seek_pack) and stores them, so that the next time only the bytes of a view are
+ * sent.
  *
  * Units of the whole picture are found as in pic_sync.h, then each thread goes over units and notes
  * bit and DC values wherever a chunk begins; in the end only units that the view sees are left. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_prog.h - the program of a record: where its parts are, what it takes of scratch memory, and
- * the check of it that the kernels stand on.
+/* pic_prog.h - the layout of the program in a record (what ops drew for its pixels), the scratch
+ * memory that it needs, and the check of it that the kernels rely on.
  *
  * The tile's memory is figures first, then areas of as many pixels as the largest step has.  A tile
  * is in area 0 or 2, so that the other two are side by side: a blur's sums, four of 16 bits a

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_run.h - one call launches all kernels of a batch of pictures (cuda/slab.h). */
+/* pic_run.h - launches all kernels for a batch of pictures (cuda/slab.h) with one call.  base.cu
+ * calls it. */
 #ifndef STOKER_PIC_RUN_H
 #define STOKER_PIC_RUN_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_sync.h - pictures without seek points: where decoding may begin is found by many threads.
+/* pic_sync.h - finds where decoding may begin in JPEGs without seek points, by many threads of a
+ * GPU.
  *
  * The scan is cut into cells of STK_PIC_SUBSEQ bits, whatever is there.  A block belongs to the
- * cell in which it begins, so a cell is known by the first block that begins in it or after it:
- * bit and number in the MCU, its state.  Huffman codes fall into step by themselves, so that
+ * cell in which it begins, so a cell is known by the first block that begins in it or after it: bit
+ * and number in the MCU, its state.  Huffman codes fall into step by themselves, so that
  *
  *   guess    every thread walks over a few cells, as if a block began at the first one's first bit;
  *   rounds   a cell that began elsewhere than the one before it ended is walked over again, until

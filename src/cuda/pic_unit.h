@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_unit.h - one unit, block by block: what a thread of the decode kernel does.
+/* pic_unit.h - decodes one unit of a JPEG, block by block: the work of one thread of the decode
+ * kernel.
  *
  *     stk_pic_unit_begin()
  *     for each MCU (until stk_pic_unit_more() says no), for each block of an MCU:

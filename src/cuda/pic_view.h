@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_view.h - planes to pixels of the output: chroma brought to size, color, the filter across and
- * down, the type.  What kern_c.c and jpeg_idct.c do, for threads that take four pixels each.
+/* pic_view.h - turns planes into pixels of the output on a GPU: enlarges chroma, converts color,
+ * runs the filters across and down, and converts the type.  It does what kern_c.c and jpeg_idct.c
+ * do, for threads that take four pixels each.
  *
  * Sums are exact integers; color is one multiplication and one addition, rounded apart.  Pixels
  * between the passes are words: R, G, B from the low byte on. */

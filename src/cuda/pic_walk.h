@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_walk.h - going over a baseline scan without keeping it: where blocks begin and what DC values
- * grow by, on the host and on a GPU alike.
+/* pic_walk.h - reads over a baseline scan without storing it: finds where blocks begin and by how
+ * much DC values grow, on the host and on a GPU.  pic_sync.h calls it.
  *
  * AC values do not matter here, so a lookup of ten bits says two things: what the first symbol
- * takes, and what all symbols take whose codes are within the ten bits (their values may come
- * after them).  The second is used while the block can't end among them, the first otherwise; so
- * every walk that goes through a place where a block begins stops there, whatever it came from.
+ * takes, and what all symbols take whose codes are within the ten bits (their values may come after
+ * them).  The second is used while the block can't end among them, the first otherwise; so every
+ * walk that goes through a place where a block begins stops there, whatever it came from.
  *
  * A walk may begin at any bit.  From a wrong one it finds codes that do not exist and blocks that
  * run over: it notes that, takes the block as done and goes on.  Bits after the scan's end read as

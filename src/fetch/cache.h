@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cache.h - cache of blocks that several samples share: a Parquet page, an HDF5 chunk, a compressed
- * frame.  Requests (request.c), peeks (pipe/peek.c) and the fillers of blocks (loader/blocks.c)
- * call it.
+ * frame.  Requests (request.c) call it, and the workers, which look for unpacked blocks and read
+ * the next ones early (pipe/peek.c, pipe/block_run.c).
  *
  * A block is read once and unpacked once, by the first worker that needs it.  Its users are
- * counted. When the cache is over its limit, unused blocks are dropped, least recently used first.
+ * counted.  When the cache is over its limit, unused blocks are dropped, least recently used first.
  * Formats whose fields are byte ranges never use it. */
 #ifndef STOKER_CACHE_H
 #define STOKER_CACHE_H
@@ -42,8 +42,8 @@ stk_block *stk_cache_peek(stk_cache *c, const stk_dataset *data, uint64_t shard,
 
 typedef enum stk_block_need { STK_BLOCK_HERE, STK_BLOCK_COMING, STK_BLOCK_YOURS } stk_block_need;
 
-/* HERE: the bytes are there, or failed.  COMING: `w` is called later.  YOURS: the caller fills b's
- * io, then calls stk_block_arrived(). */
+/* HERE: the bytes are available, or reading them failed.  COMING: `w` is called later.  YOURS: the
+ * caller fills in b's io and has it read, then calls stk_block_arrived(). */
 stk_block_need stk_block_want(stk_block *b, stk_waiter *w);
 stk_io *stk_block_io(stk_block *b);
 void stk_block_arrived(stk_block *b); /* its io has finished: calls those who wait */
@@ -56,11 +56,11 @@ int stk_block_open(stk_block *b, stk_waiter *w, stk_bytes *out, stk_error *err);
 stk_block *stk_cache_unpacking(stk_cache *c, const stk_dataset *data, uint64_t shard,
                                const stk_place *place);
 void stk_block_wait(stk_block *b);
-/* A block before any row wants it: fill its io, then call stk_block_made(), which unpacks it, and
- * stk_block_put().  NULL: it is begun already, or there is no room. */
+/* A block that is read before any row wants it: have its io read, then call stk_block_made(), which
+ * unpacks it, and stk_block_put().  NULL: it is begun already, or there is no room. */
 stk_block *stk_cache_begin(stk_cache *c, const stk_dataset *data, uint64_t shard,
                            const stk_place *place);
 void stk_block_made(stk_block *b);
-uint64_t stk_block_size(const stk_block *b); /* most bytes it takes */
+uint64_t stk_block_size(const stk_block *b); /* most bytes of memory that it takes */
 
 #endif

@@ -20,9 +20,10 @@ int stk_field_cache_open(stk_field_cache **out, uint64_t samples, stk_account *a
                          stk_error *err);
 void stk_field_cache_close(stk_field_cache **s);
 
-/* The fields of a sample as they were put.  0: it is not in the cache. */
+/* Sets field[0..n) to what put() stored for the sample.  0: it is not in the cache. */
 int stk_field_cache_find(const stk_field_cache *s, uint64_t sample, stk_bytes *field, uint32_t n);
-/* Stores n fields; data NULL: not this one.  Each sample is put once, all with the same n. */
+/* Stores n fields; those with data NULL are not stored.  Each sample is put once, all with the same
+ * n. */
 void stk_field_cache_put(stk_field_cache *s, uint64_t sample, const stk_bytes *field, uint32_t n);
 
 #endif

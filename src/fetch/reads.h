@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reads.h - decides which reads a request sends: near ranges of one file are read together; and
- * the two stages of a request.  Only the files request*.c call these functions. */
+/* reads.h - functions that the files request*.c share: which reads a request sends (near ranges of
+ * one file are read together), and the steps of its two stages.  Nothing else calls them. */
 #ifndef STOKER_FETCH_READS_H
 #define STOKER_FETCH_READS_H
 
@@ -15,9 +15,9 @@ static inline int stk_wanted_is_read(const stk_wanted *w)
 /* Fills r->reads from the located fields: io[0..n), and `total`, the bytes of all reads and of what
  * is unpacked from them.  parts: r->ranged says which bytes of a field are wanted. */
 void stk_reads_plan(stk_request *r, int parts);
-/* request.c: where its reads go, side by side. */
+/* request.c: sets where each read goes, one after the other from `dst` on. */
 void stk_reads_place(stk_request *r, uint8_t *dst);
-/* rc, or an error: what it reads and holds is more than there ever will be room for. */
+/* Returns rc, or an error if the request needs more memory than there will ever be. */
 int stk_request_size_check(stk_request *r, int rc, stk_error *err);
 int stk_request_give_up(stk_request *r, int rc, stk_error *err); /* ends it.  Returns rc */
 void stk_request_free_buffer(stk_request *r);
@@ -29,10 +29,10 @@ static inline const char *stk_wanted_root(const stk_request *r, const stk_wanted
 {
     return r->open_root ? r->open_root[w - r->want] : NULL;
 }
-/* The file that w->place names: one of its own, or the one that another output has from the same
+/* Opens the file that w->place names, or takes the one that another output opened by the same
  * field. */
 int stk_wanted_open(stk_request *r, stk_wanted *w, stk_error *err);
-/* The buffer of the other stage becomes that of this one. */
+/* Exchanges the buffers of the two stages. */
 static inline void stk_request_swap_buffers(stk_request *r)
 {
     uint8_t *buf = r->memory.buf;
@@ -43,12 +43,14 @@ static inline void stk_request_swap_buffers(stk_request *r)
     r->memory.other_buf = buf;
     r->memory.other_cap = cap;
 }
-/* request_files.c: room for so many bytes of files; its end, its memory. */
+/* request_files.c: makes room for so many bytes of the files that lists name; ends their reads;
+ * frees memory that is not in use (1: there was some); frees all. */
 int stk_request_files_room(stk_request *r, uint64_t need, stk_error *err);
 void stk_request_files_end(stk_request *r);
-int stk_request_files_trim(stk_request *r); /* 1: there was some */
+int stk_request_files_trim(stk_request *r);
 void stk_request_files_close(stk_request *r);
-/* Blocks, files and the buffer of the first stage, at the end of a request that has some. */
+/* At the end of a request: releases its blocks, its own files, those that lists name, and the buffer
+ * of the first stage. */
 void stk_request_let_go(stk_request *r);
 
 #endif

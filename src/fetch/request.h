@@ -22,27 +22,28 @@ typedef struct stk_request stk_request; /* Thread: one at a time. */
 typedef struct stk_wanted { /* one field of the sample */
     stk_field field;
     stk_place place;
-    uint32_t number; /* of the field in its sample, set before begin().  UINT16_MAX: the sample does
-                      * not have it, the fallback is used */
-    stk_block *block;  /* of a field in a block that samples share */
-    stk_file *file;    /* of a range: the file it is in.  NULL: the bytes are in memory */
-    int own;           /* `file` was opened for this request */
-    stk_waiter waiter; /* called when the block is there */
-    uint32_t io;       /* of a range: which read has it */
-    uint64_t room;   /* of a compressed range: where in the request's bytes it is decompressed to */
-    uint64_t made;   /* bytes that this made.  UINT64_MAX: not decompressed yet */
-    stk_bytes bytes; /* the answer */
+    /* number of the field in its sample, set before begin().  UINT16_MAX: the sample does not have
+     * the field, and the fallback is used */
+    uint32_t number;
+    stk_block *block;  /* the block that the field is in.  NULL: it is in none */
+    stk_file *file;    /* the file that the field is a range of.  NULL: its bytes are in memory */
+    int own;           /* true if `file` was opened for this request */
+    stk_waiter waiter; /* called when the block is available */
+    uint32_t io;       /* index of the read that has the range */
+    uint64_t room;     /* compressed range: where in the request's bytes it is decompressed to */
+    uint64_t made; /* compressed range: its decompressed size.  UINT64_MAX: not decompressed yet */
+    stk_bytes bytes; /* result: the bytes of the field */
     /* Set by the engine. */
     uint64_t gpu_cached;     /* the field's place in the GPU's cache; nothing is read.  0: none */
     stk_bytes cached_bytes;  /* cached bytes of this field.  data NULL: it has to be read */
-    stk_bytes hint;          /* what the index stores of it for decoders, if anything */
-    stk_buffer *hint_shared; /* has the hint's bytes, where the loader keeps them.  NULL: not so */
+    stk_bytes hint;          /* what the index stores about it for decoders; or nothing */
+    stk_buffer *hint_shared; /* holds the bytes of `hint`.  NULL: they are stored elsewhere */
     int learn;               /* true if a hint should be found while it is decoded */
     int second;              /* true if it is read in the second stage */
-    stk_file *later; /* of a range of the second stage: its file, while the first one is read */
-    stk_block *used; /* of a value of the first stage: the block that it is in */
-    int direct;      /* it is read straight to the place that needs it */
-    uint32_t first_file, n_files; /* of the files that lists name: those of this one */
+    stk_file *later;         /* second stage: file of the range, while the first stage is read */
+    stk_block *used; /* first stage: the block of its value, while the second stage is read */
+    int direct;      /* true if it is read straight to the place that needs it */
+    uint32_t first_file, n_files; /* the files that its list names, among all of the request */
     uint32_t width, height;       /* size of an upright picture, for the outputs that follow it */
     unsigned turn;                /* EXIF orientation of that picture */
     const stk_codec *unpack;      /* decompresses the field before its chain.  NULL: none */
@@ -53,8 +54,8 @@ typedef struct stk_ranged {                  /* a field of which only some bytes
     uint32_t n;                              /* ranges.  0: the field is read whole */
     stk_media_range range[STK_MEDIA_RANGES]; /* bytes of the field, ascending; set before plan() */
     uint32_t io[STK_MEDIA_RANGES];           /* which read has each range */
-    stk_media_part part[STK_MEDIA_RANGES];   /* the answer */
-    uint64_t later; /* bytes that were read after that, while it was decoded */
+    stk_media_part part[STK_MEDIA_RANGES];   /* result: the bytes of each range */
+    uint64_t later;                          /* further bytes that were read while it was decoded */
 } stk_ranged;
 
 #define STK_PLUG_MAX 128
@@ -66,8 +67,9 @@ typedef struct stk_plug {
 
 typedef struct stk_async {             /* what requests and the threads of async sources share */
     _Atomic uint32_t in_flight;        /* reads that sources have */
-    void (*wake)(struct stk_async *a); /* the first of them: there is something to drive */
-    /* stk_io_again(io) after the pause for the failed-th failure.  0: do it now, without. */
+    void (*wake)(struct stk_async *a); /* called when in_flight becomes 1: wakes those threads */
+    /* Calls stk_io_again(io) after a pause, which grows with `failed`, the number of failures.  0:
+     * no thread can wait for that; the caller tries again at once. */
     int (*later)(struct stk_async *a, stk_io *io, uint32_t failed);
 } stk_async;
 
@@ -83,8 +85,8 @@ typedef struct stk_request_row { /* the row that a request is for.  Only the eng
     uint64_t position;
     uint32_t attempt;         /* substitutes tried so far */
     int whole;                /* parts of fields were not enough: fields are read whole now */
-    uint64_t told;            /* a bit for each output whose draws were reported before that */
-    const void *table;        /* how the row is made */
+    uint64_t told;            /* bit per output: its draws were reported before `whole` was set */
+    const void *table;        /* the stk_row_table by which the row is made */
     _Atomic uint64_t waiting; /* ticket + 1 while its bytes are being read; else 0 */
     uint64_t in_flight;       /* its bytes that are counted as in flight */
     stk_request *older;       /* the request that was opened before this one */
@@ -134,10 +136,11 @@ typedef struct stk_request_memory {
     size_t cap;
     uint8_t *other_buf; /* what those of the other stage go to */
     size_t other_cap;
-    uint64_t second; /* bytes that the second stage lacked when this row was begun before: the first
-                      * one is only read when there is room for both */
-    uint64_t lacks;  /* bytes that begin() had no memory for now.  0: there never will be */
-    uint64_t most;   /* without an account: bytes that one sample may take */
+    /* bytes that the second stage lacked when this row was begun before: the first stage is only
+     * read when there is room for both */
+    uint64_t second;
+    uint64_t lacks;      /* bytes that begin() had no memory for.  0: there will never be enough */
+    uint64_t most;       /* without an account: bytes that one sample may take */
     uint64_t shard_size; /* without an account: what ranges are checked against */
 } stk_request_memory;
 
@@ -176,25 +179,25 @@ struct stk_request {
     stk_plug *plug; /* where submit() may leave reads.  NULL: nowhere.  Set by the engine */
 };
 
-/* For samples of which up to `fields` fields are wanted. */
+/* A request for samples of which up to `fields` fields are wanted. */
 int stk_request_open(stk_request **out, uint32_t fields, stk_cache *cache, stk_account *account,
                      stk_error *err);
-/* For stk_request_wait(): without an account; blocks are kept by the data set, and one request for
- * the next caller.  Any thread. */
+/* A request without an account, for stk_request_wait().  The data set keeps the blocks, and one
+ * idle request for the next caller.  Thread: any. */
 int stk_dataset_request(stk_dataset *ds, uint32_t fields, stk_request **out, stk_error *err);
-void stk_dataset_request_done(stk_dataset *ds, stk_request **r); /* ends it; NULL is fine */
-void stk_dataset_rest(stk_dataset *ds); /* no one reads: let go of what is kept */
+void stk_dataset_request_done(stk_dataset *ds, stk_request **r); /* gives it back; NULL is fine */
+void stk_dataset_rest(stk_dataset *ds); /* frees the idle request and unused blocks */
 void stk_request_close(stk_request **r);
-int stk_request_trim(stk_request *r); /* between samples: give its memory back.  1: it had some */
+int stk_request_trim(stk_request *r); /* between samples: frees its memory.  1: it had some */
 
-/* Locate the fields want[0..n).number of r->entry, of r->data (UINT16_MAX: r->fallback stands in),
- * and plan the reads.  STK_ELIMIT: memory_limit is reached.  If r->memory.lacks is set, begin again
- * when others have given memory back; else this sample alone is too large, which makes it a bad
- * one. */
+/* Locates the fields want[0..n).number of the sample r->entry in r->data, and plans the reads.  For
+ * the number UINT16_MAX r->fallback is used.  STK_ELIMIT: memory_limit is reached.  If
+ * r->memory.lacks is set, begin again when others have given memory back; else this sample alone is
+ * too large, which makes it a bad one. */
 int stk_request_begin(stk_request *r, uint32_t n, stk_error *err);
-/* The same in two steps.  Before plan_parts() r->ranged[i] may say which bytes of field i are
- * wanted, where stk_request_has_range() allows it; plan() reads all fields whole.  Both end the
- * request where they fail. */
+/* The same in two steps: locate(), then plan() or plan_parts().  Before plan_parts(), r->ranged[i]
+ * may say which bytes of field i are wanted, if stk_request_has_range() allows it; plan() reads all
+ * fields whole.  If a step fails, it ends the request. */
 int stk_request_locate(stk_request *r, uint32_t n, stk_error *err);
 int stk_request_plan(stk_request *r, stk_error *err);
 int stk_request_plan_parts(stk_request *r, stk_error *err);
@@ -236,35 +239,38 @@ static inline int stk_request_in_parts(const stk_request *r)
 {
     return r->reads.in_parts;
 }
-/* Bytes of such fields that were not read, once all else is. */
+/* After finish(): bytes of fields read in part that were not read. */
 uint64_t stk_request_unread(const stk_request *r);
 /* The read that field i has to itself, to be pointed elsewhere before try(); NULL: it shares
  * one. */
 stk_io *stk_request_own_io(stk_request *r, uint32_t i);
-/* Read what needs no waiting.  0: all bytes are there.  STK_PENDING: submit or wait. */
+/* Reads what needs no waiting.  0: all bytes are read.  STK_PENDING: submit() or wait() reads the
+ * rest. */
 int stk_request_try(stk_request *r, stk_error *err);
-/* Start the missing reads; `queue` takes those whose source has no submit() of its own.  0 or
- * STK_PENDING. */
+/* Starts the missing reads; `queue` gets those whose source has no submit().  0: all bytes are
+ * read.  STK_PENDING: r->arrived() is called later. */
 int stk_request_submit(stk_request *r, void (*queue)(void *cookie, stk_io *io), void *cookie,
                        stk_error *err);
-/* Check what came and point want[i].bytes at it, or ranged[i].part.  STK_PENDING: another one
- * unpacks a block of it, so that r->arrived() comes, then finish() again; only with r->blocks. */
+/* Checks what was read and sets want[i].bytes, or ranged[i].part.  STK_PENDING, only with
+ * r->blocks: another thread unpacks one of its blocks; call finish() again after r->arrived(). */
 int stk_request_finish(stk_request *r, stk_error *err);
-/* For one sample outside an engine, after begin(): read to dst[0..r->reads.total), waiting, then
- * finish.  The request has no account: nothing is charged, and begin() checks ranges against the
- * shard's size.  Fields in blocks (r->blocks) are valid until end(), all others as long as dst and
- * the data set.  A first stage is read by locate() already: its fields are valid until end(). */
+/* For one sample outside an engine, after begin(): reads to dst[0..r->reads.total), waits, then
+ * calls finish().  The request has no account, so no memory is charged, and begin() checks ranges
+ * against the shard's size.  Fields in blocks (r->blocks) are valid until end(), all others as long
+ * as dst and the data set.  A first stage was read by locate(): its fields are valid until
+ * end(). */
 int stk_request_wait(stk_request *r, void *dst, stk_error *err);
-/* Let go of file and blocks; the request can begin again. */
+/* Releases its file and blocks; the request can begin again. */
 void stk_request_end(stk_request *r);
 
-/* Begin what was left there.  Until then it is not read: flush before anything is waited for. */
+/* Begins the reads that were collected in *p.  Call it before waiting for anything: until then they
+ * are not read. */
 void stk_plug_flush(stk_plug *p);
 
-/* Read without waiting: 1 done, 0 not. */
+/* Reads if no waiting is needed.  1: done; 0: not. */
 int stk_io_try(stk_io *io, stk_file *f);
 
-/* A failed read of an async source, after its pause: submit it again.  Any thread. */
+/* Submits a failed read of an async source again, after its pause.  Thread: any. */
 void stk_io_again(stk_io *io);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arrow_flat.h - flatbuffers, in which Arrow's metadata are, read by hand: a table's fields are
- * found by its vtable, and every place is checked before it is read. */
+/* arrow_flat.h - reads flatbuffers, the form of Arrow's metadata: a table's fields are found by its
+ * vtable, and every offset is checked before it is read.  Readers of IPC messages include it. */
 #ifndef STOKER_FORMAT_ARROW_FLAT_H
 #define STOKER_FORMAT_ARROW_FLAT_H
 
 #include "base/err.h"
 
-typedef struct table { /* at 0: there is none */
+typedef struct table { /* a table of a flatbuffer; at 0: there is none */
     stk_bytes all;
     size_t at, vtable;
     uint32_t n; /* bytes of the vtable */
@@ -37,7 +37,8 @@ static inline int table_at(stk_bytes all, size_t at, table *out)
     return out->n < 4 || out->n > all.len - (size_t)v ? -1 : 0;
 }
 
-/* Where field i of the table is, with room for `bytes`; 0: it is absent; -1: outside. */
+/* Offset of field i of the table, which has `bytes` bytes.  0: the table lacks it.  -1: it is
+ * outside of the data. */
 static inline int64_t place(const table *t, uint32_t i, uint32_t bytes)
 {
     size_t slot = 4 + 2 * (size_t)i, at;
@@ -66,7 +67,7 @@ static inline int64_t number_of(const table *t, uint32_t i, uint32_t bytes, int6
     return (int64_t)v;
 }
 
-/* What field i points at: 0 absent, -1 outside. */
+/* Offset that field i points to.  0: the table lacks the field.  -1: it is outside of the data. */
 static inline int64_t target(const table *t, uint32_t i)
 {
     int64_t at = place(t, i, 4);
@@ -78,7 +79,7 @@ static inline int64_t target(const table *t, uint32_t i)
     return to >= t->all.len ? -1 : (int64_t)to;
 }
 
-/* A table inside; out->at 0: it is absent. */
+/* Sets *out to the table in field i; out->at 0: there is none. */
 static inline int table_in(const table *t, uint32_t i, table *out)
 {
     int64_t to = target(t, i);
@@ -87,7 +88,8 @@ static inline int table_in(const table *t, uint32_t i, table *out)
     return to < 0 ? -1 : to ? table_at(t->all, (size_t)to, out) : 0;
 }
 
-/* A vector of `each` bytes an element; *data NULL: it is absent. */
+/* Sets *data and *n to the vector in field i, whose elements have `each` bytes; *data NULL: there
+ * is none. */
 static inline int vector_in(const table *t, uint32_t i, uint32_t each, const uint8_t **data,
                             uint32_t *n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_null.h - what stands for a null in a list: NaN among floats, and among whole numbers what
- * the user said (stk_dataset_options.list_null). */
+/* list_null.h - replaces nulls in lists: by NaN among floats, and among integers by the value that
+ * the user gave (stk_dataset_options.list_null).  Readers of Arrow and Parquet call it. */
 #ifndef STOKER_FORMAT_LIST_NULL_H
 #define STOKER_FORMAT_LIST_NULL_H
 
@@ -10,11 +10,12 @@
     "the list has a null, for which its type has no value: say what stands for it, as in "         \
     "stoker.open(..., null=-1)"
 
-/* 1: a number that is not a float. */
+/* 1: an integer type. */
 int stk_list_null_is_whole(stk_dtype t);
-/* STK_EINVAL: lists of this type have no such value. */
+/* STK_EINVAL: lists of this type can't hold the value. */
 int stk_list_null_check(int64_t value, stk_dtype t, const char *column, stk_error *err);
-/* One value; fill: NULL, or what whole numbers have.  0: there is none, and zero is written. */
+/* Writes the value for one null.  fill: the value for integers; NULL: there is none.  0: nothing
+ * replaces a null, and zero is written. */
 int stk_list_null_put(stk_dtype t, const int64_t *fill, uint8_t *dst);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tar.h - one header of a tar file, between the walk (tar.c) and the parsing (tar_header.c). */
+/* tar.h - parses one header of a tar file (tar_header.c).  tar.c, which walks a file, calls it. */
 #ifndef STOKER_FORMAT_TAR_H
 #define STOKER_FORMAT_TAR_H
 
@@ -30,8 +30,8 @@ int stk_tar_checksum_ok(const uint8_t block[TAR_BLOCK]);
 int stk_tar_header_parse(const uint8_t block[TAR_BLOCK], tar_header *out, stk_error *err);
 int stk_tar_pax_parse(const uint8_t *data, size_t len, tar_pax *out, stk_error *err);
 
-/* Types whose size counts blocks after the header: regular, extension and unknown ones (as
- * POSIX asks), but no links, devices, folders and FIFOs. */
+/* 1: members of this type have data after the header: regular, extension and unknown types (as
+ * POSIX says), but not links, devices, folders and FIFOs. */
 int stk_tar_has_data(char type);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_cache.h - arrays in GPU memory, which is filled once while batches are already made in the
- * usual way.  When all of it is there, rows are gathered from it.  array_upload.c fills it. */
+/* array_cache.h - arrays in GPU memory, from which a GPU gathers rows.  array_upload.c fills it
+ * once, while batches are made in the usual way; device.c gathers rows from it when it is
+ * complete. */
 #ifndef STOKER_ARRAY_CACHE_H
 #define STOKER_ARRAY_CACHE_H
 
 #include "gpu/load.h"
 
-#define STK_ARRAY_CHUNK ((size_t)8 << 20) /* bytes that go over at once */
+#define STK_ARRAY_CHUNK ((size_t)8 << 20) /* bytes that one copy takes to the GPU */
 
 typedef struct stk_array_cache stk_array_cache; /* Thread: one fills it, any reads. */
 

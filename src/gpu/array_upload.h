@@ -21,7 +21,7 @@ typedef struct stk_array_upload {
     const stk_array_move *move;
     uint32_t n;
     stk_log log;
-    _Atomic int state;
+    _Atomic int state; /* not started, running, or ending: array_upload.c */
     pthread_t thread;
 } stk_array_upload;
 

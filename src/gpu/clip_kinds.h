@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clip_kinds.h - kinds of frames of which the GPU could not make clips, one after the other.  After
- * STK_CLIP_FAILURES in a row no more are tried.  gpu_clips.c asks. */
+/* clip_kinds.h - counts failures of GPU decoding by kind of video: codec, size and bits.  After
+ * STK_CLIP_FAILURES failed clips of a kind in a row, gpu_clips.c leaves that kind to workers. */
 #ifndef STOKER_CLIP_KINDS_H
 #define STOKER_CLIP_KINDS_H
 
@@ -8,12 +8,12 @@
 #include "video/frame_format.h"
 
 #define STK_CLIP_FAILURES 8u
-#define STK_CLIP_KINDS 64u /* whose clips failed; of more nothing is known */
+#define STK_CLIP_KINDS 64u /* kinds with failures that are counted; further kinds are not */
 
 typedef struct stk_clip_kind {
     stk_video_codec codec;
     uint32_t width, height, bits;
-    uint32_t failed; /* in a row */
+    uint32_t failed; /* clips that failed in a row */
 } stk_clip_kind;
 
 typedef struct stk_clip_kinds { /* Thread: any. */
@@ -25,9 +25,10 @@ typedef struct stk_clip_kinds { /* Thread: any. */
 void stk_clip_kinds_init(stk_clip_kinds *k);
 void stk_clip_kinds_fini(stk_clip_kinds *k);
 
-/* 1: no more clips of them are tried. */
+/* 1: no more clips of this kind are tried. */
 int stk_clip_kinds_given_up(stk_clip_kinds *k, stk_video_codec codec, const stk_frame_format *f);
-/* `failures` more clips failed; 0: one was made.  1: with these they are given up. */
+/* Counts `failures` more failed clips; 0: a clip was made, and the count begins again.  Returns 1
+ * if the kind is given up with these. */
 int stk_clip_kinds_note(stk_clip_kinds *k, stk_video_codec codec, const stk_frame_format *f,
                         uint32_t failures);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coded.h - pictures that a GPU decodes: what of a file goes over, and how its record is written.
- * row_gpu.c takes the first coding that a picture's file is of; a coding is one entry of the table
- * and one file (coded_jpeg.c). */
+/* coded.h - the picture formats that a GPU decodes: which bytes of a file are sent, and how the
+ * picture's record is written.  row_gpu.c uses the first coding that accepts a file.  A coding is
+ * one entry of the table in coded.c and one file (coded_jpeg.c). */
 #ifndef STOKER_GPU_CODED_H
 #define STOKER_GPU_CODED_H
 
@@ -14,31 +14,34 @@ typedef struct stk_gpu_file { /* a picture's file, or the part of it that was re
     const stk_gpu_coding *coding;
     struct {
         stk_jpeg_job job;
-        stk_jpeg_head head; /* of a file that is known by its points alone */
+        stk_jpeg_head head; /* used by recall(), when only the points are known */
         stk_jpeg_seek seek;
     } jpeg;
 } stk_gpu_file;
 
 struct stk_gpu_coding {
     const char *name;
-    /* What of it holds `need`; errors: the host decodes it. */
+    /* Sets *out for a file, or a part of one, that holds the rectangle `need`.  STK_ENOTSUP: it is
+     * of another coding.  After any error the host decodes it. */
     int (*peek)(const stk_picture_source *from, const stk_rect *need, stk_gpu_file *out);
-    /* By its points alone: the GPU has all else. */
+    /* The same from its points alone, when the GPU has cached the rest. */
     int (*recall)(stk_bytes points, stk_gpu_file *out, stk_image_info *size, stk_error *err);
-    int (*has_points)(const stk_gpu_file *f);
-    /* Points that do not fit are forgotten.  0: without them this part says nothing. */
+    int (*has_points)(const stk_gpu_file *f); /* 1: its points are used */
+    /* Stops using points that do not fit.  0: the part that was read is useless without them. */
     int (*drop_points)(stk_gpu_file *f);
-    /* Bytes of it that a GPU caches, so that its points are enough later.  0: they never are. */
+    /* Bytes that a GPU has to cache so that recall() is enough later.  0: the file can't be
+     * cached. */
     uint64_t (*cached_bytes)(const stk_gpu_file *f);
-    int (*points_fit)(const stk_gpu_file *f); /* checked against all that was read */
-    /* What of it must be sent, as stk_pic_jpeg_ask(); stk_pic_gather_write() writes it. */
+    /* 1: all bytes that were read agree with the points */
+    int (*points_fit)(const stk_gpu_file *f);
+    /* Finds out what must be sent, as stk_pic_jpeg_ask() does; stk_pic_gather_write() writes it. */
     int (*ask)(stk_pic_gather *g, const stk_gpu_file *f, const stk_pic_ask *ask,
                stk_scratch *scratch, stk_error *err);
 };
 
 extern const stk_gpu_coding stk_gpu_jpeg; /* coded_jpeg.c */
 
-/* peek() and recall() of the first coding that it is of; sets out->coding. */
+/* peek() and recall() of the first coding that accepts the file; they set out->coding. */
 int stk_gpu_file_peek(const stk_picture_source *from, const stk_rect *need, stk_gpu_file *out);
 int stk_gpu_file_recall(stk_bytes points, stk_gpu_file *out, stk_image_info *size, stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device.h - the last stage of a batch: it copies the outputs to a GPU.  The plan opens a device
- * (loader/plan_gpu), workers run the stage, and one thread of the engine completes batches.
+ * (loader/plan_gpu.c), workers run the stage, and one thread of the engine completes batches.
  *
  * The worker that made the last row of a batch queues all work of the batch on one of a few
  * streams: one copy per tensor, slabs of pictures (slab.h) with the kernels that decode them, and
@@ -49,15 +49,15 @@ int stk_device_keep(stk_device *d, const stk_picture_cache_options *o, uint64_t 
 int stk_device_array_cache(stk_device *d, uint64_t bytes, uint64_t limit, stk_array_cache **out,
                            stk_error *err);
 typedef struct stk_device_clips_options {
-    const stk_log *log; /* lives as long as the device */
-    stk_account *host;  /* of memory of clips that wait for the GPU, likewise */
+    const stk_log *log; /* must live as long as the device; so must `host` */
+    stk_account *host;  /* account of host memory of clips that wait for the GPU */
 } stk_device_clips_options;
 
 /* From now on clips of videos may be decoded on the GPU.  STK_ENOTSUP: there is no NVDEC.  Call
  * before the first batch. */
 int stk_device_decode_clips(stk_device *d, const stk_device_clips_options *how, stk_error *err);
-stk_gpu_clips *stk_device_clips(const stk_device *d); /* NULL: none is */
-/* Counts a clip: left to the GPU, or decoded by a worker. */
+stk_gpu_clips *stk_device_clips(const stk_device *d); /* NULL: the GPU decodes no clips */
+/* Counts a clip.  on_gpu 1: the GPU decodes it; 0: a worker does. */
 void stk_device_count_clip(stk_device *d, int on_gpu);
 
 stk_picture_cache *stk_device_picture_cache(const stk_device *d); /* NULL: no pictures are cached */
@@ -75,15 +75,16 @@ int stk_device_run(void *state, stk_batch *b, stk_ticket *ticket, stk_error *err
 /* Copies row `row` of every output, which the CPU made again because the GPU could not. */
 int stk_device_repair(stk_device *d, stk_batch *b, uint32_t row, stk_error *err);
 
-/* After all such rows: does what waited for them (stk_batch.mixes). */
+/* Call after all rows of a batch were repaired: runs the batch ops that waited
+ * (stk_batch.mixes). */
 int stk_device_repaired(stk_device *d, stk_batch *b, stk_error *err);
 
 typedef struct stk_device_stats {
     uint64_t copy_ns, picture_ns; /* time on the GPU */
     uint64_t copied;              /* bytes copied to the GPU */
     uint64_t pictures, redone;    /* pictures decoded by the GPU, and decoded again by the CPU */
-    uint64_t clips, clips_by_workers; /* of videos: decoded by the GPU; by workers */
-    uint64_t clip_queue_ns;           /* in which clips waited for an engine */
+    uint64_t clips, clips_by_workers; /* clips of videos decoded by the GPU, and by workers */
+    uint64_t clip_queue_ns;           /* time in which some clip waited for NVDEC */
     uint64_t memory, memory_peak, memory_limit;
     uint64_t hits, misses; /* pictures found in the cache, and sent */
     stk_picture_cache_stats cache;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_views.h - runs chains on pictures that are on a GPU already, on a stream of the caller.
- * stk_transform calls it.
+ * stk_transform calls it, and gpu_clips.c for decoded frames.
  *
  * A call queues one copy of small records and the kernels after it.  It waits for nothing, except
  * that the copy of the eighth call before it has finished. */
@@ -13,7 +13,7 @@
 #include "gpu/load.h"
 #include "kern/kern.h"
 
-typedef struct stk_views stk_views; /* of one GPU.  Thread: any. */
+typedef struct stk_views stk_views; /* kernels and memory on one GPU.  Thread: any. */
 
 typedef struct stk_views_job {
     const stk_picture *picture; /* pixels, and where the results go; both in GPU memory */
@@ -21,7 +21,7 @@ typedef struct stk_views_job {
      * view. */
     int (*draw)(void *cookie, uint32_t i, stk_draws *d, stk_error *err);
     void *cookie;
-    /* Or, with `yuv`: frames of these planes, and a record of each that is made already. */
+    /* With `yuv`, instead of draw(): planes of the frames, and records that are written already. */
     const uint8_t *const *record;
     const stk_pic_yuv *yuv;
     uint32_t n;
@@ -31,9 +31,9 @@ typedef struct stk_views_job {
 
 typedef struct stk_views_options {
     uint32_t gpu;
-    uint32_t blocks;         /* of threads at once; 0: no limit */
-    uint64_t limit;          /* bytes of the GPU to work in; 0: as many as one picture needs */
-    _Atomic uint64_t *bytes; /* those that are taken are added here; NULL: nobody counts them */
+    uint32_t blocks;         /* most blocks of threads at once; 0: no limit */
+    uint64_t limit;          /* most bytes of GPU memory to work in; 0: what one picture needs */
+    _Atomic uint64_t *bytes; /* bytes that are taken are added here; NULL: they are not counted */
 } stk_views_options;
 
 int stk_views_open(stk_views **out, const stk_views_options *o, stk_error *err);

@@ -6,11 +6,12 @@
 
 #include "gpu/transfer.h"
 
-/* How pictures of an output lie in their rows. */
+/* The layout of an output's pictures in their rows: patches, or the size they are padded to. */
 stk_pic_lay stk_padded_lay(const stk_batch *b, uint32_t output);
-/* What is behind rows, before any of them is made.  CUDA's error number, or 0. */
+/* Queues filling the padding after rows, before any row is made.  Returns CUDA's error number, or
+ * 0. */
 int stk_padded_fill(stk_gpu_transfer *f, const stk_batch *b, uint32_t output);
-/* Row `row` was made by the host again, as a record of what it must be. */
+/* Replaces row `row`, which the host made again and which may have another size now. */
 int stk_padded_redo(stk_gpu_transfer *f, stk_batch *b, uint32_t output, uint32_t row,
                     stk_error *err);
 

@@ -3,8 +3,9 @@
  * and plans a launch for a batch of records.  Rows write records (row/row_gpu.c), pictures.c
  * launches.
  *
- * Only the part of the file that the view sees is copied: for each row of MCUs, from the seek point
- * before its first column to the end of the chunk with its last column. */
+ * Only the part of the file that the view sees is copied: for each row of MCUs (JPEG's units of
+ * blocks), from the seek point before its first column to the end of the chunk with its last
+ * column. */
 #ifndef STOKER_PIC_H
 #define STOKER_PIC_H
 
@@ -27,7 +28,7 @@ typedef struct stk_pic_gather {
     stk_pic_range *range; /* both in scratch memory */
     stk_pic_unit *unit;   /* likewise */
     uint32_t n_ranges;
-    int all; /* the whole scan is sent, or is on the GPU: units count from its beginning */
+    int all; /* the whole scan is sent, or is on the GPU, and offsets count from its beginning */
     uint8_t quant[3], dc[3], ac[3]; /* the numbers that the record's tables have in the file */
 } stk_pic_gather;
 
@@ -86,14 +87,15 @@ typedef struct stk_pic_framed {
     const stk_planes *planes;
 } stk_pic_framed;
 
-/* p must live until the record is written.  STK_ENOTSUP: the host must finish it. */
+/* Sets *g for a frame.  p must live until the record is written.  STK_ENOTSUP: the host must finish
+ * the frame. */
 int stk_pic_frame_ask(stk_pic_framed *g, const stk_planes *p, const stk_view *view, stk_error *err);
 void stk_pic_frame_write(void *to, const stk_pic_framed *g);
-/* The record's head where its planes are the launch's; and colors of such a source. */
+/* The head of a record for a frame whose planes are on the GPU already; and its colors. */
 int stk_pic_frame_head(stk_pic *r, const stk_view *view, uint32_t width, uint32_t height,
                        stk_error *err);
 void stk_pic_yuv_colors(stk_pic_yuv *f, const stk_yuv *c, uint32_t siting);
-/* STK_PIC_MADE, of stk_pic_on_gpu_size() bytes. */
+/* Writes a record STK_PIC_MADE, of stk_pic_on_gpu_size() bytes: the picture is made already. */
 void stk_pic_made_write(void *to);
 
 /* ---- a launch ---- */
@@ -116,8 +118,8 @@ typedef struct stk_pic_share {
     uint32_t scan;       /* bytes of a scan that was sent whole and may be cached; 0: it was not */
     uint32_t gpu_cached; /* 1: its scan is in the GPU's cache */
     uint32_t size;       /* size of the record */
-    uint32_t lead; /* SHARED: number + 1 of the output whose first record of the row decodes */
-    struct stk_gpu_clip *clip; /* MADE: the clip on the GPU; noted of a row's first record */
+    uint32_t lead; /* SHARED: number + 1 of the output whose first record of the row decodes it */
+    struct stk_gpu_clip *clip; /* MADE: the clip on the GPU, for a row's first record */
 } stk_pic_share;
 
 stk_pic_share stk_pic_share_of(const stk_pic *rec);

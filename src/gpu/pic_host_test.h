@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_host_test.h - a launch of pictures on the host, for tests: the kernels' own functions, in
- * loops where the device has threads. */
+/* pic_host_test.h - tests only: runs a launch of pictures on the host.  It calls the kernels' own
+ * functions in loops where the device has threads. */
 #ifndef STOKER_PIC_HOST_TEST_H
 #define STOKER_PIC_HOST_TEST_H
 
@@ -120,7 +120,7 @@ static inline void host_decode(const stk_pic_launch *l)
     free(b);
 }
 
-/* n pixels of row y of the picture, from x (a multiple of 4) on. */
+/* Writes n pixels of row y of the picture, from x (a multiple of 4) on, to `line`. */
 static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uint32_t y, uint32_t x,
                               uint32_t n, uint32_t *line)
 {
@@ -150,7 +150,7 @@ static inline void host_stage(const stk_pic_launch *l, const stk_pic_job *j, uin
                                                 : stk_pic_pixels4(lines, r->n_comps, x + i);
 }
 
-/* Rows row and row + 1, where that is one. */
+/* Rows `row` and `row` + 1, if the picture has the second. */
 static inline void host_across_rows(const stk_pic_launch *l, const stk_pic_job *j, uint32_t row)
 {
     const stk_pic *r = host_rec(l, j);
@@ -344,7 +344,7 @@ static inline void host_step_pixels(const stk_pic_launch *l, const stk_pic_stage
     }
 }
 
-/* A step that is of another sort than its launch is not done: so it is on the device. */
+/* As on the device, a step of another sort than its launch is not run. */
 static inline void host_step(const stk_pic_launch *l, const stk_pic_stage *g, uint32_t sort,
                              uint32_t from)
 {

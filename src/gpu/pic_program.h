@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pic_program.h - writes what ops drew for a picture's pixels as the program of its record
- * (cuda/slab.h).  pic.c calls it. */
+ * (cuda/slab.h).  Rows for a GPU call it (row/row_gpu.c). */
 #ifndef STOKER_PIC_PROGRAM_H
 #define STOKER_PIC_PROGRAM_H
 
@@ -16,9 +16,10 @@ typedef struct stk_pic_axis_table { /* one axis of a view that sees what was mad
 typedef struct stk_pic_program {
     const stk_draws *d; /* must live until the program is written */
     uint32_t n_steps, n_row, n_slots, areas;
-    uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs and JPEG */
-    uint32_t n_tables;         /* of the latter */
-    uint32_t n_axes;           /* their actions come first, those that were drawn after them */
+    uint64_t area;       /* pixels of the largest tile that a step makes */
+    uint64_t axis_bytes; /* bytes of tables for views; tables for blurs and JPEG come after them */
+    uint32_t n_tables;   /* tables for blurs and JPEG */
+    uint32_t n_axes;     /* tables of views; their actions come before those that were drawn */
     stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;

@@ -32,14 +32,14 @@ typedef struct stk_cache_key { /* which picture */
     uint32_t output;
 } stk_cache_key;
 
-/* Its offset in the arena; 0: it is not there. */
+/* The picture's offset in the arena; 0: it is not in the cache. */
 uint64_t stk_picture_cache_find(const stk_picture_cache *k, stk_cache_key of);
 /* 1: a claim of `len` bytes may succeed. */
 int stk_picture_cache_wants(const stk_picture_cache *k, stk_cache_key of, uint64_t len);
-/* Claims an entry and returns its offset in the arena.  0: it is there, in flight or bad, or there
+/* Claims an entry and returns its offset in the arena.  0: it is cached, in flight or bad, or there
  * is no room. */
 uint64_t stk_picture_cache_claim(stk_picture_cache *k, stk_cache_key of, uint64_t len);
-/* The claimed picture is there. */
+/* The claimed picture has arrived. */
 void stk_picture_cache_there(stk_picture_cache *k, stk_cache_key of);
 /* The claimed picture did not arrive; it may be claimed again. */
 void stk_picture_cache_undo(stk_picture_cache *k, stk_cache_key of);

@@ -26,13 +26,13 @@ typedef struct stk_pictures { /* the pictures of one output, in all batches of a
     uint32_t n;                      /* pictures in all batches; 0: the output has none */
     stk_pic_item *item;              /* by picture, in `host` */
     uint32_t *first; /* by row of all batches, and one more: its first picture; likewise */
-    /* by batch: its frames, where their channels are to be put apart; NULL: they are in place */
+    /* by batch: its frames before their channels go to separate planes; NULL: they are in place */
     stk_buffer *apart[STK_PIC_BATCHES];
     int claimed; /* places in the cache that were reserved for some of them (picture_cache.h) */
     uint32_t *status; /* by picture, in `host`: copied back when the kernels have finished */
 } stk_pictures;
 
-/* cthw: where channel c of picture i of a row is, in planes. */
+/* For rows of shape (channel, time, height, width): number of the plane of channel c, picture i. */
 static inline size_t stk_apart_at(const stk_spec *spec, uint32_t i, uint32_t c)
 {
     uint32_t frames = stk_spec_lead(spec, STK_LEAD_FRAMES);
@@ -93,7 +93,7 @@ struct stk_device {
 int stk_staging_grow(stk_device *d, stk_room *r, size_t size, stk_error *err);
 int stk_gpu_scratch_grow(stk_device *d, stk_room *r, size_t size, stk_error *err);
 
-/* device.c: everything of the batch is there that it waits for: send it. */
+/* device.c: sends a batch that waits for nothing any more. */
 void stk_device_queue(stk_device *d, stk_batch *b, stk_ticket *ticket);
 int stk_device_fail(const stk_device *d, int rc, const char *what, stk_error *err);
 

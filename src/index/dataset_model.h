@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_model.h - tests only: folders of small tar files whose every byte is arithmetic, and
- * what a data set over them must answer. */
+/* dataset_model.h - tests only: makes folders of small tar files whose bytes follow from numbers,
+ * and checks what a data set over them returns. */
 #ifndef STOKER_DATASET_MODEL_H
 #define STOKER_DATASET_MODEL_H
 
@@ -57,8 +57,8 @@ static inline void member(FILE *f, const char *name, const void *data, size_t le
     fwrite(zeros, 1, (512 - len % 512) % 512, f);
 }
 
-/* Sample `i` of shard `s`: key "s-i", txt of some length, cls of one digit.  `salt` changes
- * content, not sizes. */
+/* Writes the txt of sample `i` of shard `s` and returns its length.  Its key is "s-i", its cls one
+ * digit.  `salt` changes content, not sizes. */
 static inline size_t text_of(unsigned s, unsigned i, unsigned salt, char *out)
 {
     size_t len = 10 + (s * 31 + i * 7) % 900;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dict.h - numbers for names and for ordered lists of names, in order of first occurrence. */
+/* dict.h - gives numbers to names of fields, and to ordered lists of names (schemas), in order of
+ * first occurrence.  Building an index calls it. */
 #ifndef STOKER_INDEX_DICT_H
 #define STOKER_INDEX_DICT_H
 
 #include "base/err.h"
 #include "base/mem.h"
 
-/* Room for `need` elements at *p; grows by half, keeps contents. */
+/* Makes room for `need` elements at *p; grows by half, and keeps the content. */
 int idx_reserve(void **p, size_t *cap, size_t need, size_t elem, stk_error *err);
 
 typedef struct idx_dict { /* init with zeros, end with fini.  Thread: one. */
-    char *text;           /* names, terminated */
+    char *text;           /* all names, each with a NUL */
     size_t text_len, text_cap;
-    uint32_t *names; /* start in text */
+    uint32_t *names; /* by name: its offset in `text` */
     size_t n_names, names_cap;
-    uint32_t *ids; /* of all schemas, one after the other */
+    uint32_t *ids; /* numbers of the names of all schemas, one schema after the other */
     size_t n_ids, ids_cap;
-    uint32_t *ends; /* schema s: ids[s ? ends[s - 1] : 0 .. ends[s]) */
+    uint32_t *ends; /* by schema: end of its names in `ids` */
     size_t n_schemas, ends_cap;
-    uint32_t *name_slots, *schema_slots; /* hash tables of number + 1 */
+    uint32_t *name_slots, *schema_slots; /* hash tables of number + 1; 0: free */
     size_t n_name_slots, n_schema_slots;
 } idx_dict;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index_model.h - tests only: made-up shards that can say what any sample must look like,
- * without storing it.
+/* index_model.h - tests only: made-up shards, of which any sample can be computed without storing
+ * it.
  *
  * Everything of sample `row` of shard `shard` is a function of (seed, shard, row), so an index
  * of a million samples is checked against arithmetic. */
@@ -20,8 +20,8 @@
 
 typedef struct model {
     uint64_t seed, shards;
-    uint64_t per_shard; /* at most; with `even`, exactly */
-    int even;           /* two small fields, keys of 9 bytes: what the size limit is about */
+    uint64_t per_shard; /* most samples of a shard; with `even`, exactly as many */
+    int even;           /* all samples have two small fields and keys of 9 bytes */
 } model;
 
 typedef struct model_sample {
@@ -179,7 +179,7 @@ static inline void model_check(const model *m, const stk_index *ix)
     assert_int_equal(stk_index_samples(ix), id);
 }
 
-/* Touch everything that can be asked for; the first error ends it and is returned. */
+/* Calls every function of an index for every sample; returns the first error. */
 static inline int index_walk(const stk_index *ix, stk_error *err)
 {
     stk_shard_info s;
@@ -206,7 +206,7 @@ static inline int index_walk(const stk_index *ix, stk_error *err)
     return sink == 1 ? STK_END : 0; /* keeps the reads */
 }
 
-/* A folder of this test's own below the current one. */
+/* Sets `path` to a folder for this test alone, below the current one. */
 static inline void test_folder(char *path, size_t size)
 {
     const char *tmp = getenv("TMPDIR");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* part.h - a shard's samples in memory, as its segment will hold them. */
+/* part.h - the samples of one shard in memory, while the shard is scanned, in the form that the
+ * index file has; and the fingerprint of a shard.  Private to index/. */
 #ifndef STOKER_INDEX_PART_H
 #define STOKER_INDEX_PART_H
 
@@ -7,7 +8,7 @@
 #include "index/layout.h"
 
 struct stk_index_part {
-    stk_scan scan; /* first: the callbacks get its address */
+    stk_scan scan; /* first member: callbacks get its address */
     idx_dict dict; /* names and schemas of this shard */
     idx_sample *samples;
     size_t n_samples, samples_cap;
@@ -17,9 +18,9 @@ struct stk_index_part {
     size_t n_wide, wide_cap;
     uint8_t *keys;
     size_t n_keys, keys_cap;
-    uint32_t *ids; /* scratch: names of the sample available */
+    uint32_t *ids; /* work memory: numbers of the names of a sample's fields */
     size_t ids_cap;
-    uint32_t schema;   /* of the last sample */
+    uint32_t schema;   /* schema of the last sample */
     char warning[256]; /* "": none */
     int (*progress)(void *cookie, uint64_t offset);
     void *progress_cookie;
@@ -41,23 +42,23 @@ static inline uint64_t idx_print_row(uint64_t n, uint64_t i)
     return k > 1 ? i * (n - 1) / (k - 1) : 0;
 }
 
-/* A shard while its fingerprint is taken.  Init with file and size, end with stk_free(data).  The
- * places of a remote one are walked twice: first they are noted, then all are read at once, then
- * they are mixed. */
+/* A shard while its fingerprint is computed.  Init with file and size, end with stk_free(data).
+ * For a remote shard, the same ranges are gone through twice: first they are noted, then all are
+ * read at once, then their bytes are mixed in. */
 typedef struct idx_print {
     stk_file *file;
     uint64_t size;
-    int noting;
-    uint32_t n; /* ranges that are noted, then read */
+    int noting; /* true while mix() only notes ranges */
+    uint32_t n; /* ranges that were noted */
     stk_io range[3 * IDX_PRINT_ROWS];
     uint8_t *data;
 } idx_print;
 
-/* 1: walk all places first, with mix(); then fetch(). */
+/* 1: go through all ranges with mix(), then call fetch(), then go through them again. */
 int idx_print_note(idx_print *p);
 int idx_print_fetch(idx_print *p, stk_error *err);
 
-/* Mix the bytes at `offset` into *hash: at most IDX_PRINT_BYTES and not past the shard's end. */
+/* Mixes the bytes at `offset` into *hash: at most IDX_PRINT_BYTES, and not past the shard's end. */
 int idx_print_mix(idx_print *p, uint64_t offset, uint64_t *hash, stk_error *err);
 
 #endif

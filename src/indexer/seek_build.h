@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seek_build.h - seek points of all JPEGs of a data set. */
+/* seek_build.h - makes the seek points of all JPEGs of a data set, and writes them to HASH.seek.
+ * `stoker index --jpeg` calls it. */
 #ifndef STOKER_SEEK_BUILD_H
 #define STOKER_SEEK_BUILD_H
 
@@ -8,19 +9,19 @@
 typedef struct stk_seek_build { /* init with zeros, set what is wanted.  Thread: one. */
     /* wanted */
     uint32_t workers;
-    int force;                /* make again what is there */
-    stk_progress_fn progress; /* in samples */
+    int force;                /* make points again that exist already */
+    stk_progress_fn progress; /* called with the number of samples; may be NULL */
     void *progress_cookie;
     /* found */
-    int built;
-    uint64_t jpegs, jpeg_bytes; /* with points */
-    uint64_t others;            /* JPEGs that have none: progressive, damaged, small */
-    uint64_t bytes;             /* of the points, with their tables */
+    int built;                  /* true if the file was written now */
+    uint64_t jpegs, jpeg_bytes; /* JPEGs with points, and their bytes */
+    uint64_t others;            /* JPEGs without points: progressive, damaged, small */
+    uint64_t bytes;             /* bytes of HASH.seek */
     char path[1290];
 } stk_seek_build;
 
-/* Have HASH.seek beside the index of `ds` whole.  Groups of shards that an older file in the same
- * folder knows are carried over. */
+/* Makes HASH.seek complete, beside the index of `ds`.  Groups of shards that an older file in the
+ * same folder has are copied. */
 int stk_seek_build_run(stk_seek_build *b, stk_shard_data *ds, stk_error *err);
 
 #endif

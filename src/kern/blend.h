@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blend.h - two rows of a batch mixed with each other, element by element, for the host and a GPU
- * alike.
+/* blend.h - mixes two rows of a batch, element by element, for batch ops such as mixup and cutmix,
+ * on the host and on a GPU.
  *
  * a * l + b * k in f32, each operation rounded by itself; f16 and bf16 are widened for it.  A row
  * that has a box takes its partner's elements there and keeps its own elsewhere. */

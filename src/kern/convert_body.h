@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert_body.h - the loops of convert.h, for the file that names STK_CONVERT. */
+/* convert_body.h - the loops of convert.h.  The files that compile them for a CPU define
+ * STK_CONVERT, the name of the function, and include this one. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* erase.h - what stands in an erased rectangle, and noise on pixels, for the host and a GPU alike.
+/* erase.h - the values that fill an erased rectangle, and noise on pixels, for the host and a GPU.
  *
  * All of it is addressed: pixel i has numbers of its own, whichever thread computes it and in which
  * order. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* half.h - the two 16-bit floats, bit by bit: round to nearest even, NaN stays NaN. */
+/* half.h - converts f16 and bf16 from and to f32, for the host and a GPU: rounds to nearest even,
+ * NaN stays NaN. */
 #ifndef STOKER_KERN_HALF_H
 #define STOKER_KERN_HALF_H
 

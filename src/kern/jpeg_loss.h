@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_loss.h - what saving as JPEG takes from a picture, for the host and a GPU alike: colors to
- * Y, Cb, Cr and back, and of a block libjpeg's "islow" transforms there and back, with coefficients
- * rounded to a multiple of the quantizer between them.  Whole numbers only, and bit for bit
- * libjpeg's; no bit is ever coded. */
+/* jpeg_loss.h - the loss that saving as JPEG causes, for the op jpeg_artifacts, on the host and on
+ * a GPU.  Colors go to Y, Cb, Cr and back.  Blocks go through libjpeg's "islow" transforms forth
+ * and back, with coefficients rounded to multiples of the quantizer between.  It computes in
+ * integers, bit for bit as libjpeg; nothing is encoded. */
 #ifndef STOKER_KERN_JPEG_LOSS_H
 #define STOKER_KERN_JPEG_LOSS_H
 

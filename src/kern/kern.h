@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kern.h - the pixel loops: one table a CPU level, kern_c.c is the reference, all give the same
- * bits.
+/* kern.h - the pixel loops: one table per CPU level.  kern_c.c is the reference, and all tables
+ * give the same bits.  The sampling pass calls them (kern/sample.h).
  *
- * No kernel reads or writes a byte beyond what its comment names; dst never overlaps a
- * source. */
+ * No kernel reads or writes a byte beyond what its comment names; dst never overlaps a source. */
 #ifndef STOKER_KERN_H
 #define STOKER_KERN_H
 
@@ -51,7 +50,7 @@ typedef struct stk_kern {
     const struct stk_tile_kern *tile; /* of the same level: kern/tile.h */
 } stk_kern;
 
-/* The table for a level; falls to the best one built that is not above it. */
+/* The table for a level, or the best one of this build below it. */
 const stk_kern *stk_kern_table(stk_cpu level);
 
 extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near.h - pixels by their neighbours: blur and sharpness, for the host and a GPU alike.
+/* near.h - blur and sharpness, which compute pixels from their neighbours, for the host and a GPU.
  *
  * A blur goes across, then down.  Both sum pairs of neighbours that have the same weight, 16 bits
  * by 16 bits of which the upper half is kept, so that a value has 7 bits of a fraction all the

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normal.h - two normal numbers of 32 random bits (Box and Muller), for the host and a GPU alike.
+/* normal.h - makes two normally distributed numbers from 32 random bits (Box and Muller), for noise
+ * on the host and on a GPU.
  *
  * The radius has 16 bits, so that numbers reach 4.7 deviations, and the angle 16.  Logarithm, sine
  * and cosine are polynomials in floats, each operation rounded by itself; a square root is exact by

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* past.h - copies that go past the caches: for memory that a device reads next, and no processor.
+/* past.h - copies that bypass the CPU's caches, for memory that a GPU reads next.  Rows of arrays
+ * use it.
  *
  * An ordinary store first reads the line that it will overwrite; these do not, which leaves a third
  * more of the memory's bandwidth to the copy and the device. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* patch.h - where a pixel of a picture that is cut into patches goes: patches(), for the host and
- * for a GPU alike.
+/* patch.h - where a pixel goes in a picture that patches() cuts into patches, for the host and a
+ * GPU.
  *
  * Patches come row by row, or in blocks; inside a patch values are (frame, y, x, channel), or
  * (channel, frame, y, x).  A picture has whole patches and whole blocks of them. */

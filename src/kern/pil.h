@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pil.h - Pillow's own arithmetic where torchvision's is another, for the host and a GPU alike:
- * ImageEnhance and ImageOps.autocontrast(), and transform() by an affine map.  timm's policies are
- * made of them.
+/* pil.h - Pillow's arithmetic where torchvision's differs, for timm's policies, on the host and on
+ * a GPU: ImageEnhance, ImageOps.autocontrast(), and transform() by an affine map.
  *
  * Blends are floats, cut down; maps and weights are doubles, as Pillow has them.  No build fuses
  * operations, so that all give the same bits. */

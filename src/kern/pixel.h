@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pixel.h - the kernels of op/pixels.def, for the host and a GPU alike. */
+/* pixel.h - the kernels of the ops that op/pixels.def lists, for the host and a GPU. */
 #ifndef STOKER_KERN_PIXEL_H
 #define STOKER_KERN_PIXEL_H
 

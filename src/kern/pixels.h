@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pixels.h - a decoded picture, or the part of it that was asked for, while a row is made.
  *
- * Decoders of pictures make stk_pixels; codec/decoders.h carries them through the seam. */
+ * Decoders of pictures make stk_pixels; codec/decoders.h passes them through the table of
+ * decoders. */
 #ifndef STOKER_PIXELS_H
 #define STOKER_PIXELS_H
 

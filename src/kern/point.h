@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* point.h - what becomes of one pixel, for the host and a GPU alike.
+/* point.h - changes of single pixels (saturation, hue, solarize, ...), for the host and a GPU.
  *
  * The meaning is torchvision's of uint8 tensors: results are cut down to whole numbers, not
  * rounded.  Floats are multiplied, added, compared and converted, each rounded by itself (no build

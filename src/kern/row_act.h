@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_act.h - actions on a finished row, which is normalized and has its final type and layout:
- * random_erasing of values that pixels cannot hold. */
+/* row_act.h - applies actions to a finished row, which is normalized and has its final type and
+ * layout: random_erasing with values that pixels can't hold. */
 #ifndef STOKER_KERN_ROW_ACT_H
 #define STOKER_KERN_ROW_ACT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sample.h - the one sampling pass: a view of decoded pixels -> one row of a batch.
+/* sample.h - the one sampling pass: makes one row of a batch from a view of decoded pixels.  Rows,
+ * tiles and transforms call it.
  *
  * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down,
  * rounded to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.h - figures of a whole picture to tables of 256 values, for the host and a GPU alike. */
+/* stats.h - turns figures of a whole picture (sums, histograms) into tables of 256 values, for ops
+ * such as contrast, autocontrast and equalize, on the host and on a GPU. */
 #ifndef STOKER_KERN_STATS_H
 #define STOKER_KERN_STATS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* taps.h - the filter weights of one axis, with Pillow's filters, windows and centers. */
+/* taps.h - makes the filter weights of one axis, with Pillow's filters, windows and centers.  The
+ * sampling pass calls it (kern/sample.c). */
 #ifndef STOKER_TAPS_H
 #define STOKER_TAPS_H
 

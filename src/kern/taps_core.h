@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* taps_core.h - filter weights of one output of an axis, for the host and for a GPU alike.
+/* taps_core.h - makes the filter weights of one output of an axis, for the host and for a GPU.
  *
  * Filters, windows and centers are Pillow's.  Invariant: an output's weights sum to exactly
  * 1 << shift, so a flat area keeps its value; those of bicubic and Lanczos can be negative, so sums

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.h - ops on pixels: actions on a tile, in order.
+/* tile.h - runs the actions that ops drew on a tile of pixels, in order.  row/tiles.c calls it.
  *
  * An action is a code and its numbers.  Neighbouring actions on single pixels make one pass: the
  * tile goes through them in pieces that stay in L1, and those that are tables of 256 values become

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_body.h - the loops of tile.h, which a compiler turns into vectors.  STK_TILE names the
- * table. */
+/* tile_body.h - the loops of tile.h, which a compiler turns into vectors.  The files that compile
+ * them for a CPU define STK_TILE, the name of the table, and include this one. */
 #include <string.h>
 
 #include "kern/near.h"

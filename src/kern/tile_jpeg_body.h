@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_jpeg_body.h - the loops of tile_jpeg.c, a part of tile_body.h: vectors are the compiler's,
- * but for the turning of a block, which it makes of shuffles only when they are written out. */
+/* tile_jpeg_body.h - the loops of tile_jpeg.c, a part of tile_body.h.  The compiler makes the
+ * vectors; only the transpose of a block is written with shuffles, which the compiler does not
+ * find. */
 #include <string.h>
 
 #include "kern/jpeg_loss.h"

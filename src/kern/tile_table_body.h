@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile_table_body.h - pixels by tables of 256 values, a part of tile_body.h.  With VBMI a table is
- * in four registers and 64 bytes are looked up at once; without, there is nothing better than one
- * byte after the other. */
+/* tile_table_body.h - changes pixels by tables of 256 values, a part of tile_body.h.  With VBMI a
+ * table is in four registers, and 64 bytes are looked up at once.  Without it, nothing is faster
+ * than one byte after the other. */
 #include "kern/point.h"
 #include "kern/tile.h"
 

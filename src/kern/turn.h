@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turn.h - the eight ways a camera was held: pixels as filed -> pixels upright.
+/* turn.h - turns a picture as it is stored upright, by EXIF's orientation.  Rows and transforms
+ * call it.
  *
- * `turn` is EXIF's orientation, 1..8.  Ops see the upright picture only; the decoder sees the
- * filed one only; this is what is between.  It is done before sampling, so that the result is
- * that of Pillow's exif_transpose() followed by crop and resize. */
+ * `turn` is that orientation, 1..8.  Decoders only see the stored picture, and ops only the upright
+ * one.  The turn comes before sampling, so that the result is that of Pillow's exif_transpose()
+ * followed by crop and resize. */
 #ifndef STOKER_TURN_H
 #define STOKER_TURN_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warp.h - pixels under a 3x3 matrix, for the host and a GPU alike: torchvision's affine, rotate
- * and perspective of uint8 tensors.
+/* warp.h - moves pixels by a 3x3 matrix, for the host and a GPU: torchvision's affine, rotate and
+ * perspective of uint8 tensors.
  *
  * The matrix takes the center of an output pixel to a place of the source; places are whole numbers
  * of 2^-32 pixels, weights of 2^-11, so all that follows the matrix is integers.  What is outside

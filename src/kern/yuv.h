@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yuv.h - planes of a video frame -> R, G, B, X, in integers, with the same bits everywhere.
+/* yuv.h - converts planes of a video frame to R, G, B, X, in integers, with the same bits
+ * everywhere.  Rows of videos call it.
  *
  * The definition (docs/video.md): U and V are interpolated linearly to the place of each Y, by the
  * frame's siting; the matrix is applied in 13 bits, rounded once, at the end, where values of 10

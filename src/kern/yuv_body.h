@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yuv_body.h - rows of planes -> R, G, B, X: compiled once in plain C and once for AVX2, in loops
- * that a compiler turns into vectors.  Integers only, so that both give the same bits.  Includers
- * define YUV(name) and the table of these functions. */
+/* yuv_body.h - the loops of yuv.h, compiled once in plain C and once for AVX2.  They use only
+ * integers, so both give the same bits.  The including file defines YUV(name) and the table of
+ * functions. */
 #include "kern/yuv.h"
 
 /* Values [from, from + n) of two rows of U or V, blended in quarters: 4 times as large. */

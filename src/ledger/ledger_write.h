@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger_write.h - a ledger file as it is stored on disk, and its writer.  docs/ledger.md says the
- * same in words.
+/* ledger_write.h - the layout of a ledger file on disk, and its writer, which the engine calls.
+ * docs/ledger.md describes the same layout.
  *
- * Head | records, one a step.  All numbers are little-endian.  A record is rows * id_bytes bytes
- * of ids after its head, then one bit a row (valid), then zeros up to a multiple of 8.  Each CRC
- * covers its part with the CRC itself taken as 0. */
+ * A file is: head | records, one per step.  All numbers are little-endian.  A record is its head,
+ * rows * id_bytes bytes of ids, one bit per row (valid), then zeros up to a multiple of 8.  Each
+ * CRC covers its part, with the CRC itself taken as 0. */
 #ifndef STOKER_LEDGER_WRITE_H
 #define STOKER_LEDGER_WRITE_H
 
@@ -28,8 +28,8 @@ typedef struct ldg_head {
     uint32_t max_rows, id_bytes; /* id_bytes: 4 or 8 */
     uint64_t generation, global, seed, started_ns, epoch, position, samples;
     stk_fingerprint data;
-    uint32_t turn, crc; /* turn: later files have larger ones (ledger_turn.c); 0: written before
-                         * there were turns */
+    /* turn: later files have larger ones (ledger_turn.c); 0: from a version without turns */
+    uint32_t turn, crc;
 } ldg_head;
 
 typedef struct ldg_step {
@@ -49,8 +49,8 @@ typedef struct stk_ledger_writer stk_ledger_writer; /* Thread: one. */
 /* The next turn of a folder, from 1: larger than that of every file which was begun before. */
 int stk_ledger_turn(const char *folder, uint32_t *out, stk_error *err);
 
-/* head: all but magic, version, sizes, turn, time and CRC is the caller's.  Makes the folder; the
- * file is begun by the first step. */
+/* Makes the folder; the first step begins the file.  head: the caller sets all but magic, version,
+ * sizes, turn, time and CRC. */
 int stk_ledger_writer_open(stk_ledger_writer **out, const char *folder, const ldg_head *head,
                            stk_error *err);
 int stk_ledger_writer_add(stk_ledger_writer *w, const stk_ledger_row *row, stk_error *err);

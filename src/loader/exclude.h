@@ -8,8 +8,8 @@
 #include "data/data.h"
 #include "order/order.h"
 
-/* Reads the manifest `path`: what `stoker check --write-exclude` writes, or keys, one per line. The
- * ids are stk_alloc()ed, sorted and distinct; data set i begins with id start[i]. */
+/* Reads the file `path`: what `stoker check --write-exclude` writes, or keys, one per line.  The
+ * ids in *out are stk_alloc()ed, sorted and distinct; they are counted over all data sets. */
 int stk_exclude_load(stk_exclude *out, const char *path, stk_dataset *const *data,
                      const stk_sample_set *set, const stk_log *log, stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leave.h - for tools that make every sample exactly once: a bad sample leaves its row empty, and
- * its reason is reported, instead of another sample taking its place. `stoker pack` calls it. */
+/* leave.h - for tools that make every sample exactly once: a bad sample leaves its row empty and is
+ * reported, and no other sample takes its place.  `stoker pack` calls it. */
 #ifndef STOKER_LEAVE_H
 #define STOKER_LEAVE_H
 

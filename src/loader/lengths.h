@@ -15,19 +15,20 @@ int stk_lengths_plan(stk_schedule *s, const stk_plan_input *in, const stk_plan *
 /* patch_lengths.c: the number of patches of each sample of data set d in an output, from the sizes
  * of its pictures; nothing is decoded. */
 typedef struct stk_patch_counts {
-    uint32_t *length; /* of its first sample on */
-    uint32_t *size;   /* stk_size_packed(); NULL: not wanted */
+    uint32_t *length; /* patches of each sample, in order */
+    uint32_t *size;   /* stk_size_packed() of each; NULL: not wanted */
 } stk_patch_counts;
 int stk_patch_lengths(const stk_plan *so_far, uint32_t d, uint32_t output,
                       const stk_loader_options *o, const stk_patch_counts *out, stk_error *err);
-/* *bound: 0: how many patches a picture has follows from its size; else it is random, and at most
- * this.  STK_EINVAL: it is random without a limit. */
+/* Sets *bound to 0 if the number of patches follows from a picture's size.  Otherwise the number is
+ * random, and *bound is the most.  STK_EINVAL: it is random without a limit. */
 int stk_patch_bound(const stk_chain *c, const char *name, uint32_t *bound, stk_error *err);
 
-/* plan_bins.c: what the rows of all outputs that are padded have in common. */
+/* plan_bins.c: the common multiple of the numbers that padded outputs are rounded up to; 0: none is
+ * rounded.  STK_EINVAL: it is too large. */
 int stk_bins_multiple(const stk_plan_chains *c, uint32_t *out, stk_error *err);
 
-/* sound_lengths.c: lengths of sound are seconds, not values. */
+/* sound_lengths.c: true if batches are made by seconds of sound, not by values. */
 static inline int stk_by_seconds(const stk_loader_options *o)
 {
     return o->max_seconds > 0 || (o->bucket && !o->max_tokens && !o->lengths);

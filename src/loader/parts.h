@@ -60,8 +60,11 @@ stk_made stk_plan_made(const stk_plan *so_far, const char *no_clips, uint32_t ou
 /* STK_ENOTSUP: decode is "gpu", and workers would make these pictures. */
 int stk_plan_check_made(const stk_plan_gpu *gpu, const stk_out_plan *out, const stk_made *made,
                         stk_error *err);
+/* plan_array.c: sets out->arrays for data sets that are arrays. */
 int stk_plan_array_make(stk_plan_chains *out, const stk_plan_data *data, stk_error *err);
 void stk_plan_array_close(stk_array_plan **p);
+/* plan_documents.c: make() packs the documents of all data sets into rows.  settle() sets the
+ * padding of an output.  STK_EINVAL: its type does not hold the numbers that it is asked for. */
 int stk_plan_documents_make(stk_plan_chains *out, stk_error *err);
 int stk_plan_documents_settle(stk_plan_chains *out, uint32_t output, stk_error *err);
 void stk_plan_documents_fini(stk_array_plan *p);
@@ -109,7 +112,7 @@ typedef enum stk_rows_of { /* tables of rows: stk_plan_rows */
                            STK_ROWS_TABLES
 } stk_rows_of;
 
-/* plan_kinds.c: how rows of an output are made, in such a table */
+/* plan_kinds.c: sets *ops to how rows of an output are made, for a table of this kind */
 void stk_plan_kind(const stk_plan_rows *out, const stk_plan_input *in, const stk_plan *so_far,
                    stk_rows_of kind, uint32_t output, struct stk_row_ops *ops);
 

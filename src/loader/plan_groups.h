@@ -10,7 +10,7 @@
 int stk_groups_check(const stk_loader_options *o, stk_error *err);
 /* 1: bucket means the sizes of pictures: they are stacked, or no rows differ in length. */
 int stk_groups_by_size(const stk_plan_chains *c, const stk_loader_options *o);
-/* Fill what a binning of that kind needs besides order, start, seed and shuffle. */
+/* Fill in s->binning for batches by size, or by step.  Order, start, seed and shuffle are set. */
 int stk_groups_plan_sizes(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,
                           stk_error *err);
 int stk_groups_plan_steps(stk_schedule *s, const stk_plan_input *in, const stk_plan *so_far,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sampling.h - the options that say which samples take part and how often, turned into a sample set
- * and an order. */
+ * and an order.  The plan of the schedule and stk_sampler call it. */
 #ifndef STOKER_SAMPLING_H
 #define STOKER_SAMPLING_H
 

@@ -8,10 +8,11 @@
 
 typedef struct stk_truncating {
     stk_schedule *s;      /* its `truncated` is filled */
-    uint64_t budget, cap; /* cap: entries that there is room for */
+    uint64_t budget;      /* most values of a batch */
+    uint64_t cap;         /* entries that s->truncated has memory for */
     uint32_t pad_patches; /* rows are padded to a multiple of it; 0: they are not */
     uint32_t pad_values;  /* the same for rows of numbers */
-    uint32_t block;       /* patches */
+    uint32_t block;       /* patches of a block, the unit in which pictures are cut */
     uint32_t merged;      /* patches that are one token; 0: rows of numbers have none of them */
 } stk_truncating;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.h - the arguments of the step call(function), and the check of what the function returned.
- * The plan sets them up; the worker that runs the function reads them. */
+ * The plan of a chain sets the arguments; the worker that runs the function reads them
+ * (row/row_call.c). */
 #ifndef STOKER_OP_CALL_H
 #define STOKER_OP_CALL_H
 
@@ -9,21 +10,22 @@
 #define STK_CALL_NAME 160
 
 typedef struct stk_call_step {
-    char function[STK_CALL_NAME];
-    uint32_t which;  /* of several functions of this name */
-    uint32_t number; /* what the caller knows it by; set when the loader is opened */
-    stk_kind kind;   /* what it is given ... */
+    char function[STK_CALL_NAME]; /* its name */
+    uint32_t which;               /* number among functions of the same name */
+    uint32_t number;              /* number by which stk_caller knows it; set at open */
+    stk_kind kind;                /* what it is given */
     stk_out_kind out;
-    /* ... and how: of a picture its type and layout, where to() or normalize say them */
+    /* what it is given: a picture's type and layout, if to() or normalize set them */
     stk_spec made;
-    stk_kind gives;  /* ... and gives */
-    stk_dtype dtype; /* of numbers */
-    uint32_t ndim;   /* ... and their shape, a side -1 is any; 0 without `shaped`: any shape */
-    int64_t shape[STK_MAX_DIMS];
-    int shaped;
+    stk_kind gives;              /* what it returns */
+    stk_dtype dtype;             /* type of numbers that it returns */
+    uint32_t ndim;               /* sides of shape= */
+    int64_t shape[STK_MAX_DIMS]; /* -1: this side may have any length */
+    int shaped;                  /* true if shape= is given; otherwise numbers may have any shape */
 } stk_call_step;
 
-/* Numbers that a function gave: of the type and shape that the chain says. */
+/* 0: numbers that a function returned have the type and shape that the chain says.  Otherwise
+ * STK_ECORRUPT. */
 int stk_call_check(const stk_call_step *c, const stk_value_row *row, stk_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.h - what random ops share: how often, a range, a number of it. */
+/* random.h - what random ops share: reading their arguments (a probability, a range), and drawing
+ * from them.  Ops call it in plan() and draw(). */
 #ifndef STOKER_OP_RANDOM_H
 #define STOKER_OP_RANDOM_H
 
@@ -9,13 +10,15 @@ typedef struct stk_range {
     double lo, hi;
 } stk_range;
 
-/* Argument `p`, 0..1. */
+/* Each of these reads an argument of `op` and returns 0, or STK_EINVAL with the op's name. */
+
+/* The probability `p`, 0..1. */
 int stk_arg_p(const stk_args *args, const char *op, double *p, stk_error *err);
 
-/* Argument `fill`, one number or three in 0..255, as red | green << 8 | blue << 16. */
+/* The color `fill`, one number or three in 0..255, as red | green << 8 | blue << 16. */
 int stk_arg_fill(const stk_args *args, const char *op, uint32_t *out, stk_error *err);
 
-/* A number that is always taken, or (least, most); all of it in [in.lo, in.hi]. */
+/* One number (lo equals hi), or (least, most); all in [in.lo, in.hi]. */
 int stk_arg_range(const stk_args *args, const char *op, const char *name, stk_range in,
                   stk_range *out, stk_error *err);
 
@@ -24,7 +27,7 @@ int stk_arg_range(const stk_args *args, const char *op, const char *name, stk_ra
 int stk_arg_factor(const stk_args *args, const char *op, const char *name, stk_range *out,
                    stk_error *err);
 
-/* The same for a turn of the hue: -v to v, of the circle. */
+/* The same for a turn of the hue, in parts of a full circle: v means -v to v. */
 int stk_arg_turn(const stk_args *args, const char *op, const char *name, stk_range *out,
                  stk_error *err);
 
@@ -55,7 +58,8 @@ static inline double stk_between(stk_rng *rng, const stk_range *r)
     return r->lo == r->hi ? r->lo : r->lo + stk_rng_unit(rng) * (r->hi - r->lo);
 }
 
-/* Five words from which each block of the numbers that follow can be computed alone: of noise. */
+/* For noise: stores in u[0..5) the place of *rng, from which a CPU or GPU computes any block of
+ * later random numbers by itself. */
 void stk_op_stream(stk_rng *rng, uint32_t *u);
 
 /* Logarithm, 1e-6 <= x <= 1e6, with the same bits on every machine. */
@@ -64,7 +68,7 @@ double stk_log(double x);
 /* Sine and cosine of an angle in degrees, with the same bits on every machine. */
 void stk_sincos(double degrees, double *sine, double *cosine);
 
-/* A turn of the hue by so much of the circle, -0.5..0.5, as STK_ACT_hue has it. */
+/* A turn of the hue, -0.5..0.5 of a full circle, in the unit of STK_ACT_hue. */
 uint32_t stk_hue_sixths(double turn);
 
 #endif

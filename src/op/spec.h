@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.h - rules that the ops share: what may stand before them, sizes, rounding. */
+/* spec.h - rules that ops share in plan(): what may come before them in a chain, sizes,
+ * rounding. */
 #ifndef STOKER_OP_SPEC_H
 #define STOKER_OP_SPEC_H
 
@@ -7,28 +8,30 @@
 
 #define STK_MAX_SIDE 65535u /* pixels; JPEG's limit, and more than a batch could hold */
 
-/* Refuse, in one line, unless the chain is at an image whose pixels nothing has changed yet. */
+/* STK_EINVAL: an op of geometry can't be here: the chain has no image at this point, or one whose
+ * type or values are final. */
 int stk_spec_geometry(const stk_spec *spec, const char *op, stk_error *err);
 
-/* The same, for a resize. */
+/* The same for a resize. */
 int stk_spec_resize(stk_spec *spec, const char *op, stk_error *err);
 
-/* Rows are w x h from here on; 0: as the sample is. */
+/* Sets the size of rows from here on; 0: it varies with the sample. */
 void stk_spec_size(stk_spec *spec, uint32_t w, uint32_t h);
 
-/* The shape of one picture of a row; answers how many sides it has. */
+/* Sets the shape of one picture of a row, and returns its number of dimensions. */
 uint32_t stk_spec_picture_shape(const stk_spec *spec, int64_t shape[STK_MAX_DIMS]);
 
-/* Rows get one more leading dimension: of views first, then of frames. */
+/* Adds a leading dimension to rows: views come first, then frames. */
 int stk_spec_add_lead(stk_spec *spec, const char *op, stk_lead lead, stk_error *err);
 
-/* The leading dimensions are put before those that spec->shape has. */
+/* Puts the leading dimensions before those in spec->shape. */
 void stk_spec_put_leads(stk_spec *spec);
 
-/* Argument `size`: one side for both, or (height, width).  Returns the number of values, 1 or 2. */
+/* Reads the argument `size`: one side for both, or (height, width).  Returns the number of values,
+ * 1 or 2. */
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err);
 
-/* Arguments `interpolation` and `antialias` (STK_ARGS_FILTER): stk_view.filter. */
+/* Reads the arguments `interpolation` and `antialias` (STK_ARGS_FILTER), for stk_view.filter. */
 int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_error *err);
 #define STK_ARGS_FILTER                                                                            \
     { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos", 1 },     \
@@ -36,7 +39,7 @@ int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_e
         "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1           \
     }
 
-/* Argument `name`: 0..1. */
+/* Reads the argument `name`, a probability in 0..1. */
 int stk_spec_chance(const stk_args *args, const char *op, const char *name, double *out,
                     stk_error *err);
 

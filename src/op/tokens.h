@@ -9,30 +9,33 @@
 
 typedef enum stk_give { /* what a row of packed documents is asked for */
                         STK_GIVE_TOKENS,
-                        /* in the document, or in its piece; padding counts too */
+                        /* position in the document, or in its piece; padding is counted, too */
                         STK_GIVE_POSITIONS,
-                        STK_GIVE_DOCUMENTS, /* 1, 2, ... in the row; padding: 0 */
-                        STK_GIVE_MASK /* 1 where `shift` after it the document goes on, else 0 */
+                        /* number of the document in the row, from 1; padding: 0 */
+                        STK_GIVE_DOCUMENTS,
+                        /* 1 if the token `shift` later is of the same document, else 0 */
+                        STK_GIVE_MASK
 } stk_give;
 
-typedef struct stk_tokens { /* of one chain; all of a loader agree but in shift, give and pad */
-    uint64_t block, stride;
-    uint64_t shift;
-    int random, share;
-    int parted; /* `separator` stands after every document */
+/* The arguments for one chain.  Chains of a loader differ only in shift, give and pad. */
+typedef struct stk_tokens {
+    uint64_t block, stride; /* tokens of a row; tokens from one window's start to the next */
+    uint64_t shift;         /* tokens by which a row begins later */
+    int random, share;      /* windows begin at random places; outputs are parts of one buffer */
+    int parted;             /* `separator` comes after every document */
     int64_t separator;
-    int pack; /* rows are whole documents: stk_fit; 0: windows */
+    int pack; /* rows are whole documents: a stk_fit; 0: rows are windows */
     stk_give give;
-    int64_t pad;     /* what fills packed rows */
-    int repack;      /* again every epoch */
-    uint32_t window; /* of positions that are packed together, where an epoch's order is packed */
+    int64_t pad;     /* value that fills packed rows */
+    int repack;      /* documents are packed again in every epoch */
+    uint32_t window; /* positions that are packed together, if the order of an epoch is packed */
 } stk_tokens;
 
-#define STK_PACK_WINDOW ((int64_t)1 << 24) /* the most */
+#define STK_PACK_WINDOW ((int64_t)1 << 24) /* largest window */
 
 struct stk_args;
-/* Arguments that all steps that pack have: give, pad, window, and the fit under the name `fit`; the
- * block and the shift stand.  `step`: for messages. */
+/* Reads the arguments of all steps that pack: give, pad, window, and the fit, whose argument is
+ * called `fit`.  block and shift must be set.  step: name for messages. */
 int stk_tokens_packing(stk_tokens *t, const char *step, const char *fit,
                        const struct stk_args *args, stk_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.h - declares every op that registry.def lists. What an op is, and what a view is, is in
- * stoker/plugin_op.h. */
+/* view.h - declares every op that registry.def lists, for code that names one.  What an op and a
+ * view are is in stoker/plugin_op.h. */
 #ifndef STOKER_VIEW_H
 #define STOKER_VIEW_H
 

@@ -14,34 +14,37 @@
 #define STK_BIN_WINDOW ((uint32_t)1 << 16)
 
 typedef enum stk_bin_kind {
-    STK_BIN_PACK, /* a bin is a row of `block`: what fits into it.  What is longer fills rows of its
-                     * own, and the rest of it is packed; a length of 0 stands nowhere */
-    STK_BIN_BUDGET, /* a bin is a batch: rows of like length, rows x the longest <= budget, for each
-                     * of one or two lengths (seconds and tokens) */
-    STK_BIN_LIKE,   /* a bin is one position: runs of `rows` of them are of like length */
-    /* group_bins.c: a bin is a rank's batch, and bins of a group are alike: */
-    STK_BIN_CLASS, /* `rows` samples of one class, which is what `length` has */
-    STK_BIN_STEPS  /* as many as the schedule says at that step */
+    /* A bin is a row of `block` values, filled with samples that fit.  A longer sample fills whole
+     * rows, and its rest is packed.  A sample of length 0 is in no bin. */
+    STK_BIN_PACK,
+    /* A bin is a batch of rows of similar length: rows x the longest <= budget, for each of one or
+     * two lengths (seconds and tokens). */
+    STK_BIN_BUDGET,
+    /* A bin is one position; runs of `rows` bins have similar lengths. */
+    STK_BIN_LIKE,
+    /* group_bins.c: a bin is the batch of one rank, and the bins of a group are alike. */
+    STK_BIN_CLASS, /* `rows` samples of one class; `length` is the class of each sample */
+    STK_BIN_STEPS  /* as many samples as the schedule says for the step */
 } stk_bin_kind;
 
-typedef enum stk_bin_rest {                   /* what happens to a rest that fills no group */
-                            STK_REST_SMALLER, /* a smaller batch */
-                            STK_REST_DROP,    /* not in this epoch */
-                            STK_REST_WRAP     /* a whole batch, filled with samples again */
+typedef enum stk_bin_rest { /* what happens to samples that are left and fill no group */
+                            STK_REST_SMALLER, /* they make a smaller batch */
+                            STK_REST_DROP,    /* they are left out in this epoch */
+                            STK_REST_WRAP     /* samples are repeated to fill the batch */
 } stk_bin_rest;
 
-/* What holds for the pictures of one batch: 0: what their chain says. */
+/* Sizes that one batch sets for its pictures.  0: what their chain says. */
 typedef struct stk_patch_limit {
-    uint32_t patches; /* in place of max_patches */
-    uint32_t side;    /* of a patch */
+    uint32_t patches; /* replaces max_patches */
+    uint32_t side;    /* pixels of a patch's side */
 } stk_patch_limit;
 
-typedef struct stk_bin_step { /* an entry of a schedule */
-    uint32_t rows;            /* of a rank's batch */
+typedef struct stk_bin_step { /* an entry of the option schedule= */
+    uint32_t rows;            /* rows of a rank's batch */
     stk_patch_limit limit;
 } stk_bin_step;
 
-#define STK_SCHEDULE_MOST 64
+#define STK_SCHEDULE_MOST 64 /* entries of the option */
 
 typedef struct stk_bin_bound { /* a second length that limits batches */
     const uint32_t *length;    /* by global id; borrowed; NULL: no second length */
@@ -49,23 +52,24 @@ typedef struct stk_bin_bound { /* a second length that limits batches */
     uint32_t multiple;
 } stk_bin_bound;
 
-/* Lengths of outputs that are padded by themselves: each tensor has its own longest row, and they
- * count together.  One that is joined counts the sum of its rows.  `length`, or `also.length`, is
- * then the sum of a sample's. */
+/* Lengths of several outputs that each become a tensor.  A padded tensor counts its rows x its
+ * longest row, a joined one the sum of its rows, and a batch counts the sum of its tensors.
+ * `length`, or `also.length`, is then the sum of a sample's lengths. */
 #define STK_BIN_PARTS 16
 typedef struct stk_bin_parts {
     uint32_t n;             /* 0: there is one length only */
-    uint32_t joined;        /* bits by part */
+    uint32_t joined;        /* bit k: part k is joined, not padded */
     const uint32_t *length; /* part k of sample i: k * stride + i; borrowed */
     uint64_t stride;
 } stk_bin_parts;
 
 #define STK_BIN_SHORTEST 8
 
-/* Lengths that are drawn: each epoch has its own. */
+/* Lengths that are drawn for each epoch, because random crops decide. */
 typedef struct stk_bin_draws {
-    /* How much less than `length` (or `also`) the sample counts at that position of an epoch.
-     * part: NULL, or what its parts count, which are lowered, too.  NULL: lengths are not drawn. */
+    /* Returns how much shorter than `length` (or `also`) the sample is at that position of an
+     * epoch.  part: NULL, or the lengths of its parts, which are lowered, too.  NULL function:
+     * lengths are not drawn. */
     uint32_t (*less)(const void *cookie, uint64_t epoch, uint64_t position, uint64_t id,
                      uint32_t *part);
     void (*close)(void *cookie);
@@ -82,7 +86,7 @@ typedef struct stk_binning {
     uint32_t window; /* positions */
     uint32_t block;  /* PACK */
     stk_fit fit;     /* PACK */
-    uint64_t budget; /* BUDGET: most tokens of a batch; longer samples: `drops`, or none */
+    uint64_t budget; /* BUDGET: most tokens of a batch */
     /* BUDGET, LIKE: lengths are rounded up to a multiple of this; 0: they are not */
     uint32_t multiple;
     uint32_t rows; /* most rows: BUDGET: of a bin; LIKE: of a run */
@@ -98,8 +102,8 @@ typedef struct stk_binning {
     uint32_t group; /* BUDGET: number of bins of similar length that are kept together */
     /* BUDGET: the second length; rows of similar length are similar in it, too */
     stk_bin_bound also;
-    /* BUDGET: what each output counts of `also`, or of `length` where there is no `also`; rounded
-     * up to the multiple */
+    /* BUDGET: what each output counts of `also`, or of `length` without an `also`; rounded up to
+     * the multiple */
     stk_bin_parts parts;
     stk_bin_draws drawn; /* BUDGET; closed with the schedule */
     /* CLASS, STEPS: `group` is the number of ranks */
@@ -126,24 +130,22 @@ static inline uint64_t stk_bin_round(uint32_t length, uint32_t multiple)
     return multiple > 1 ? (n + multiple - 1) / multiple * multiple : n;
 }
 
-/* Whether a sample is longer than a batch may be (BUDGET). */
+/* 1: the sample is longer than a batch may be (BUDGET). */
 int stk_bin_is_over(const stk_binning *h, uint64_t id);
-/* Where a sample stands in an epoch. */
-typedef struct stk_bin_place {
+typedef struct stk_bin_place { /* a sample at a position of an epoch */
     uint64_t epoch, position, id;
 } stk_bin_place;
-/* What it counts: by `length`, by `also`, and each of its parts; part: room for h->parts.n.  Not
- * rounded. */
+/* The lengths of a sample, not rounded: length[0] by `length`, length[1] by `also`, and those of
+ * its parts.  part: room for h->parts.n. */
 void stk_bin_measure(const stk_binning *h, const stk_bin_place *x, uint32_t length[2],
                      uint32_t *part);
-/* What a sample counts at a position of an epoch, of its tokens. */
+/* How many tokens a sample counts at a position of an epoch. */
 uint32_t stk_bin_tokens(const stk_binning *h, uint64_t epoch, uint64_t position, uint64_t id);
-/* Whether one sample is no longer than another at the position of that one, in each of its
- * lengths. */
-typedef struct stk_bin_swap {
+typedef struct stk_bin_swap { /* sample `id` instead of `other`, which is at the position */
     uint64_t epoch, position;
     uint64_t id, other;
 } stk_bin_swap;
+/* 1: `id` is no longer than `other`, in each of its lengths. */
 int stk_bin_replaces(const stk_binning *h, const stk_bin_swap *w);
 
 typedef struct stk_bins stk_bins; /* Thread: any. */
@@ -151,10 +153,10 @@ typedef struct stk_bins stk_bins; /* Thread: any. */
 int stk_bins_open(stk_bins **out, const stk_binning *how, stk_error *err);
 uint64_t stk_bins_count(stk_bins *b, uint64_t epoch);
 uint32_t stk_bins_size(stk_bins *b, uint64_t epoch, uint64_t bin); /* number of its positions */
-/* STEPS: the entry of the schedule that holds for a bin.  *stand_in: 1: its row belongs to another
- * rank, and this rank has none (CLASS, STEPS). */
+/* STEPS: the entry of the schedule that holds for a bin.  CLASS and STEPS: sets *stand_in to 1 if
+ * this rank has no rows left, and the bin's row is another rank's. */
 const stk_bin_step *stk_bins_step(stk_bins *b, uint64_t epoch, uint64_t bin, int *stand_in);
-/* Positions number from ... from + n - 1 of a bin. */
+/* Sets position[0..n) to positions number `from` to from + n - 1 of a bin. */
 void stk_bins_at(stk_bins *b, uint64_t epoch, uint64_t bin, uint32_t from, uint32_t n,
                  uint64_t *position);
 /* PACK: all positions of a bin, and for each the number of the piece of its sample (pieces have
@@ -164,7 +166,7 @@ void stk_bins_pieces(stk_bins *b, uint64_t epoch, uint64_t bin, uint64_t *positi
 uint64_t stk_bins_first(stk_bins *b, uint64_t epoch, uint64_t bin); /* PACK: its first position */
 /* For an epoch: the sum of lengths, and the room of all bins (BUDGET: with padding). */
 void stk_bins_fill(stk_bins *b, uint64_t epoch, uint64_t *used, uint64_t *room);
-/* An epoch will be needed: makes `done` of `of` parts of its table, if they are not yet made. */
+/* Prepares an epoch that will be needed: makes the first `done` of `of` parts of its table. */
 void stk_bins_expect(stk_bins *b, uint64_t epoch, uint64_t done, uint64_t of);
 void stk_bins_forget(stk_bins *b); /* call when the order changed and no thread reads bins */
 void stk_bins_close(stk_bins **b);

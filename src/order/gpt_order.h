@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpt_order.h - the samples of Megatron-LM's GPTDataset in its own order, bit for bit.
+ * loader/plan_megatron.c makes the order; rows read their tokens with a cursor (row/row_array.c).
  *
- * Its "documents" are the sequences of the .idx.  So many passes over them as the samples need are
- * shuffled, cut into samples of `length` tokens (and `extra` of the next one), and those are
- * shuffled again, both by numpy.random.RandomState(seed).  A last pass of which less than four
- * fifths is needed is shuffled by itself.  A sample is so a window of a stream that is another one
- * every epoch: order and cut come from the same table. */
+ * Its "documents" are the sequences of the .idx.  An epoch makes as many passes over them as its
+ * samples need.  All these documents are shuffled and cut into samples of `length` tokens (and
+ * `extra` tokens of the next one).  The samples are shuffled again.  Both shuffles use
+ * numpy.random.RandomState(seed).  If less than four fifths of the last pass is needed, that pass
+ * is shuffled by itself.  So order and cut come from the same table, which differs in every
+ * epoch. */
 #ifndef STOKER_GPT_ORDER_H
 #define STOKER_GPT_ORDER_H
 
@@ -23,10 +25,10 @@ typedef struct stk_gpt_plan {
 } stk_gpt_plan;
 
 int stk_order_gpt(stk_order *order, const stk_gpt_plan *plan, stk_error *err);
-/* What sample numbers stay below: its passes may have a few more than are asked for. */
+/* Sample numbers are below this: the passes may have a few more samples than are asked for. */
 uint64_t stk_gpt_numbers(const stk_order *order);
 
-/* A sample's tokens, a run of one document after the other. */
+/* Reads the tokens of a sample as runs, each of one document. */
 typedef struct stk_gpt_cursor {
     const void *state;
     uint64_t epoch, document, offset;
@@ -35,13 +37,15 @@ typedef struct stk_gpt_cursor {
 
 typedef struct stk_gpt_run {
     uint32_t part;
-    uint64_t at, n; /* tokens of that part */
+    uint64_t at, n; /* tokens [at, at + n) of that part */
 } stk_gpt_run;
 
-/* Stand `skip` tokens after the begin of a sample; the epoch's table stays until leave(). */
+/* Sets *c to `skip` tokens after the beginning of a sample.  Holds the epoch's table until
+ * leave(). */
 void stk_gpt_enter(const stk_order *order, uint64_t epoch, uint64_t sample, uint64_t skip,
                    stk_gpt_cursor *c);
-/* The next tokens, at most `want`; none: the stream has ended, so the index was written to. */
+/* The next run, of at most `want` tokens.  out->n 0: the stream has ended, because the index was
+ * written to. */
 void stk_gpt_next(stk_gpt_cursor *c, uint64_t want, stk_gpt_run *out);
 void stk_gpt_leave(stk_gpt_cursor *c);
 

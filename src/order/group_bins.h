@@ -15,16 +15,16 @@ typedef struct stk_group_bins stk_group_bins; /* Thread: any. */
 typedef struct stk_group_bin {
     uint32_t kind;  /* class, or entry of the schedule */
     uint32_t rows;  /* at least 1 */
-    int stand_in;   /* its row belongs to another rank: this rank has nothing left in this step */
-    uint64_t first; /* number of its first row in the class, or in the epoch ... */
-    uint64_t base;  /* ... whose rows begin here ... */
-    uint64_t n;     /* ... and are so many: after the last comes the first again */
+    int stand_in;   /* true if this rank has no rows left, and the row is another rank's */
+    uint64_t first; /* number of its first row in its class, or in the epoch */
+    uint64_t base;  /* where the rows of that class (or epoch) begin in the table */
+    uint64_t n;     /* how many rows the class (or epoch) has; after the last, the first is next */
 } stk_group_bin;
 
 int stk_group_bins_open(stk_group_bins **out, const stk_binning *how, stk_error *err);
 uint64_t stk_group_bins_count(stk_group_bins *g, uint64_t epoch);
 void stk_group_bins_find(stk_group_bins *g, uint64_t epoch, uint64_t bin, stk_group_bin *out);
-/* Positions number from ... from + n - 1 of a bin. */
+/* Sets position[0..n) to positions number `from` to from + n - 1 of a bin. */
 void stk_group_bins_at(stk_group_bins *g, uint64_t epoch, uint64_t bin, uint32_t from, uint32_t n,
                        uint64_t *position);
 void stk_group_bins_forget(stk_group_bins *g);

@@ -13,7 +13,7 @@
 
 /* ---- a keyed permutation of [0, n) without memory ---- */
 
-#define STK_PERM_ROUNDS 12 /* at most */
+#define STK_PERM_ROUNDS 12 /* most rounds; tiny sets need them */
 #define STK_PERM_FEW 6     /* rounds for sets that are not tiny */
 
 typedef struct stk_perm {
@@ -29,7 +29,7 @@ void stk_perm_shape(stk_perm *p, uint64_t n);
 void stk_perm_key(stk_perm *p, uint64_t word);
 uint64_t stk_perm_at(const stk_perm *p, uint64_t i);      /* i < n */
 uint64_t stk_perm_inverse(const stk_perm *p, uint64_t k); /* the i with at(i) == k; k < n */
-/* several at once */
+/* out[k] = at(i[k]), for n numbers at once. */
 void stk_perm_run(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out);
 /* out[k] = permutation p[k] of i[k]. */
 void stk_perm_each(const stk_perm *p, const uint64_t *i, uint32_t n, uint64_t *out);
@@ -49,7 +49,7 @@ uint64_t stk_exclude_below(const stk_exclude *x, uint64_t id);
 /* The rank of an id among those that are not excluded.  UINT64_MAX: it is excluded. */
 uint64_t stk_exclude_rank(const stk_exclude *x, uint64_t id);
 
-/* ---- the sample set: which samples take part, numbered through ---- */
+/* ---- the sample set: which samples take part, numbered from 0 ---- */
 
 #define STK_MAX_DATASETS 1024
 
@@ -71,7 +71,8 @@ void stk_sample_set_at(const stk_sample_set *r, uint64_t i, stk_where *out);
 /* How many of the n numbers from i on follow each other in one data set; at least 1.  All of them
  * must exist. */
 uint32_t stk_sample_set_run(const stk_sample_set *r, uint64_t i, uint32_t n);
-/* Its number; the first one if it occurs several times.  UINT64_MAX: it does not take part. */
+/* The number of a sample in the set; its first one if it occurs several times.  UINT64_MAX: it does
+ * not take part. */
 uint64_t stk_sample_set_find(const stk_sample_set *r, const stk_where *where);
 /* How many samples come before those with a global id >= `id`.  Without `select`: in one repeat. */
 uint64_t stk_sample_set_below(const stk_sample_set *r, uint64_t id);
@@ -80,7 +81,7 @@ uint64_t stk_sample_set_print(const stk_sample_set *r);
 /* Where the sample with a global id is. */
 void stk_sample_set_where(const stk_sample_set *r, uint64_t id, stk_where *out);
 
-/* ---- tables that are made when they are first looked at ---- */
+/* ---- tables that are made at their first use ---- */
 
 typedef struct stk_tables stk_tables; /* A cache of a few tables out of many.  Thread: any. */
 
@@ -91,13 +92,14 @@ typedef void (*stk_table_fill)(void *cookie, uint64_t number, void *table);
  * stk_tables_close(). */
 int stk_tables_open(stk_tables **out, uint32_t n, size_t bytes, stk_table_fill fill, void *cookie,
                     stk_error *err);
-/* Table `number`, which is made if needed; it stays until unpin().  A thread pins one at a time. */
+/* Table `number`, which is made if needed; it stays valid until unpin().  A thread pins at most one
+ * table at a time. */
 const void *stk_tables_pin(stk_tables *t, uint64_t number);
 void stk_tables_unpin(stk_tables *t, uint64_t number);
 void stk_tables_forget(stk_tables *t); /* drops all tables; none may be pinned */
 void stk_tables_close(stk_tables **t);
 
-/* ---- a pattern: kinds in one row, each spread as evenly as can be ---- */
+/* ---- a pattern: numbers of several kinds in one sequence, each kind spread evenly ---- */
 
 typedef struct stk_pattern stk_pattern;
 
@@ -131,13 +133,13 @@ typedef struct stk_block_plan {
     uint64_t n_shards;
     /* how often all shards are repeated, in the same order; 0: once */
     uint64_t passes;
-    /* 1: a stream takes its shards as they are stored, and rows of a batch that are of one stream
-     * are far apart, so that each can go on where the one before it ended */
+    /* 1: streams keep the stored order within a shard.  Rows of one stream are far apart in a
+     * batch, so that each can go on where the one before it ended (clips of a video) */
     int forward;
 } stk_block_plan;
 
 #define STK_BLOCK_WINDOW 65536
-#define STK_BLOCK_STREAMS 1048576 /* the most */
+#define STK_BLOCK_STREAMS 1048576 /* most streams */
 
 int stk_order_block(stk_order *order, const stk_sample_set *set, const stk_block_plan *plan,
                     stk_error *err);
@@ -178,7 +180,7 @@ typedef struct stk_mixing {
     int shuffle;               /* 0: each data set in stored order */
 } stk_mixing;
 
-#define STK_MIX_PARTS (1u << 20) /* what the weights are rounded to */
+#define STK_MIX_PARTS (1u << 20) /* weights are rounded to multiples of 1 / STK_MIX_PARTS */
 
 /* The sample set has no select, skip, limit and repeat. */
 int stk_order_mix(stk_order *order, const stk_sample_set *set, const stk_mixing *how,
@@ -193,7 +195,7 @@ int stk_mix_change(stk_order *order, const double *weights, uint64_t epoch, uint
 int stk_mix_get(const stk_order *order, uint64_t i, stk_mix_change_info *out);
 int stk_mix_set(stk_order *order, const stk_mix_change_info *all, uint64_t n, stk_error *err);
 
-/* ---- ranks: a global batch is dealt in shares that follow each other ---- */
+/* ---- ranks: a global batch is split into shares that follow each other ---- */
 
 typedef struct stk_rank_split {
     uint64_t samples; /* samples of the epoch */

@@ -10,19 +10,20 @@
 #define STK_MAX_PACKED ((uint32_t)1 << 24) /* tokens of a row */
 
 typedef enum stk_fit {
-    STK_FIT_FIRST = 1, /* in their order, each into the first row with room */
-    /* longest first, each into the row where it leaves the least room; among equal rows, the one
-     * filled last */
+    /* In their order, each goes into the first row with room. */
+    STK_FIT_FIRST = 1,
+    /* Longest first, each goes into the row where it leaves the least room; among equal rows, the
+     * one filled last. */
     STK_FIT_BEST = 2,
-    /* in as few rows as there can be, about equally full: longest first, each into the emptiest
-     * row.  Where that does not work out, as STK_FIT_BEST.  For lengths of about the same size, of
-     * which best-fit puts the longest together and leaves rows without a last one */
+    /* As few rows as possible, about equally full: longest first, each goes into the emptiest row.
+     * If that saves no row, STK_FIT_BEST is used.  For lengths of about the same size, of which
+     * best-fit puts the longest together and leaves rows with no fitting last one. */
     STK_FIT_EVEN = 3
 } stk_fit;
 
 typedef struct stk_packer stk_packer; /* Thread: one. */
 
-/* For rows of `block` tokens and at most `most` lengths at once. */
+/* A packer for rows of `block` tokens, and at most `most` lengths in one run. */
 int stk_packer_open(stk_packer **out, stk_fit fit, uint32_t block, uint32_t most, stk_error *err);
 
 /* Sets row[i] to the row of length i, which is in 1..block, and returns the number of rows.  Rows

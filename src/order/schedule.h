@@ -32,12 +32,13 @@ typedef enum stk_ticket_kind {                      /* what one ticket of a batc
 
 typedef struct stk_reduced { /* a sample that is over the budget: over_budget="truncate" */
     uint64_t id;
-    uint32_t blocks; /* that its pictures keep */
+    uint32_t blocks; /* blocks that its pictures keep */
 } stk_reduced;
 
 typedef struct stk_truncation {
-    uint32_t output, unit; /* whose pictures are cut; pixels of a block's side */
-    uint64_t n;
+    uint32_t output;     /* the output whose pictures are cut */
+    uint32_t unit;       /* pixels of a block's side */
+    uint64_t n;          /* samples that are cut */
     stk_reduced *sample; /* by id, ascending */
 } stk_truncation;
 
@@ -49,14 +50,15 @@ typedef struct stk_schedule {
     stk_rank_split split; /* how positions of an epoch, or its bins, are split among ranks */
     uint64_t seed;
     uint64_t positions; /* positions of an epoch */
-    uint64_t near;      /* a bad sample is replaced by one of so many around it; 0: by any */
+    /* a bad sample is replaced by one of its block of so many positions; 0: by any */
+    uint64_t near;
     stk_ticket_kind tickets;
     stk_binning binning;
     stk_bins *bins;    /* NULL: positions are not grouped */
     uint32_t *lengths; /* by global id: length in values; NULL: not needed */
-    /* the outputs that lengths are the sum of, by global id: binning.parts; NULL: they are one */
+    /* lengths of the single outputs, as in binning.parts; NULL: there is one output */
     uint32_t *parts;
-    /* by global id: length of sound, as of stk_schedule_seconds(); NULL: no sound */
+    /* by global id: stk_schedule_seconds() of the sample's sound; NULL: no sound */
     uint32_t *seconds;
     stk_truncation truncated;
     uint32_t *classes;        /* by global id: which size its pictures get; NULL: not needed */
@@ -65,8 +67,8 @@ typedef struct stk_schedule {
     uint64_t drawn_print;     /* fingerprint of weights or classes; 0: none */
 } stk_schedule;
 
-/* A schedule over data sets of lens[i] samples, which all take part.  split->samples is not read.
- * The caller makes the order over out->set, and may change the set before. */
+/* A schedule over data sets of lens[i] samples, of which all take part.  split->samples is not
+ * read.  The caller makes the order over out->set, and may change the set before. */
 int stk_schedule_open(stk_schedule **out, const uint64_t *lens, uint32_t n_data,
                       const stk_rank_split *split, uint64_t seed, stk_error *err);
 /* Call after the order is made.  Counts the positions of an epoch, at least one. */
@@ -87,11 +89,12 @@ static inline void stk_schedule_at(const stk_schedule *s, uint64_t epoch, const 
     s->order.at(s->order.state, epoch, position, n, out);
 }
 
-/* How many blocks of truncated.unit pixels a side the pictures of a sample keep in an output; 0:
- * all. */
+/* How many blocks of truncated.unit x truncated.unit pixels the pictures of a sample keep in an
+ * output; 0: all. */
 uint32_t stk_schedule_keeps(const stk_schedule *s, uint32_t output, uint64_t id);
 
-/* What a row of `seconds` of sound counts, in parts of STK_SECOND, rounded up. */
+/* What a row of `seconds` of sound counts, in units of 1 / STK_SECOND seconds, rounded up: its
+ * length and, if `quadratic` is set, a part that grows with the square of it. */
 uint32_t stk_schedule_seconds(const stk_schedule *s, double seconds);
 
 /* ---- steps ---- */
@@ -126,10 +129,10 @@ static inline void stk_schedule_positions(const stk_schedule *s, const stk_share
 uint32_t stk_schedule_run(const stk_schedule *s, const stk_share *h, uint32_t row, uint32_t n,
                           uint64_t *position, stk_where *where);
 
-/* Makes `done` of `of` parts of the table of an epoch that will be needed soon, so that no thread
- * waits for it, and none is held up for long. */
+/* Makes the first `done` of `of` parts of the table of an epoch that will be needed soon, so that
+ * no thread has to wait for all of it later. */
 void stk_schedule_expect(const stk_schedule *s, uint64_t epoch, uint64_t done, uint64_t of);
-/* Call when the order changed. */
+/* Drops the tables.  Call when the order changed. */
 void stk_schedule_forget(stk_schedule *s);
 /* With packed rows or a budget: the sum of lengths, and the room there is for them; else
  * unchanged. */
@@ -170,7 +173,7 @@ typedef struct stk_bad_sample {
  * its budget. */
 void stk_schedule_substitute(const stk_schedule *s, const stk_bad_sample *bad, stk_where *out);
 
-/* ---- on its own: ids of any rank, written down before they are used ---- */
+/* ---- without an engine: ids of any rank, and their ledger ---- */
 
 typedef struct stk_step_at {
     uint64_t epoch;

@@ -18,7 +18,7 @@
 #include "pipe/slot.h"
 #include "pipe/worker.h"
 
-#define STK_LISTED_SKIPS 1000
+#define STK_LISTED_SKIPS 1000    /* bad samples of which stk_engine_skipped() can tell */
 #define STK_EPOCHS STK_MAX_SLOTS /* most epochs that slots of the ring can belong to at once */
 /* low bits of `claim`; the rest counts seeks, so that a claim from before a seek fails */
 #define STK_TICKET_BITS 48
@@ -53,7 +53,7 @@ typedef struct stk_wait_note {
     uint64_t looked; /* when `is` was written */
     uint64_t told;   /* lines logged about this wait */
     stk_mutex lock;
-    stk_waiting is; /* lock: what is waited for; ns 0: not known */
+    stk_waiting is; /* lock: what the consumer waits for; is.ns 0: not known */
 } stk_wait_note;
 
 /* Where the consumer's time went, and how full the ring is.  The consumer writes, any thread reads.
@@ -92,14 +92,15 @@ typedef struct stk_tune { /* tune.c: chooses workers and batches ahead; consumer
     int workers;          /* true if the loader chooses the number of workers */
     /* true if it chooses the batches ahead; any thread may clear it by choosing a number */
     _Atomic int ahead;
-    _Atomic uint32_t depth; /* reads to begin before arrived rows are made; any thread reads it */
-    uint32_t least, most;   /* limits of the number of workers */
-    uint64_t at_ns, batches;
-    stk_tune_sums last;
-    uint32_t was;  /* batches ahead before the last look raised them; 0: it did not */
-    double before; /* ns that a batch was waited for then */
-    uint32_t calm, tired;
-    int skip; /* true if the number of workers changed since the last look */
+    _Atomic uint32_t depth;  /* reads to begin before arrived rows are made; any thread reads it */
+    uint32_t least, most;    /* limits of the number of workers */
+    uint64_t at_ns, batches; /* time of the last look, and batches handed out by then */
+    stk_tune_sums last;      /* sums at that time */
+    uint32_t was;            /* batches ahead before the last look raised them; 0: it did not */
+    double before;           /* ns that a batch was waited for then */
+    uint32_t calm;           /* looks in a row at which workers had too little to do */
+    uint32_t tired; /* looks until more batches ahead are tried again, after they did not help */
+    int skip;       /* true if the number of workers changed since the last look */
 } stk_tune;
 
 typedef struct stk_bad_samples { /* on_error="skip" */
@@ -124,9 +125,9 @@ typedef struct stk_consumer {
 
 typedef struct stk_engine_requests { /* all fields: lock */
     stk_request **arrived;           /* heap by ticket with engine.n_arrived of at most `max` */
-    stk_request *idle;
-    stk_request *all; /* list of every request */
-    uint32_t n, max;
+    stk_request *idle;               /* list of requests that no row uses */
+    stk_request *all;                /* list of every request */
+    uint32_t n, max;                 /* requests that were made, and the most there may be */
 } stk_engine_requests;
 
 typedef struct stk_worker_threads {
@@ -178,8 +179,8 @@ int stk_engine_open(stk_engine *e, const stk_plan *plan, stk_error *err);
 /* Joins all threads.  STK_END: one stays in a decoder, so nothing was freed, nor may be. */
 int stk_engine_close(stk_engine *e);
 int stk_engine_start(stk_engine *e, stk_error *err);
-int stk_engine_peek(stk_engine *e, int timeout_ms,
-                    stk_error *err); /* 0: e->consumer.held has the batch */
+/* 0: e->consumer.held has the next batch, which stays until next().  Other values: as next(). */
+int stk_engine_peek(stk_engine *e, int timeout_ms, stk_error *err);
 int stk_engine_next(stk_engine *e, stk_batch **out, int timeout_ms, stk_error *err);
 /* Makes the next batches again; those that were made before are dropped. */
 int stk_engine_again(stk_engine *e, stk_error *err);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_time.h - measures where a row's time goes; part of worker.c.
+/* row_time.h - measures where a row's time goes: fetching, making, or batch stages.  worker.c and
+ * block_run.c call it.
  *
  * Costly rows are timed each.  Of a run of cheap rows, the first is timed and counts for the
- * others. The same clock readings fill the histograms. */
+ * others.  The same clock readings fill the histograms. */
 #ifndef STOKER_ROW_TIME_H
 #define STOKER_ROW_TIME_H
 
 #include "pipe/engine.h"
 
+/* A row begins that is timed. */
 static inline void time_begin(stk_worker *w)
 {
 #if STK_COUNTERS
@@ -18,7 +20,8 @@ static inline void time_begin(stk_worker *w)
 #endif
 }
 
-/* The bytes are read; what follows is making.  Returns the time. */
+/* The row's bytes are read, and it is made next.  Returns the time in ticks; 0: the row is not
+ * timed. */
 static inline uint64_t time_fetched(stk_worker *w)
 {
     if (!w->m.row_from)
@@ -29,7 +32,8 @@ static inline uint64_t time_fetched(stk_worker *w)
     return stk_ticks();
 }
 
-/* The row is made.  All time since the last stage is divided as it was for this row. */
+/* The row is made.  Divides the time since the last stage into fetching and making, in the
+ * proportion of this row.  fetched: what time_fetched() returned. */
 static inline void time_made(stk_worker *w, uint64_t fetched)
 {
     uint64_t now, all, fetch;
@@ -54,7 +58,8 @@ static inline void time_made(stk_worker *w, uint64_t fetched)
     w->m.row_from = 0;
 }
 
-/* The end of a run: counts its rows, and books the time since the last stage, which it returns. */
+/* The end of a run: counts its rows, and the time since the last stage as time of `stage`.  Returns
+ * that time in ticks. */
 static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
 {
     stk_count(&w->m.count.samples, w->m.rows);
@@ -63,7 +68,7 @@ static inline uint64_t time_run(stk_worker *w, stk_stage_id stage)
     return stk_stage_time(&w->m, stage);
 }
 
-/* The same after one row was timed: its shares hold for the others. */
+/* The same after one row was timed: the time is divided in the proportion of that row. */
 static inline void time_rest(stk_worker *w)
 {
     uint64_t from = w->m.last, fetch;
@@ -81,7 +86,8 @@ static inline void time_rest(stk_worker *w)
     stk_note_span(&w->m, STK_STAGE_VALUE, from + fetch, w->m.last);
 }
 
-/* After a run without a timed row: its mean counts once. */
+/* The end of a run without a timed row: the mean time of its rows is added to the histogram
+ * once. */
 static inline void time_mean(stk_worker *w, uint32_t rows)
 {
     uint64_t ticks = time_run(w, STK_STAGE_VALUE);

@@ -49,6 +49,7 @@ typedef struct stk_run { /* the rows that a worker claimed together */
     stk_where where[STK_MAX_CHUNK];
 } stk_run;
 void stk_run_find(const stk_engine *e, stk_run *u); /* finds the samples of its tickets */
+/* what all rows of the run have in common */
 stk_row stk_run_start(stk_worker *w, const stk_run *u);
 /* Sets x to row i of the run, with the worker's request. */
 static inline void stk_run_place(const stk_run *u, uint32_t i, stk_request *req, stk_row *x)
@@ -86,7 +87,7 @@ void stk_peek_look(stk_engine *e, const stk_where *where, stk_peek *p);
  * acquired in both cases. */
 int stk_peek_make(stk_row *x, stk_peek *p);
 
-/* rows whose bytes are in blocks that are unpacked */
+/* rows whose bytes are in blocks that are unpacked already */
 typedef struct stk_held_block {
     stk_block *block; /* NULL: no block, `bytes` are the field's own */
     stk_bytes bytes;

@@ -33,7 +33,7 @@
 #define STK_MAX_DRIVEN 8
 #define STK_PEEK_OUTPUTS 4 /* rows with more outputs always use a request */
 
-/* a function of the program that is told about bad samples, which are not replaced then */
+/* a function of the program that is called for bad samples, which are then not replaced */
 typedef struct stk_leave {
     /* The worker that met the sample calls it.  The row stays empty, with valid 0. */
     void (*fn)(void *cookie, const stk_batch *batch, uint32_t row, const stk_error *why);
@@ -47,7 +47,7 @@ typedef struct stk_plan_policy { /* settings that hold for every row */
     stk_on_error on_error;
     stk_leave leave;         /* with on_error="skip"; fn NULL: another sample replaces a bad one */
     stk_registry *registry;  /* ops, codecs and decoders for the chains; NULL: the process's */
-    stk_draw_observer watch; /* called after each draw; drawn NULL: nothing is */
+    stk_draw_observer watch; /* called after each draw; watch.drawn NULL: there is none */
     stk_caller caller;       /* runs functions of the program; call NULL: there are none */
     stk_log log;
     uint64_t wait_ns; /* after this wait for a batch, the log says what is waited for */
@@ -56,7 +56,8 @@ typedef struct stk_plan_policy { /* settings that hold for every row */
 
 typedef struct stk_plan_ranks { /* this rank's share, from the options */
     stk_rank_split split;       /* `samples` is not set here: it depends on the schedule */
-    uint32_t rows;              /* most rows of a batch; 2 with max_tokens, until it is known */
+    /* most rows of a batch; with max_tokens 2, until the schedule knows the number */
+    uint32_t rows;
 } stk_plan_ranks;
 
 typedef struct stk_plan_data {
@@ -64,7 +65,7 @@ typedef struct stk_plan_data {
     uint32_t n;
     int immediate;   /* all data sets are arrays, so rows need no request; 0: none is */
     int remote;      /* some shards are remote */
-    int unversioned; /* the index knows a remote shard by its size alone */
+    int unversioned; /* true if the index knows some remote shard by its size alone */
     int peeks;       /* some shards are in memory */
 } stk_plan_data;
 
@@ -130,7 +131,7 @@ typedef struct stk_plan_cache { /* cache="device" */
     /* host cache of fields of samples whose pictures are on the GPU; NULL: none */
     stk_field_cache *fields;
     uint32_t *keep;          /* by output: stk_out_plan.keep; NULL: no cache */
-    uint32_t *clip;          /* by output: the same of clips, whose frames are kept */
+    uint32_t *clip;          /* by output: the same for clips, whose decoded frames are cached */
     stk_array_cache *arrays; /* arrays on the GPU (owned by the device); NULL: none */
     stk_out_gather *gather;  /* by output: how rows are gathered on the GPU; NULL: none are */
     stk_array_place *place;  /* [data set * n_out + output]; NULL: no array is on the GPU */
@@ -164,11 +165,11 @@ typedef struct stk_box_fit {
     /* how many were looked at, and how many have their middle outside the picture */
     _Atomic uint32_t seen, outside;
     _Atomic uint32_t shares; /* how many have only numbers in 0..1 */
-    _Atomic int told;
+    _Atomic int told;        /* 1 after a misfit was logged */
 } stk_box_fit;
 
-/* Why workers make an output: `what`, which may be empty, and `why` after it.  why NULL: a GPU
- * makes it, where it can decode the field. */
+/* Why workers make an output, as a sentence in two parts: `what`, which may be empty, then `why`.
+ * why NULL: a GPU makes the output if it can decode the field. */
 typedef struct stk_made {
     const char *what, *why;
 } stk_made;
@@ -182,18 +183,19 @@ typedef struct stk_plan_rows { /* how rows are made; planned last, from all othe
     uint32_t *order; /* order of outputs, if some follow others or share a decode; else NULL */
     /* by output: the first output with the same picture, if some share one; else NULL */
     uint32_t *share;
-    /* by output: why its field is read whole; NULL: only needed parts are read of fields of which
-     * the index has points */
+    /* by output: why its field is read whole; NULL: if the index has points for the field, only the
+     * needed parts are read */
     const char **whole;
     _Atomic uint64_t *in_parts; /* by output: rows so far of whose field only parts were read */
     stk_made *made;             /* by output */
-    char no_clips[240];         /* why NVDEC decodes no clips, which workers decode; "": it does */
+    char no_clips[240]; /* why workers decode the clips instead of NVDEC; "": NVDEC decodes them */
     const stk_kern *kern;
     uint32_t *measured; /* if set, rows are only measured, and their lengths are stored here */
     stk_learn **learn;  /* by data set: collects seek points; NULL: there are none to find */
     stk_box_fit *fit;   /* by output: for boxes and keypoints that follow a picture */
     stk_trace trace;
-    /* by output: decoders that windows of videos take in turn; NULL: each is decoded by itself */
+    /* by output: decoders that go on from one clip of a video to the next; NULL: each clip is
+     * decoded by itself */
     struct stk_sessions **sessions;
 } stk_plan_rows;
 

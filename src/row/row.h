@@ -52,11 +52,12 @@ typedef struct stk_shared_picture {
     uint32_t first; /* output that decoded it */
     int left;       /* the GPU decodes it, by `record`; `pixels` is not set */
     stk_pic record;
-    stk_pixels pixels; /* in scratch */
-    unsigned mark;     /* ... up to this mark */
+    stk_pixels pixels; /* in scratch memory */
+    unsigned mark;     /* position in the scratch memory after the pixels; rewind to it */
 } stk_shared_picture;
 
-typedef struct stk_known_picture { /* by its record in HASH.media */
+/* A picture whose size is known from its record in HASH.media, so that its file is not read. */
+typedef struct stk_known_picture {
     uint64_t number;
     uint32_t field;
     stk_media_rec rec;
@@ -64,33 +65,36 @@ typedef struct stk_known_picture { /* by its record in HASH.media */
 
 typedef struct stk_picture_list { /* the pictures of the current row: row_pictures.c */
     uint32_t n, cap;
-    stk_bytes *bytes;
-    size_t at;                /* where the current one goes in its row */
-    stk_known_picture *known; /* row_picture_sizes.c */
+    stk_bytes *bytes;         /* encoded bytes of each picture */
+    size_t at;                /* offset in the row at which the current picture begins */
+    stk_known_picture *known; /* pictures that are only measured: row_picture_sizes.c */
     uint32_t known_cap;
 } stk_picture_list;
 
-typedef struct stk_grid_list { /* patches down and across of an output's pictures */
+typedef struct stk_grid_list { /* the sizes, in patches, of the pictures of one output */
     uint32_t n, cap;
-    uint32_t (*at)[2];
-    uint64_t row, patches; /* number of their sample + 1; patches of all of them */
-    /* where their placeholders are in the sample's row of tokens, n of them, and its length */
-    uint32_t *place, places; /* ... memory for so many */
-    uint64_t place_row;      /* as `row`; another: they are not known */
-    size_t place_len;
+    uint32_t (*at)[2];  /* per picture: patches down and across */
+    uint64_t row;       /* number of their sample + 1 */
+    uint64_t patches;   /* patches of all of them */
+    uint32_t *place;    /* indices of their n placeholders in the sample's row of tokens */
+    uint32_t places;    /* entries that `place` has memory for */
+    uint64_t place_row; /* the sample that `place` is for, numbered as `row` */
+    size_t place_len;   /* length of that row of tokens */
 } stk_grid_list;
 
 typedef struct stk_measured { /* a row that is only measured */
     uint64_t row;             /* number of its sample + 1 */
-    uint64_t longest;
+    uint64_t longest;         /* length of the longest output so far */
 } stk_measured;
 
-typedef struct stk_row_records { /* of a row of several pictures: row_gpu_pictures.c */
-    uint8_t *data;
-    size_t used, cap, at;       /* at: the last one */
-    stk_pic_share *share;       /* of each */
-    const stk_grid_list *grids; /* how large each is to be */
-    uint32_t n, most;
+/* Records for the GPU of a row of several pictures, until the row gets its room in the batch:
+ * row_gpu_pictures.c. */
+typedef struct stk_row_records {
+    uint8_t *data;              /* the records, one after the other */
+    size_t used, cap, at;       /* at: offset of the last record */
+    stk_pic_share *share;       /* per record: what it adds to a launch */
+    const stk_grid_list *grids; /* the size that each picture must have */
+    uint32_t n, most;           /* entries in `share`, and how many it has room for */
 } stk_row_records;
 
 typedef struct stk_parser { /* a codec's state for one worker (stk_codec.open) */
@@ -107,7 +111,7 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     double fetch_share; /* part of the timed row's ticks spent on fetching; 1 before any is timed */
     stk_row_arena cut;
     stk_scratch scratch;
-    stk_seek_room points; /* of a clip: the piece of its video's points that is looked at */
+    stk_seek_room points; /* memory for the piece of a video's points that is being read */
     uint64_t ticket;      /* immediate rows: the first ticket of the current run */
     size_t short_room;    /* bytes that the batch had no room for; 0: it had room */
     /* Set by pipe/.  Scratch memory is short, or the batch has no room for `room` bytes: waits for
@@ -128,8 +132,7 @@ typedef struct stk_maker { /* what one worker needs to make rows */
     uint32_t n_parsers;
 } stk_maker;
 
-/* m: zeros. */
-void stk_maker_init(stk_maker *m);
+void stk_maker_init(stk_maker *m); /* *m starts as zeros */
 void stk_maker_fini(stk_maker *m);
 /* Waits for the scratch memory that an immediate row needs.  End with stk_scratch_settle(). */
 int stk_maker_scratch(stk_maker *m, size_t size, void **out, stk_error *err);
@@ -141,11 +144,11 @@ typedef struct stk_row { /* a row while it is made; on the worker's stack */
     const stk_row_table *table;
     stk_request *req; /* NULL: an immediate row */
     stk_batch *batch;
-    uint32_t row, output;         /* row in the batch; output being made */
-    uint32_t view;                /* with views(n): which of the n is being placed */
-    uint32_t picture;             /* with pictures(): whose random numbers are drawn */
-    uint32_t keep;                /* with pictures(): blocks that each keeps; 0: all */
-    int again;                    /* second try of an output that had no memory */
+    uint32_t row, output; /* row in the batch; output being made */
+    uint32_t view;        /* with views(n): which of the n is being placed */
+    uint32_t picture;     /* with pictures(): number of the picture that draws random numbers */
+    uint32_t keep;        /* with pictures(): blocks that each picture keeps; 0: all */
+    int again;            /* second try of an output that had no memory */
     const stk_piece_place *piece; /* piece of a packed row; NULL: the sample is the row */
     uint64_t position;
     uint64_t at; /* immediate rows: row of the array, or first token */
@@ -191,7 +194,8 @@ typedef struct stk_row_goal { /* where the row goes */
      * side */
     int (*place)(stk_row *x, stk_sample_job *job, stk_error *err);
     int each;
-    stk_sample_fn sample; /* replaces the work's, and cuts patches itself; or NULL */
+    /* used in place of stk_row_work.sample; it cuts patches itself.  NULL: the work's is used */
+    stk_sample_fn sample;
     /* Leaves a picture whose header is read to the GPU.  1: done.  NULL: the CPU decodes */
     int (*leave)(stk_row *x, const stk_picture_source *from, const stk_draws *d,
                  const stk_decode_request *ask);
@@ -235,9 +239,9 @@ struct stk_row_table {
     int has_know, has_prepare;     /* true if some output has such a function, or open() */
     const stk_row_table *uncached; /* table for a second try when cached bytes fail */
     /* immediate rows */
-    /* prefetches for a run; or NULL */
+    /* prefetches what a run of n rows looks up; NULL: it looks nothing up */
     void (*expect)(const stk_plan *p, const stk_where *where, uint32_t n);
-    stk_bytes (*next)(const stk_row *x); /* bytes of a later row; or NULL */
+    stk_bytes (*next)(const stk_row *x); /* bytes of a later row, to be prefetched; or NULL */
     size_t row_bytes;                    /* bytes that are read for a row */
 };
 
@@ -254,8 +258,8 @@ void stk_row_find_short(stk_row *x);
 /* row.c */
 /* x->req->row.ticket and x->req->where are set */
 int stk_row_begin_sample(stk_row *x, stk_error *err);
-/* After the first stage of x->req, and after each round of files that lists name: what comes next
- * is located, and its reads are planned. */
+/* After the first stage of x->req, and after each round of files that its lists name: locates what
+ * comes next and plans its reads. */
 int stk_row_begin_second(stk_row *x, stk_error *err);
 void stk_row_note_sample(stk_row *x);
 void stk_row_note_piece(stk_row *x); /* the id of a packed row is that of its first sample */
@@ -352,10 +356,12 @@ extern const stk_row_work stk_work_tile;     /* row_tile.c: a picture whose pixe
 extern const stk_row_work stk_work_cached;   /* row_gpu.c: a picture that the GPU may have cached */
 extern const stk_row_work stk_work_clip;     /* row_video.c */
 extern const stk_row_work stk_work_pictures; /* row_pictures.c */
-/* row_gpu_video.c: a clip that a GPU decodes or finishes; as it must be there */
+/* row_gpu_video.c: a clip that a GPU decodes or finishes; a clip that a worker makes whole, so that
+ * the GPU only copies it */
 extern const stk_row_work stk_work_gpu_clip, stk_work_gpu_clip_ready;
-/* row_array.c: a row, a window of tokens, a window with separators, Megatron's window, documents
- * side by side; nothing, as the first output made it; a place in an array on the GPU */
+/* row_array.c, in this order: a row; a window of tokens; a window with separators; Megatron's
+ * window; documents side by side; nothing, because the first output made the row; the number of a
+ * row in an array on the GPU */
 extern const stk_row_work stk_work_row, stk_work_window, stk_work_parted, stk_work_megatron,
     stk_work_documents, stk_work_nothing, stk_work_place;
 
@@ -364,10 +370,10 @@ extern const stk_row_goal stk_goal_pictures;  /* row_pictures.c: the same, with 
 extern const stk_row_goal stk_goal_packed;    /* row_packed.c: beside others in one row */
 extern const stk_row_goal stk_goal_length;    /* row_length.c: nowhere; it is only measured */
 extern const stk_row_goal stk_goal_gpu;       /* row_gpu.c: a GPU, which decodes it if it can */
-extern const stk_row_goal stk_goal_gpu_ops;   /* a GPU, which does the pixel ops */
-extern const stk_row_goal stk_goal_gpu_color; /* a GPU, which does color and type */
-extern const stk_row_goal stk_goal_gpu_ready; /* a GPU, in its final form */
-/* a GPU, several pictures, which it decodes if it can; whose pixel ops it does */
+extern const stk_row_goal stk_goal_gpu_ops;   /* a GPU, which runs the pixel ops */
+extern const stk_row_goal stk_goal_gpu_color; /* a GPU, which converts color and type */
+extern const stk_row_goal stk_goal_gpu_ready; /* a GPU, which only copies the finished row */
+/* several pictures, for a GPU: it decodes them if it can; it runs only their pixel ops */
 extern const stk_row_goal stk_goal_gpu_pictures, stk_goal_gpu_pictures_ops;
 
 void stk_row_gpu_find(stk_row *x);   /* a table's find() */
@@ -376,24 +382,26 @@ void stk_row_gpu_note(stk_row *x);   /* a table's note() */
 
 void stk_row_array_table(stk_row_table *t, const stk_plan *p, int resident);
 
-/* ---- between the kinds ---- */
+/* ---- functions that the kinds call on each other ---- */
 
 /* row_picture_sizes.c: several pictures whose sizes are known, while lengths are measured.  The
  * field is not read then. */
 void stk_picture_sizes_know(stk_row *x);
-int stk_picture_sizes_are_known(const stk_wanted *want); /* 1: what it was left as */
-/* How many there are: x->m->pictures.n; and how large picture i comes out. */
+/* 1: stk_picture_sizes_know() found all sizes of this field. */
+int stk_picture_sizes_are_known(const stk_wanted *want);
+/* Sets x->m->pictures.n to the number of pictures. */
 int stk_picture_sizes_take(stk_row *x, stk_error *err);
+/* The size that picture i has after its geometry. */
 int stk_picture_size_known(stk_row *x, uint32_t i, uint32_t size[2], stk_error *err);
 
-/* row_patches.c: pictures as patches.  Blocks that the picture keeps in an output if its sample is
- * over the budget; 0: all. */
+/* row_patches.c: pictures as patches.  How many blocks the picture keeps in an output if its sample
+ * is over the budget; 0: all. */
 uint32_t stk_patches_keep(const stk_row *x, uint32_t output);
-/* The row's shape for a picture of this view; an error if it
- * is not whole patches. */
+/* Stores the row's shape for a picture of this view.  STK_ECORRUPT: the view is not a whole number
+ * of patches. */
 int stk_patches_shape(const stk_row *x, const stk_view *v, stk_error *err);
-/* Makes of `job`, which wants patches, a job for the whole picture in scratch memory: as RGBX, or
- * in the row's type if pixels are changed in the row. */
+/* Sets *whole to a job that makes the whole picture in scratch memory, for a `job` that wants
+ * patches.  The picture is RGBX, or has the row's type if pixels are changed in the row. */
 int stk_patches_begin(stk_row *x, int in_row, const stk_sample_job *job, stk_sample_job *whole,
                       stk_error *err);
 void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_sample_job *whole);
@@ -401,16 +409,16 @@ void stk_patches_cut(const stk_row *x, const stk_sample_job *job, const stk_samp
 int stk_patches_sample(stk_row *x, stk_sample_fn sample, stk_draws *d, const stk_sample_job *job,
                        stk_error *err);
 
-/* row_gpu.c, a finish(): rows of different sizes become one tensor, there. */
+/* row_gpu.c: a finish() that plans the tensor that a GPU makes of rows of different sizes. */
 int stk_gpu_pad(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                 stk_error *err);
-/* row_gpu_pictures.c: a row of several pictures; its several() and finish(); room for a picture's
- * record, and what is noted of it. */
+/* row_gpu_pictures.c: a row of several pictures for a GPU.  make() is a several(), finish() a
+ * finish().  For each picture, place() gives room for its record (NULL: no memory), check()
+ * compares its size with the measured one, and note() adds its share of a launch. */
 int stk_gpu_pictures_make(stk_row *x, const stk_grid_list *g, stk_row_each each, stk_error *err);
 int stk_gpu_pictures_finish(const stk_plan *p, stk_batch *b, uint32_t output, const uint32_t *used,
                             stk_error *err);
 void *stk_gpu_pictures_place(stk_row *x, size_t size);
-/* The picture in hand has the size that was measured. */
 int stk_gpu_pictures_check(const stk_row *x, const stk_view *v, stk_error *err);
 void stk_gpu_pictures_note(stk_row *x, const stk_pic_share *share);
 
@@ -420,14 +428,14 @@ static inline uint32_t stk_row_views(const stk_row *x)
     return stk_spec_draws(&stk_row_chain(x)->spec);
 }
 
-/* row.c: who is told what is drawn; NULL: no one.  A row that is made again was reported the first
- * time. */
+/* row.c: the observer to call after each draw; NULL: none.  A row that is made again was reported
+ * the first time. */
 const stk_draw_observer *stk_picture_observer(const stk_row *x);
 
 /* row_picture.c */
 int stk_picture_make(stk_row *x, stk_error *err); /* the make() of a stk_row_work */
 /* 1: the picture that x->output shares with others is decoded. */
-int stk_picture_is_there(const stk_row *x);
+int stk_picture_is_there(const stk_row *x); /* row_picture.c */
 /* Widens `need` by what later outputs that share this picture will see. */
 void stk_picture_look_ahead(stk_row *x, const stk_image_info *info, stk_rect *need);
 /* Stores size and turn of x->output's picture for outputs that follow it.  A follower gets its
@@ -439,7 +447,8 @@ int stk_picture_note_shape(const stk_row *x, const stk_view *v, stk_error *err);
 /* row_know.c, the step know() of a picture of which all bytes are read: takes what the index
  * stores about it. */
 void stk_picture_know_whole(stk_row *x);
-void stk_picture_know_some(stk_row *x, uint32_t most); /* of what is kept, the first bytes */
+/* The same, but takes at most the first `most` bytes of the stored points. */
+void stk_picture_know_some(stk_row *x, uint32_t most);
 /* 1: ranges of a field with seek points may be read. */
 int stk_row_may_read_parts(const stk_row *x);
 /* 1: the ranges a decoder asked for ascend and are inside a field of `len` bytes. */
@@ -455,7 +464,7 @@ int stk_picture_look_views(const stk_row *x, const stk_image_info *info, stk_dra
  * drew, without changes of pixels. */
 int stk_picture_follow(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                        stk_error *err);
-/* The same up to the first function of the program. */
+/* The same, but stops before the first function of the program. */
 int stk_picture_draw(const stk_row *x, const stk_image_info *info, uint32_t view, stk_draws *d,
                      stk_error *err);
 /* Applies like() to numbers of x->output: moves points and boxes, drops those outside the
@@ -513,7 +522,7 @@ int stk_row_runs(const stk_chain *c);
 int stk_length_note(const stk_row *x, int64_t len);
 /* row_picture.c: the size of the picture in x->req->want[x->output].bytes after its geometry. */
 int stk_picture_size(stk_row *x, uint32_t size[2], stk_error *err);
-/* row_pictures.c: the row's tokens with those of its pictures. */
+/* row_pictures.c: replaces *row, the tokens of a text, by the tokens of text and pictures. */
 int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err);
 /* row_packed.c: puts the part x->piece of a sample's numbers in its place. */
 int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err);
@@ -523,7 +532,8 @@ int stk_packed_count(const stk_row *x);
 int stk_packed_finish(const stk_plan *plan, stk_batch *b, uint32_t output, const uint32_t *used,
                       stk_error *err);
 
-/* row_learn.c: seek points found while running */
+/* row_learn.c: seek points found while running.  look() gives a field points that an earlier epoch
+ * found, or marks it to have them found.  from() makes and stores them after it was decoded. */
 void stk_learn_look(const stk_plan *p, stk_request *r, uint32_t output);
 void stk_learn_from(stk_row *x, const stk_decoder *decoder, void *ctx);
 
@@ -545,7 +555,7 @@ static inline void stk_took(stk_maker *m, stk_stage_id stage, uint64_t ticks)
                           memory_order_relaxed);
 }
 
-/* For a trace; `what` is as in count.doing. */
+/* Notes a span of `stage` for a trace, with the ticket of count.doing. */
 static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from, uint64_t to)
 {
     stk_spans *s = atomic_load_explicit(&m->spans, memory_order_acquire);
@@ -557,8 +567,8 @@ static inline void stk_note_span(stk_maker *m, stk_stage_id stage, uint64_t from
     stk_spans_note(s, (uint64_t)stage << 48 | (doing & (((uint64_t)1 << 48) - 1)), from, to);
 }
 
-/* The time since the last lap, but for its last `less` ticks, belongs to `stage`.  Answers how long
- * that was. */
+/* Counts the time since the last call, except its last `less` ticks, as time of `stage`.  Returns
+ * how many ticks were counted. */
 static inline uint64_t stk_stage_time_less(stk_maker *m, stk_stage_id stage, uint64_t less)
 {
 #if STK_COUNTERS
@@ -576,12 +586,13 @@ static inline uint64_t stk_stage_time_less(stk_maker *m, stk_stage_id stage, uin
 #endif
 }
 
+/* Counts all of the time since the last call. */
 static inline uint64_t stk_stage_time(stk_maker *m, stk_stage_id stage)
 {
     return stk_stage_time_less(m, stage, 0);
 }
 
-/* ... and is that of one row. */
+/* The same for time that one row took: it is counted in the histogram, too. */
 static inline void stk_stage_time_row_less(stk_maker *m, stk_stage_id stage, uint64_t less)
 {
     uint64_t ticks = stk_stage_time_less(m, stage, less);
@@ -595,14 +606,14 @@ static inline void stk_stage_time_row(stk_maker *m, stk_stage_id stage)
     stk_stage_time_row_less(m, stage, 0);
 }
 
-/* From the last lap on the worker does this; no clock is read. */
+/* Records that the worker runs `stage` of `ticket` since the last counted time; reads no clock. */
 static inline void stk_does(stk_maker *m, stk_stage_id stage, uint64_t ticket)
 {
     atomic_store_explicit(&m->count.since, m->last, memory_order_relaxed);
     atomic_store_explicit(&m->count.doing, (uint64_t)stage << 48 | ticket, memory_order_relaxed);
 }
 
-/* ... of the same row. */
+/* The same for the ticket that the worker is at. */
 static inline void stk_does_next(stk_maker *m, stk_stage_id stage)
 {
     uint64_t now = atomic_load_explicit(&m->count.doing, memory_order_relaxed);

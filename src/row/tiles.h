@@ -7,10 +7,11 @@
 #include "chain/chain.h"
 #include "kern/sample.h"
 
-uint32_t stk_draws_in_row(const stk_draws *d); /* the first action in the row, or n_actions */
+/* Index of the first action that changes the finished row; n_actions: there is none. */
+uint32_t stk_draws_in_row(const stk_draws *d);
 
-/* Make the row: job->pixels are the picture's that the first view touches, job->view is the last
- * view, job->dst has room for it.  Returns 0 or STK_ENOMEM. */
+/* Makes the row at job->dst.  job->pixels has what the first view sees of the picture; job->view is
+ * the last view.  Returns 0 or STK_ENOMEM. */
 int stk_segments_run(const stk_chain *c, const stk_kern *kern, const stk_draws *d,
                      const stk_sample_job *job, stk_scratch *scratch, stk_error *err);
 

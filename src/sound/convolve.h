@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convolve.h - a recording as a room answers it: each sample is a sum of those around it, weighted
- * by the room's response.
+/* convolve.h - convolves a recording with the response of a room, for the op `reverb`: each sample
+ * becomes a sum of those around it, weighted by the response.
  *
  * The recording is cut into blocks, whose spectra are multiplied by the response's.  Sixteen blocks
  * are transformed at once: eight lanes, with one block as real and one as imaginary part. */
@@ -9,16 +9,16 @@
 
 #include "sound/fft.h"
 
-#define STK_CONVOLVE_TAPS (1u << 21) /* of a response, at most */
+#define STK_CONVOLVE_TAPS (1u << 21) /* most samples of a response */
 
 typedef struct stk_convolver stk_convolver; /* Tables of all sizes met so far.  Thread: any. */
 
 typedef struct stk_convolve_in {
     const float *data; /* n samples */
     uint64_t n;
-    const float *tap; /* n_taps of them, at least 1 */
+    const float *tap; /* n_taps samples of the response, at least 1 */
     uint64_t n_taps;
-    uint64_t shift; /* by so many samples the result begins later; below n_taps */
+    uint64_t shift; /* samples at the beginning of the result that are left out; below n_taps */
 } stk_convolve_in;
 
 int stk_convolver_open(stk_convolver **out, stk_error *err);
@@ -33,10 +33,11 @@ int stk_convolve(stk_convolver *c, const stk_convolve_in *in, stk_scratch *scrat
 
 typedef struct stk_convolve_block {
     const stk_fft *fft;
-    float *work;          /* 4 * n vectors of eight: the first 2 * n are the input, re and im */
-    const float *taps;    /* the response's spectrum by 1 / n: re, im; NULL: that is wanted */
-    float *made;          /* taps NULL: lane 0 of the transform, re, im */
-    const float *re, *im; /* else: n vectors each, of the result; they are in work */
+    float *work; /* 4 * n vectors of eight: the first 2 * n are the input, re and im */
+    /* the response's spectrum times 1 / n: re, im; NULL: only the transform is wanted */
+    const float *taps;
+    float *made;          /* with taps NULL: lane 0 of the transform, re, im */
+    const float *re, *im; /* otherwise: the result in `work`, n vectors each */
 } stk_convolve_block;
 
 void stk_convolve_block_c(stk_convolve_block *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convolve_body.h - sixteen blocks of convolve.h at once.  STK_CONVOLVE is the function's name. */
+/* convolve_body.h - the kernel of convolve.h, for sixteen blocks at once.  The files that compile
+ * it for a CPU define STK_CONVOLVE, the name of the function, and include it. */
 #include "sound/convolve.h"
 #include "sound/fft_body.h"
 

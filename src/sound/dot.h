@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot.h - the sum of products of two rows, in STK_DOT sums side by side that are added in one order
- * at the end: the same bits at every CPU level. */
+/* dot.h - the sum of products of two rows, for the resampler.  It has STK_DOT sums side by side,
+ * which are added in a fixed order at the end, so the bits are the same at every CPU level. */
 #ifndef STOKER_SOUND_DOT_H
 #define STOKER_SOUND_DOT_H
 

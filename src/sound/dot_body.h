@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot_body.h - the loop of dot.h; compiled once for any machine and once for AVX2. */
+/* dot_body.h - the loop of dot.h, compiled once for any machine and once for AVX2.  The including
+ * file defines STK_DOT_NAME. */
 #include "sound/dot.h"
 
 #include <string.h>

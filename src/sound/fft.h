@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fft.h - the radices and twiddles of a complex transform; fft_body.h runs it. */
+/* fft.h - the plan of a complex Fourier transform: its radices and twiddle factors.  fft_body.h
+ * runs it. */
 #ifndef STOKER_SOUND_FFT_H
 #define STOKER_SOUND_FFT_H
 
@@ -11,11 +12,11 @@
 typedef struct stk_fft {
     uint32_t n, stages;
     uint8_t radix[STK_FFT_STAGES];
-    double *exact;  /* twiddles of all stages, one after another: re, im */
+    double *exact;  /* factors of all stages, one after the other: re, im */
     float *twiddle; /* the same, rounded */
 } stk_fft;
 
-/* n complex values.  STK_EINVAL: n has a prime above 19. */
+/* Plans a transform of n complex values.  STK_EINVAL: n has a prime factor above 19. */
 int stk_fft_open(stk_fft *f, uint32_t n, stk_error *err);
 void stk_fft_fini(stk_fft *f);
 

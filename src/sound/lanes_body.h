@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes_body.h - eight rows of samples to the lanes of vectors, and back.  Included by kernels, as
- * fft_body.h is. */
+/* lanes_body.h - moves eight rows of samples to the lanes of vectors, and back.  Kernels include
+ * it, as they do fft_body.h. */
 #ifndef STOKER_SOUND_LANES_BODY_H
 #define STOKER_SOUND_LANES_BODY_H
 
@@ -52,7 +52,7 @@ static inline void stk_spread(const float *rows, uint32_t n, v8 *re, v8 *im)
         }
 }
 
-/* The way back. */
+/* The inverse of stk_spread(). */
 static inline void stk_gather(const v8 *re, const v8 *im, uint32_t n, float *rows)
 {
     uint32_t i = 0;

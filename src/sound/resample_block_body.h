@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resample_block_body.h - eight blocks of resample_fft.h at once, one per lane.  STK_BLOCK is the
- * function's name. */
+/* resample_block_body.h - the kernel of resample_fft.h, for eight blocks at once, one per lane.
+ * The including file defines STK_BLOCK, the name of the function. */
 #include "sound/fft_body.h"
 #include "sound/lanes_body.h"
 #include "sound/resample_fft.h"

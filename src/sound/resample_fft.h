@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resample_fft.h - the HQ resampler in blocks: the spectrum of some inputs, times the filter's, is
- * the spectrum of the outputs at their rate.  resample.c calls it where a ratio allows it; it costs
- * about a fifth of a filter for each output.
+/* resample_fft.h - the HQ resampler in blocks: the spectrum of a block of inputs, times that of the
+ * filter, is the spectrum of the outputs at their rate.  resample.c calls it if the ratio allows
+ * it; it costs about a fifth of a filter for each output.
  *
  * A block is `periods` of `down` inputs, which become `up` outputs each; the first and last
  * `margin` periods are not used, for the filter reaches past the block there.  Blocks count from
@@ -18,15 +18,15 @@ typedef struct stk_block_rate stk_block_rate; /* read-only once made.  Thread: a
 
 typedef struct stk_block_filter {
     uint64_t up, down; /* the ratio, without common factors */
-    uint32_t reach;    /* inputs before and after an output that it is made of */
-    double (*tap)(const void *shape, double t); /* of the filter, t inputs from its middle */
+    uint32_t reach;    /* inputs on each side of an output that it is made of */
+    double (*tap)(const void *shape, double t); /* weight at t inputs from the filter's middle */
     const void *shape;
 } stk_block_filter;
 
-/* *out NULL: this ratio is not for blocks. */
+/* Sets *out to NULL if blocks do not work for this ratio. */
 int stk_block_rate_open(stk_block_rate **out, const stk_block_filter *f, stk_error *err);
 void stk_block_rate_close(stk_block_rate **b); /* NULL-safe, nulls */
-/* Which inputs outputs [from, to) are made of. */
+/* Sets *in_from and *in_to to the inputs that outputs [from, to) are made of. */
 void stk_block_rate_needs(const stk_block_rate *b, uint64_t from, uint64_t to, int64_t *in_from,
                           int64_t *in_to);
 size_t stk_block_rate_work(const stk_block_rate *b); /* floats */
@@ -40,11 +40,11 @@ void stk_block_rate_run(const stk_block_rate *b, const stk_resample_in *in, uint
 struct stk_block_rate {
     uint64_t up, down;
     uint32_t periods, margin;
-    uint32_t n_in, n_out;      /* of a block; even */
+    uint32_t n_in, n_out;      /* inputs and outputs of a block; even */
     uint32_t top;              /* values of the spectrum that are not zero */
-    stk_fft in, out;           /* of n_in / 2 and n_out / 2 */
+    stk_fft in, out;           /* transforms of n_in / 2 and n_out / 2 values */
     float *turn_in, *turn_out; /* exp(-2 pi i k / n): re, im */
-    float *gain;               /* of value k of the spectrum, k < top */
+    float *gain;               /* factor for value k of the spectrum, k < top */
     void (*run)(const stk_block_rate *b, float *work);
 };
 

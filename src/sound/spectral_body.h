@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spectral_body.h - eight frames at once, one per lane; compiled once for any machine and once for
- * AVX2, with the same bits.  STK_BLOCK and STK_FINISH are the functions' names.
+/* spectral_body.h - the kernel of spectral.h, for eight frames at once, one per lane.  It is
+ * compiled once for any machine and once for AVX2, with the same bits; the including file defines
+ * STK_BLOCK and STK_FINISH, the names of the functions.
  *
  * The transform of fft real samples is one of fft / 2 complex ones, and a last step that takes them
  * apart. */
@@ -53,7 +54,7 @@ static void prepare(const stk_spectral *s, float *row, float *room)
 
 /* ---- the spectrum ---- */
 
-/* The power of the real samples' spectrum, half + 1 values. */
+/* Computes the power spectrum of the real samples, half + 1 values. */
 static void powers(const stk_spectral *s, const v8 *re, const v8 *im, v8 *out)
 {
     uint32_t h = s->half;
@@ -77,8 +78,8 @@ static void powers(const stk_spectral *s, const v8 *re, const v8 *im, v8 *out)
 
 #define SELECT(yes, a, b) ((v8)(((yes) & (i8v)(a)) | (~(yes) & (i8v)(b))))
 
-/* The natural logarithm of what is at least the smallest normal number: 1e-7 of it, or better.  Of
- * what is not a finite number it is NaN. */
+/* The natural logarithm of numbers that are at least the smallest normal number, with a relative
+ * error of 1e-7 or better.  NaN for numbers that are not finite. */
 static inline __attribute__((always_inline)) void logarithm(v8 *at)
 {
     v8 x = *at, least = { 0 }, not_finite = x - x, e, y, z;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* braces.h - brace patterns as numbered lists: parse once, then any name by its number. */
+/* braces.h - brace patterns (a-{000..999}.tar) as numbered lists of names: parsed once, then any
+ * name is found by its number.  stk_urls_expand() calls it. */
 #ifndef STOKER_SOURCE_BRACES_H
 #define STOKER_SOURCE_BRACES_H
 

@@ -114,13 +114,13 @@ static inline int stk_is_address(const char *name)
     return n && !(n == 4 && name[0] == 'f' && name[1] == 'i' && name[2] == 'l' && name[3] == 'e');
 }
 
-/* Expand patterns to shard names in order, by WebDataset's rules: "::" separates, ${X} is WDS_X
- * of the environment, braces expand (zero padding, steps, descending, nesting, {x} stays).
- * Then, ours: a name with * ? [ is a glob, sorted, a folder means its shards (*.tar), sorted, or,
- * where there are none, the pictures in it: see source/folder_files.c.  What wids and Energon
- * list: source/shard_list.h.  "path:NAME" is the local file or folder of that very name, whatever
- * characters it has.  A pattern that matches nothing is STK_ENOTFOUND and named.  At most 16
- * million names. */
+/* Expands patterns to shard names in order.  By WebDataset's rules, "::" separates patterns, ${X}
+ * is WDS_X of the environment, and braces expand (zero padding, steps, descending, nesting; {x}
+ * stays).  In addition, a name with * ? [ is a glob, sorted.  A folder means its shards (*.tar),
+ * sorted; if it has none, the pictures in it (source/folder_files.h).  Lists of wids and Energon
+ * mean the shards that they list (source/shard_list.h).  "path:NAME" is the local file or folder
+ * with exactly that name.  STK_ENOTFOUND names a pattern that matches nothing.  At most 16 million
+ * names. */
 int stk_urls_expand(const char *const *urls, size_t n, stk_names *out, stk_error *err);
 
 #endif

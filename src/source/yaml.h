@@ -7,10 +7,10 @@
 #include "base/text.h"
 #include "source/source.h"
 
-/* The values of a top-level key, in their order: one, a list ([a, b] or lines "- a"), or values
- * that are numbered from 0 ({0: a, 1: b} or lines "0: a").  STK_END: the text has no such key. */
+/* Adds the values of a top-level key, in order: one value, a list ([a, b] or lines "- a"), or
+ * values numbered from 0 ({0: a, 1: b} or lines "0: a").  STK_END: the text has no such key. */
 int stk_yaml_values(stk_bytes text, const char *key, stk_names *out, stk_error *err);
-/* The file as text; it is refused above 4 MiB. */
+/* Reads the file as text; larger ones than 4 MiB are refused. */
 int stk_yaml_read(const char *path, stk_text *out, stk_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_layout.h - how an object of the host cache is on disk: see cache_object.c. */
+/* cache_layout.h - the layout of an object of the host cache on disk.  The files cache_*.c include
+ * it; cache_object.c describes it. */
 #ifndef STOKER_STORE_CACHE_LAYOUT_H
 #define STOKER_STORE_CACHE_LAYOUT_H
 
@@ -15,7 +16,7 @@
 
 typedef struct head {
     char magic[8];
-    uint32_t crc; /* of all but magic and crc */
+    uint32_t crc; /* CRC of all fields after this one */
     uint32_t chunk;
     uint64_t size, n_chunks;
     char etag[64];
@@ -24,7 +25,8 @@ typedef struct head {
 } head;
 static_assert(sizeof(head) == HEAD, "on disk");
 
-#define STK_OBJECT_MAGIC "STKOBJ2" /* 1: what was in it may have come with headers that disagreed */
+/* Version 1 is refused: its content may have come with headers that contradicted each other. */
+#define STK_OBJECT_MAGIC "STKOBJ2"
 
 static inline uint64_t map_at(uint64_t size)
 {
@@ -53,7 +55,7 @@ static inline void head_make(head *h, const stk_cache_id *id)
     h->crc = head_crc(h);
 }
 
-/* A data set is what is in one folder. */
+/* The group of an object, which is dropped as a whole: objects of one folder are one data set. */
 static inline uint64_t stk_cache_group(const char *url)
 {
     const char *slash = strrchr(url, '/');

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* credentials.h - whose keys requests are signed with, found as AWS's tools find them.
+/* credentials.h - finds the keys with which requests are signed, as AWS's tools find them.  The
+ * HTTP client and the dialects call it.
  *
- * In this order: arguments (keys, a function, a profile), environment, profile files (keys, roles,
- * a process, single sign-on by the AWS command line), web identity, container, instance metadata;
- * none of them: requests are not signed.  Other stores have an order of their own: find_keys() of
- * their dialect. */
+ * Keys are looked for in this order: arguments (keys, a function, a profile), environment, profile
+ * files (keys, roles, a process, single sign-on by the AWS command line), web identity, container,
+ * instance metadata.  If there are none, requests are not signed.  Other stores have their own
+ * order, in find_keys() of their dialect. */
 #ifndef STOKER_STORE_CREDENTIALS_H
 #define STOKER_STORE_CREDENTIALS_H
 
 #include "store/store.h"
 
-/* Without waiting.  0: *out has them, empty ones where there are none; STK_PENDING: stk_keys_find()
- * must look first.  *turn: which look they are of. */
+/* Sets *out to the keys, without waiting; empty keys: there are none.  *turn: number of the look-up
+ * that found them.  STK_PENDING: stk_keys_find() must look for them first. */
 int stk_keys_peek(stk_store *s, const struct stk_dialect *of, stk_keys *out, uint64_t *turn);
-/* Look for them, unless that was done since `turn`.  Waits for files, programs and servers. */
+/* Looks for keys, unless that was done since look-up `turn`.  Waits for files, programs and
+ * servers. */
 int stk_keys_find(stk_store *s, const struct stk_dialect *of, uint64_t turn, stk_error *err);
-/* Those of that turn are no good. */
+/* Call when a server refused the keys of look-up `turn`: they are looked for again. */
 void stk_keys_stale(stk_store *s, const struct stk_dialect *of, uint64_t turn);
 
-void stk_keys_forked(void); /* in a child: no other thread looks for keys */
+void stk_keys_forked(void); /* call in a forked child: no other thread looks for keys there */
 
-/* ---- for dialects, whose find_keys() asks one place after another: 0, STK_END (this place has
- * none) or an error ---- */
+/* ---- for dialects, whose find_keys() asks one place after the other; each function returns 0,
+ * STK_END (this place has no keys) or an error ---- */
 
 int stk_keys_of_aws(stk_store *s, stk_keys *out, stk_error *err);
 /* The options' keys, with their token or without, then those of the options' function. */
 int stk_keys_given(const stk_store *s, int token, stk_keys *out, stk_error *err);
-/* Keys from texts; NULL: there is none. */
+/* Copies keys from texts; NULL: that one is missing. */
 int stk_keys_take(stk_keys *out, const char *id, const char *secret, const char *token);
 
 /* A setting of the store's profile in ~/.aws/config, then ~/.aws/credentials; "": it has none. */

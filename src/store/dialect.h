@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dialect.h - what one kind of store has of its own: a table per store, in a file per store.
+/* dialect.h - what differs between kinds of stores: one table per store, in a file per store.
  *
  * s3.c, google.c, hub.c, web.c and azure.c fill a table each.  The rest of store/ reads it and
  * knows no store by name: target.c, lines.c, retry.c, list.c, put.c, credentials.c.  A new store is
@@ -12,57 +12,60 @@
 
 /* How a file of several parts is written. */
 typedef struct stk_parts {
-    /* The query of the POST that begins, whose answer has an UploadId.  NULL: nothing has to be
-     * begun, the id is a random number, and parts that are left go away by themselves. */
+    /* Query of the POST that begins an upload, whose answer has an UploadId.  NULL: an upload need
+     * not be begun: its id is a random number, and the store removes parts that are left. */
     const char *begin;
-    /* The query that sends a part, from 1; 0: that ends or aborts the upload. */
+    /* Writes the query that sends a part, from 1; part 0: the query that ends or aborts the
+     * upload. */
     int (*query)(stk_text *q, const char *upload, uint32_t part, stk_error *err);
-    /* A line of the list of parts, which ends the upload. */
+    /* Adds a line to the list of parts, which is sent to end the upload. */
     int (*note)(stk_text *list, const char *upload, uint32_t part, const char *etag,
                 stk_error *err);
-    const char *method, *head, *tail; /* of the request with that list */
+    const char *method, *head, *tail; /* request with that list: method, text before and after it */
 } stk_parts;
 
 struct stk_dialect {    /* read-only */
     stk_source source;  /* first: STK_REMOTE(...) */
-    const char *bucket; /* what it calls a bucket; NULL: it has none */
-    const char *usual;  /* the origin that is asked unless another is set; NULL: none */
-    const char *region; /* of signatures, where it is always the same; NULL: the bucket's */
-    /* variables that say who is asked, and as whom; up to NULL */
+    const char *bucket; /* its word for a bucket; NULL: it has none */
+    const char *usual;  /* default origin; NULL: none */
+    const char *region; /* region in signatures, if it is always the same; NULL: the bucket's */
+    /* environment variables that decide which server is asked, and as which user; up to NULL */
     const char *const *env;
 
-    /* From the address to the target's origin, path and bucket. */
+    /* Sets the target's origin, path and bucket from the address. */
     int (*open)(stk_target *t, const char *url, stk_error *err);
-    /* The origin, with what is known by now.  NULL: the target's. */
+    /* Writes the origin, which may depend on what was learned (a bucket's region).  NULL: the
+     * target's origin is used. */
     int (*origin)(const stk_target *t, stk_text *to);
 
-    /* Header lines by which the server knows who asks, and what else it wants of each request; may
-     * add to the URL.  STK_PENDING: keys must be looked up first.  NULL: there are none. */
+    /* Adds header lines that prove who asks, and others that every request needs; may add to the
+     * URL.  STK_PENDING: keys must be looked up first.  NULL: there are none. */
     int (*sign)(const stk_lines *s, stk_transfer *t);
-    /* Look for keys: 0, STK_END (there are none) or an error.  May wait.  NULL: it has none. */
+    /* Looks for keys: 0, STK_END (there are none) or an error.  May wait.  NULL: it has no keys. */
     int (*find_keys)(stk_store *s, stk_keys *out, stk_error *err);
 
-    int ranges; /* a whole file in answer to a range is a fault */
-    int linked; /* the version is in x-linked-etag, of the answer that redirects */
+    int ranges; /* true if a whole file as the answer to a range is an error */
+    int linked; /* true if the version is in x-linked-etag of the answer that redirects */
 
-    /* Words for errors (<Code>), each a list with blanks between; NULL: none. */
-    const char *expired; /* keys */
+    /* Codes of errors (<Code>), as lists with blanks between; NULL: none. */
+    const char *expired; /* the keys have expired */
     const char *skewed;  /* our clock is wrong */
     const char *no_bucket;
-    const char *elsewhere; /* as a redirect */
-    const char *check;     /* what to check where access is denied; NULL: credentials and ... */
-    /* A redirect, or `elsewhere`.  1: *v is the verdict, with rc and why.  NULL: follow it. */
+    const char *elsewhere; /* the bucket is elsewhere; handled as a redirect */
+    const char *check;     /* what users should check if access is denied; NULL: the usual text */
+    /* Handles a redirect, or `elsewhere`.  1: *v is the verdict, and rc and why are set.  0, or a
+     * NULL function: the redirect is followed. */
     int (*moved)(stk_transfer *t, stk_verdict *v);
 
-    /* A page of the files under a prefix of a bucket; token "": the first one. */
+    /* Writes the query for a page of the files under a prefix of a bucket; token "": the first. */
     int (*list_query)(stk_text *q, const char *prefix, const char *token, stk_error *err);
     const stk_xml_names *listing;
 
-    const char *put_header; /* with a file that is put as a whole; NULL: none */
+    const char *put_header; /* header line for a file that is put as a whole; NULL: none */
     const stk_parts *parts;
 };
 
-/* The dialect of an address by its scheme; one that is not known is asked as the web is. */
+/* The dialect of an address by its scheme; an unknown scheme gets that of the web. */
 const stk_dialect *stk_dialect_of(const char *url);
 
 /* ---- what s3.c shares with google.c ---- */

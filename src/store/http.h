@@ -2,9 +2,9 @@
 /* http.h - the one HTTP client of the process.  Sources, listings and uploads of all stores use it.
  *
  * A transfer is one request and its answer; it is tried again as long as that makes sense
- * (retry.c). The client is the only thing in the library that the whole process shares and changes.
- * It runs in a thread of its own while someone holds it.  A forked child makes its own at first
- * use. */
+ * (retry.c).  The client is the only thing in the library that the whole process shares and
+ * changes.  It runs in a thread of its own while someone holds it.  A forked child makes its own at
+ * first use. */
 #ifndef STOKER_STORE_HTTP_H
 #define STOKER_STORE_HTTP_H
 
@@ -17,7 +17,7 @@
 #include "store/store.h"
 
 #define STK_WHY_MAX 176
-#define STK_HEADERS 4 /* of a request's own */
+#define STK_HEADERS 4 /* most header lines that a caller adds to a request */
 
 typedef struct stk_dialect stk_dialect; /* dialect.h */
 
@@ -47,9 +47,10 @@ typedef struct stk_answer { /* headers of the answer */
 
 void stk_answer_clear(stk_answer *a);
 void stk_answer_header(stk_answer *a, const char *line, size_t len); /* hostile text */
-/* An etag as the index keeps it: without quotes, long ones as a hash. */
+/* Writes an etag as the index stores it: without quotes, long ones as a hash. */
 void stk_etag_short(const char *etag, char out[64]);
-/* The version that the index keeps: the etag, else "@" and when it was modified, else "". */
+/* Writes the version that the index stores: the etag, else "@" and the time of modification, else
+ * "". */
 void stk_answer_version(const stk_answer *a, int linked, char out[64]);
 
 typedef struct stk_reached {     /* how far a transfer has come */
@@ -85,33 +86,35 @@ struct stk_transfer {
     /* "name: value", more of them; the dialect signs those that it knows */
     const char *header[STK_HEADERS];
     uint64_t offset;
-    size_t len;       /* of a range; 0: all of it */
-    uint64_t size;    /* of the whole file; 0: not known */
-    const char *etag; /* as stk_answer_version() has it: another one is STK_ESTALE; NULL or "" */
+    size_t len;    /* bytes of a range; 0: the whole file */
+    uint64_t size; /* size of the whole file; 0: not known */
+    /* the version that is wanted (stk_answer_version()): another one is STK_ESTALE; NULL, "":
+     * any */
+    const char *etag;
     const void *body;
     size_t body_len;
-    uint8_t *dst; /* of a range: `len` bytes */
-    /* in place of dst: the bytes from `got` on */
+    uint8_t *dst; /* memory for the `len` bytes of a range */
+    /* used instead of dst: receives the next bytes, from offset `got` on */
     void (*put)(stk_transfer *t, const void *p, size_t len);
-    stk_text *text;       /* else where the body goes */
-    uint32_t budget_ms;   /* time without progress, of all tries; 0: the store's limit */
-    int strict;           /* ... and cuts off the try in which it ends */
-    uint32_t connect_ms;  /* 0: the usual */
-    const stk_keys *keys; /* sign by these; NULL: by the store's */
-    const char *service;  /* "s3" where NULL */
-    /* it ends with STK_ECLOSED when that is set; NULL: the calling thread's */
+    stk_text *text;       /* receives the body if neither dst nor put is set */
+    uint32_t budget_ms;   /* time without progress, over all tries; 0: the store's limit */
+    int strict;           /* true: a try is cut off when that time is over */
+    uint32_t connect_ms;  /* time to connect; 0: the default */
+    const stk_keys *keys; /* keys to sign with; NULL: the store's */
+    const char *service;  /* service in the signature; NULL: "s3" */
+    /* the transfer ends with STK_ECLOSED when this is set; NULL: the calling thread's */
     const stk_halt *halt;
     void (*done)(stk_transfer *t); /* the client's thread, once */
     void *cookie;
     /* answer */
     int rc;
-    int status; /* HTTP's; 0: there was none */
-    size_t got;
-    stk_reached at; /* of `got` */
+    int status;     /* HTTP's; 0: there was none */
+    size_t got;     /* bytes of the body that were received */
+    stk_reached at; /* progress of `got` */
     stk_answer answer;
-    char code[64]; /* the store's word for an error */
+    char code[64]; /* the store's code of an error */
     char why[STK_WHY_MAX];
-    /* the client's */
+    /* used by the client */
     stk_transfer *next;
     stk_course own;
 };
@@ -119,25 +122,26 @@ struct stk_transfer {
 /* target.c */
 int stk_target_open(stk_target **out, const char *url, const stk_store *store, stk_error *err);
 void stk_target_close(stk_target **t);
-/* For dialects.  "bucket/key": the bucket is checked and becomes the target's; *key follows it. */
+/* For dialects.  Splits "bucket/key": checks the bucket and stores it in the target; *key points
+ * after it. */
 int stk_target_bucket(stk_target *t, const char *rest, const char **key, stk_error *err);
-/* "/bucket/key" or "/key", encoded. */
+/* Sets the target's path to "/bucket/key" or "/key", encoded. */
 int stk_target_path(stk_target *t, const char *key, int with_bucket, stk_error *err);
 int stk_copy_text(char **out, const char *s, size_t len, stk_error *err);
 const char *stk_env_or(const char *name, const char *usual); /* "" counts as not set */
 
-int stk_http_hold(stk_error *err); /* someone uses the client from now on */
+int stk_http_hold(stk_error *err); /* starts the client if needed, and keeps it until drop() */
 void stk_http_drop(void);
 
-/* Begin.  t is the client's until done(). */
+/* Begins a transfer.  The client owns `t` until it calls t->done(). */
 void stk_http_start(stk_transfer *t);
-/* A halt was set: transfers that have it end at once. */
+/* Call after a halt was set: transfers with that halt end at once. */
 void stk_http_look(void);
-/* Begin and wait; t->rc and, with an error, its text. */
+/* Begins a transfer and waits for it.  Returns t->rc; *err has the text of an error. */
 int stk_http_run(stk_transfer *t, stk_error *err);
 void stk_transfer_fini(stk_transfer *t); /* what the client keeps in it */
 
-/* The next bytes of a range have come. */
+/* Stores the next bytes of a range, which were received. */
 static inline void stk_transfer_put(stk_transfer *t, const void *p, size_t len)
 {
     if (t->put)
@@ -147,7 +151,8 @@ static inline void stk_transfer_put(stk_transfer *t, const void *p, size_t len)
     t->got += len;
 }
 
-/* lines.c: URL and header lines of a request.  0; STK_PENDING: its keys must be looked up first. */
+/* lines.c: makes the URL and header lines of a request.  STK_PENDING: its keys must be looked up
+ * first. */
 typedef struct stk_lines {
     stk_text *url;
     stk_day_key *day_key;
@@ -158,25 +163,27 @@ typedef struct stk_lines {
 int stk_lines_make(stk_lines *s, stk_transfer *t);
 int stk_transfer_sends(const stk_transfer *t); /* 1: it has a body, if only an empty one */
 
-/* retry.c: what an answer means.  `network`: there was none, NULL: there was one. */
+/* retry.c: decides what an answer means: the transfer is done, tried again, or needs keys.
+ * network: why there was no answer; NULL: there was one. */
 typedef enum stk_verdict { STK_DONE, STK_AGAIN, STK_KEYS } stk_verdict;
 stk_verdict stk_transfer_judge(stk_transfer *t, const char *network, int final);
-/* Before the first byte of a body: 1: it is the wanted one. */
+/* Call before the first byte of a body.  1: it is the wanted one. */
 int stk_transfer_accepts(stk_transfer *t);
 uint64_t stk_retry_pause_ns(const stk_transfer *t, uint64_t random);
-/* A try is over: were there enough bytes since the last time that the deadline moves? */
+/* Call at the end of a try.  1: enough bytes came since the last call to move the deadline. */
 int stk_transfer_progressed(stk_transfer *t);
-const char *stk_transfer_remedy(const stk_transfer *t); /* what to check where it was denied */
-void stk_transfer_gave_up(stk_transfer *t);             /* no time is left: `why` says so */
+const char *stk_transfer_remedy(const stk_transfer *t); /* what to check if access was denied */
+void stk_transfer_gave_up(stk_transfer *t);             /* sets `why`: no time is left */
 
-/* hedge.c: how long requests take, and when a second one is worth while.  Thread: the client's. */
+/* hedge.c: measures how long requests take, and decides when to send a second request for the same
+ * bytes.  Thread: the client's. */
 #define STK_HEDGE_READS 128u
 typedef struct stk_hedge {
     uint32_t took_us[STK_HEDGE_READS]; /* of the last reads */
     uint64_t n, sent;                  /* reads, and second requests */
-    /* a read that takes longer is asked for again; 0: not known */
+    /* a read that takes longer gets a second request; 0: not known */
     uint64_t after_ns;
-    uint64_t calm_ns; /* not before: a server said "slow down" */
+    uint64_t calm_ns; /* no second request before this time, since a server said "slow down" */
 } stk_hedge;
 void stk_hedge_note(stk_hedge *h, uint64_t took_ns);
 void stk_hedge_slow(stk_hedge *h, uint64_t now);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key_sources.h - the places that keys come from, one function each.
+/* key_sources.h - the places where keys are looked for, one function each.  credentials.c and the
+ * dialects call them.
  *
- * All answer 0, STK_END (this place has none) or an error. */
+ * All functions return 0, STK_END (this place has no keys) or an error. */
 #ifndef STOKER_STORE_KEY_SOURCES_H
 #define STOKER_STORE_KEY_SOURCES_H
 
 #include "store/credentials.h"
 
-typedef struct stk_profile { /* of ~/.aws; texts "" where it does not say */
+typedef struct stk_profile { /* a profile of ~/.aws; texts are "" if it does not set them */
     const char *name;
     int found, sso;
     char id[256], secret[256], token[4096];
@@ -21,7 +22,7 @@ typedef struct stk_role {
 } stk_role;
 
 void stk_profile_read(const char *name, stk_profile *out);
-/* By a token of web identity, or with the keys `base`. */
+/* Assumes a role, by a token of web identity or with the keys `base`. */
 int stk_keys_of_role(stk_store *s, const stk_role *role, const stk_keys *base, stk_keys *out,
                      stk_error *err);
 int stk_keys_of_container(stk_store *s, stk_keys *out, stk_error *err);

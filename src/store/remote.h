@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h - files of a remote store, read over HTTP. Sources, listings and uploads of every
+/* remote.h - files of a remote store, read over HTTP.  Sources, listings and uploads of every
  * dialect (S3, GCS, Azure, HTTP, the Hub) call these functions. */
 #ifndef STOKER_STORE_REMOTE_H
 #define STOKER_STORE_REMOTE_H
@@ -24,7 +24,7 @@ uint64_t stk_remote_asked(const stk_source *self, const stk_store *s);
  * errors. */
 const char *stk_stores_that(uint32_t can, char *text, size_t size);
 
-/* A halt was set: reads that have it end at once, with STK_ECLOSED. */
+/* Call after a halt was set: reads with that halt end at once, with STK_ECLOSED. */
 void stk_source_look(void);
 
 typedef struct stk_owing { /* a host that was asked and has not answered */
@@ -52,21 +52,23 @@ typedef struct stk_xml_list { /* a page of a listing */
     int (*each)(void *cookie, const char *key, uint64_t size, const char *etag, stk_error *err);
     void *cookie;
     int more;         /* there is another page */
-    char token[4096]; /* that asks for it; of uploads the key before it */
-    char after[2048]; /* of uploads: the upload before it */
+    char token[4096]; /* token that asks for the next page; for uploads the key before it */
+    char after[2048]; /* for uploads: the upload before the next page */
 } stk_xml_list;
 int stk_xml_listing(stk_bytes doc, stk_xml_list *l, stk_error *err);
 
-/* Pages of a listing, by the text that asks for the next one.  Zeros to begin with. */
+/* Checks that the pages of a listing end, by the text that asks for the next one.  Begins as
+ * zeros. */
 typedef struct stk_pages {
     uint64_t earlier; /* hash of an earlier text; of the 1st, 2nd, 4th, 8th ... page in turn */
     uint32_t n, until;
 } stk_pages;
-/* There is another page.  STK_ECORRUPT: the listing repeats itself, or says not how it goes on. */
+/* Call for each next page.  STK_ECORRUPT: the listing repeats itself, or does not say how it
+ * continues. */
 int stk_pages_next(stk_pages *p, const char *text, stk_error *err);
 
 /* list.c, put.c */
-size_t stk_bucket_len(const char *url); /* of "scheme://bucket" */
+size_t stk_bucket_len(const char *url); /* length of "scheme://bucket" */
 int stk_remote_list(const char *prefix, const stk_store *s,
                     int (*each)(void *cookie, const stk_listed *f, stk_error *err), void *cookie,
                     stk_error *err);

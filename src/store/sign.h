@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sign.h - AWS Signature Version 4, and the hashes that it is made of. */
+/* sign.h - signs requests with AWS Signature Version 4, and has the hashes and encodings for it.
+ * Dialects call it. */
 #ifndef STOKER_STORE_SIGN_H
 #define STOKER_STORE_SIGN_H
 
@@ -16,7 +17,7 @@ void stk_sha256(const void *data, size_t len, uint8_t out[STK_SHA256]);
 void stk_hmac_sha256(stk_bytes key, stk_bytes data, uint8_t out[STK_SHA256]);
 void stk_md5_base64(const void *data, size_t len, char out[25]);
 void stk_base64(const uint8_t *in, size_t len, char *out); /* 4 bytes for 3, and a NUL */
-/* How many bytes the text stands for; -1: it is not base64, or has no room. */
+/* Decodes the text and returns the number of bytes; -1: it is not base64, or there is no room. */
 int stk_base64_read(const char *text, uint8_t *out, size_t size);
 /* A hash by OpenSSL's name for it, piece by piece; NULL: it knows none.  stk_evp_end() writes it as
  * text, up to 129 bytes, and frees it. */
@@ -28,7 +29,7 @@ void stk_hex(const uint8_t *in, size_t len, char *out); /* 2 * len + 1 bytes */
 /* Percent-encode as AWS does: all but letters, digits, - . _ ~, and / where `slash` is 1. */
 int stk_uri_encode(stk_text *to, const char *s, size_t len, int slash, stk_error *err);
 
-typedef struct stk_day_key { /* of one day, region and service: four hashes saved */
+typedef struct stk_day_key { /* the key for one day, region and service, which saves four hashes */
     char of[640];
     uint8_t key[STK_SHA256];
 } stk_day_key;
@@ -42,13 +43,13 @@ typedef struct stk_sign_in {
     const char *region, *service;
     const stk_keys *keys;
     time_t now;
-    /* Headers "name: value", names in lower case, that are signed too (x-amz-...). */
+    /* further headers that are signed (x-amz-...), "name: value", names in lower case */
     const char *const *headers;
     uint32_t n_headers;
-    stk_day_key *day_key; /* of the last request; NULL: none */
+    stk_day_key *day_key; /* cache from request to request; NULL: none */
 } stk_sign_in;
 
-#define STK_SIGN_HEADERS 12 /* signed headers at most, host and date included */
+#define STK_SIGN_HEADERS 12 /* most signed headers, host and date included */
 
 typedef struct stk_signed { /* header lines to be sent with the request */
     char authorization[1024];

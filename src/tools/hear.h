@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hear.h - how a recording sounds, in figures. `stoker describe` calls it. */
+/* hear.h - measures how a recording sounds: loudness, clipping, silence.  `stoker describe` calls
+ * it. */
 #ifndef STOKER_TOOLS_HEAR_H
 #define STOKER_TOOLS_HEAR_H
 
@@ -13,7 +14,7 @@ typedef struct stk_heard {
     double silent;   /* share of pieces of 20 ms in which no sample is above -60 dB */
 } stk_heard;
 
-/* Decode `in` and hear it.  1: `out` and `info` are set.  0: it is not sound.  Negative: a bad
+/* Decodes `in` and measures it.  1: *out and *info are set.  0: it is not sound.  Negative: a bad
  * recording. */
 int stk_hear(stk_decoders *decoders, stk_scratch *scratch, stk_bytes in, stk_media_info *info,
              stk_heard *out);

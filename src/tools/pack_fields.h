@@ -9,22 +9,22 @@
 
 typedef struct stk_pack_field {
     const char *name;
-    char *chain; /* up to encode(); NULL: the field is left out */
+    char *chain; /* the chain without encode(); NULL: the field is left out */
     stk_encoding encoding;
 } stk_pack_field;
 
 typedef struct stk_pack_fields { /* init with zeros, end with fini */
     stk_pack_field *field;
     uint32_t n;
-    /* samples of the shard in hand that were left out: JSON objects, commas between them */
+    /* samples of the current shard that were left out: JSON objects with commas between them */
     stk_text failed;
 } stk_pack_fields;
 
-/* From name and chain of each; an empty chain leaves the field out.  Borrows the names.  arrays: a
- * chain without encode() ends in encode(npy). */
+/* Plans the fields of the options.  An empty chain leaves the field out; for arrays, a chain
+ * without encode() ends in encode(npy).  Borrows the names. */
 int stk_pack_fields_plan(stk_pack_fields *f, const stk_pack_options *o, stk_error *err);
 void stk_pack_fields_fini(stk_pack_fields *f);
-/* Write the shards that p->keep[] has not. */
+/* Writes the shards for which p->keep[] is 0. */
 int stk_pack_make(stk_pack_run *p, stk_pack_fields *f, stk_error *err);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack_model.h - one run of stk_pack(), shared by its files.
+/* pack_model.h - the state of one run of stk_pack(), and the functions of its files:
  *
  *     pack_select.c   which samples take part
- *     pack_alike.c    of these, those that are like no earlier one
- *     pack_balance.c  of these, as many of each class
- *     pack_plan.c     which shard each goes to, and the fingerprint of all that
- *     pack_target.c   what is there already
- *     pack_remote.c   the same of a target in a bucket
- *     pack_copy.c     shards of samples as they are
- *     pack_fields.c   shards of samples that chains make
- *     pack_arrays.c   arrays in place of tar shards
- *     pack_values.c   rows of tables as members
- *     pack_made.c     how it was made, for people
- *     pack.c          the whole */
+ *     pack_alike.c    leaves out samples that are like an earlier one
+ *     pack_balance.c  takes as many samples of each class
+ *     pack_plan.c     decides which shard each sample goes to; computes the fingerprint
+ *     pack_target.c   finds shards that are in the target already
+ *     pack_remote.c   the same for a target in a bucket
+ *     pack_copy.c     writes shards of samples as they are
+ *     pack_fields.c   writes shards of samples that chains make
+ *     pack_arrays.c   writes arrays instead of tar shards
+ *     pack_values.c   turns rows of tables into members
+ *     pack_made.c     writes down how the shards were made, for users
+ *     pack.c          runs all of it */
 #ifndef STOKER_PACK_MODEL_H
 #define STOKER_PACK_MODEL_H
 
@@ -24,43 +24,44 @@
 #include "order/order.h"
 #include "tools/pack_stamp.h"
 
-enum { STK_PACK_DONE = 1 /* it is in place already */, STK_PACK_OTHERS = 2 /* of another part */ };
+/* Values of stk_pack_run.keep: the shard is in the target already; it belongs to another part. */
+enum { STK_PACK_DONE = 1, STK_PACK_OTHERS = 2 };
 struct stk_pack_fields;
 
 typedef struct stk_pack_run {
     stk_dataset *ds;
     stk_pack_options o;
     stk_shard_pattern pattern;
-    uint64_t *id;   /* of the samples that take part; NULL: all */
-    uint64_t count; /* how many */
+    uint64_t *id;   /* ids of the samples that take part; NULL: all */
+    uint64_t count; /* number of samples that take part */
     stk_pack_dropped dropped;
-    uint64_t *again; /* only_failed: ids */
+    uint64_t *again; /* only_failed: ids of the samples that failed before */
     stk_perm perm;
-    uint64_t *first; /* positions: shard i has first[i] .. first[i + 1] - 1 */
+    uint64_t *first; /* shard i has positions first[i] .. first[i + 1] - 1 */
     uint64_t n, cap;
     uint64_t total, fingerprint;
-    /* of a table in memory: a row, about (0: not known yet), and its content */
+    /* a table in memory: about how many bytes a row has (0: not known yet), and its fingerprint */
     uint64_t row_bytes, memory_print;
     int memory_known;
-    int names_files; /* of a manifest: its paths are files */
+    int names_files; /* true for a manifest whose paths are files */
     stk_stamp stamp;
-    uint8_t *keep; /* by shard: 0: it is to be written; STK_PACK_* */
+    uint8_t *keep; /* by shard: 0: it has to be written; else STK_PACK_* */
     stk_index_report index;
     _Atomic uint64_t done, adapted;
     _Atomic int stopped;
     stk_mutex lock;
-    uint64_t told_ns; /* lock */
-    /* Tables: by field what members are called, and what values are; NULL: shards with an index. */
+    uint64_t told_ns; /* lock: time of the last call of the progress callback */
+    /* tables: by field, the suffix of its members and its type; NULL: shards with an index */
     char **name;
     stk_field_type *type;
 } stk_pack_run;
 
 #define STK_PACK_KEY 24 /* bytes of a number as a key */
-/* A sample's key; of rows of tables their number, in `text`. */
+/* A sample's key; for a row of a table its number, written to `text`. */
 stk_bytes stk_pack_key(const stk_pack_run *p, uint64_t id, char text[STK_PACK_KEY]);
 int stk_pack_names(stk_pack_run *p, stk_error *err); /* fills name and type */
 void stk_pack_names_fini(stk_pack_run *p);
-/* Tables: what a value's member is called (the run's, or constant), and its bytes, appended. */
+/* Tables: the suffix of a value's member; and its bytes, which are appended. */
 const char *stk_pack_member(const stk_pack_run *p, uint32_t field, stk_bytes in);
 int stk_pack_value(const stk_pack_run *p, uint32_t field, stk_bytes in, stk_text *out,
                    stk_error *err);
@@ -80,37 +81,37 @@ static inline uint64_t stk_pack_is_folder(const stk_pack_run *p)
     return d && !strcmp(stk_index_format(d->index), "folder");
 }
 
-/* The field that a sample is a file by: a folder's `image`, a manifest's `path`.  It becomes a
- * member by the file's suffix, and not cat/1_jpg.image: readers such as WebDataset choose a decoder
- * by it.  NULL: the data has no such field. */
+/* The field that is a file: a folder's `image`, a manifest's `path`.  Its member gets the file's
+ * suffix (cat/1.jpg, not cat/1_jpg.image), because readers such as WebDataset choose a decoder by
+ * it.  NULL: the data has no such field. */
 const char *stk_pack_file_field(const stk_pack_run *p);
-/* Are keys names of files, with their suffixes? */
+/* 1: keys are names of files, with their suffixes. */
 int stk_pack_keys_files(const stk_pack_run *p);
 void stk_pack_look_files(stk_pack_run *p); /* fills names_files */
 
 #define STK_PACK_SUFFIX 16 /* bytes of a file's suffix */
-/* "cat/1.jpg" becomes the member cat/1.jpg.  file: that field, or NULL: only the key is cut.
- * suffix: STK_PACK_SUFFIX bytes. */
+/* Changes key and file so that the key "cat/1.jpg" becomes the member cat/1.jpg.  file: that field;
+ * NULL: only the key is cut.  suffix: memory of STK_PACK_SUFFIX bytes. */
 void stk_pack_name_file(const stk_pack_run *p, stk_bytes *key, stk_part *file, char *suffix);
 const char *stk_pack_picture_kind(stk_bytes in); /* jpg, png, webp; NULL: none of these */
 
-/* Count `more` bytes and tell of them now and then; non-zero: stop. */
+/* Counts `more` bytes, and reports progress at times.  Non-zero: the program wants to stop. */
 int stk_pack_tell(stk_pack_run *p, uint64_t more);
 int stk_pack_plan_make(stk_pack_run *p, const struct stk_pack_fields *f, stk_error *err);
 int stk_pack_look(stk_pack_run *p, stk_error *err); /* fills keep[] */
-/* uploads of shards that are to be written: their writers are dead */
+/* Removes uploads that dead writers left of shards that have to be written. */
 void stk_pack_sweep(stk_pack_run *p);
-/* Write the shards that keep[] has not. */
+/* Writes the shards for which keep[] is 0. */
 int stk_pack_copy(stk_pack_run *p, stk_error *err);
-/* Shard i is whole: note it, then give it its name.  failed: what could not be made, as in
- * stk_stamp_line. */
+/* Call when shard i is complete: adds it to the note, then gives it its name.  failed: samples that
+ * could not be made, as in stk_stamp_line. */
 int stk_pack_publish(stk_pack_run *p, uint64_t i, stk_tar_writer *tar, const stk_text *failed,
                      stk_error *err);
 int stk_pack_made(stk_pack_run *p, stk_error *err); /* writes down how: .stoker/PATTERN.made.json */
-/* only_failed: `select` becomes what the target's list names, and shards get a name of their
- * own. */
+/* only_failed: selects the samples that the target's list names, and gives the new shards other
+ * names. */
 int stk_pack_again(stk_pack_run *p, stk_error *err);
-/* Fills id, count and dropped.  Needs the pattern where samples are compared. */
+/* Fills id, count and dropped.  If samples are compared, the pattern must be set. */
 int stk_pack_select(stk_pack_run *p, stk_error *err);
 int stk_pack_drop_alike(stk_pack_run *p, stk_error *err); /* of id[] */
 int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
@@ -118,7 +119,7 @@ int stk_pack_balance(stk_pack_run *p, stk_error *err);    /* of id[] */
 int stk_pack_source_print(stk_pack_run *p, uint64_t *hash, stk_error *err);
 /* Asks the stores whether remote shards are still what was indexed; STK_ESTALE: one changed. */
 int stk_pack_source_same(const stk_dataset *ds, stk_error *err);
-/* This run writes shard i: all, or those of its part, which follow each other: chains read on from
+/* 1: this run writes shard i.  The shards of a part follow each other, since chains read on from
  * shard to shard. */
 static inline int stk_pack_mine(const stk_pack_run *p, uint64_t i)
 {

@@ -13,12 +13,12 @@
 #include "kern/kern.h"
 
 #define STK_TRANSFORM_GPUS 64
-#define STK_TRANSFORM_SHARES 4 /* runs of pictures or recordings a thread */
-#define STK_TRANSFORM_IDLE 8   /* rooms that wait for the next call */
+#define STK_TRANSFORM_SHARES 4 /* runs of pictures or recordings per thread */
+#define STK_TRANSFORM_IDLE 8   /* most rooms that are stored for the next call */
 
-typedef struct stk_transform_room { /* what a thread works with */
+typedef struct stk_transform_room { /* memory that a thread works with */
     stk_scratch scratch;
-    void *sound; /* the context of `sound`, once it was used */
+    void *sound; /* context of the codec `sound`; NULL: not used so far */
 } stk_transform_room;
 
 typedef struct stk_transform_idle {
@@ -39,11 +39,11 @@ struct stk_transform {
     stk_views *views[STK_TRANSFORM_GPUS]; /* lock */
 };
 
-/* A room of those that wait, or an empty one; and back. */
+/* take(): a stored room, or an empty one.  give(): stores it for the next call. */
 void stk_transform_room_take(const stk_transform *t, stk_transform_room *out);
 void stk_transform_room_give(const stk_transform *t, stk_transform_room *room);
 
-/* A chain of sound that a transform can run by itself, or STK_EINVAL, STK_ENOTSUP. */
+/* STK_EINVAL, STK_ENOTSUP: a transform can't run this chain of sound by itself. */
 int stk_transform_check_sound(const stk_chain *c, stk_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* video_info.h - what the tables of a video say, for the tools that show it. */
+/* video_info.h - reads what the tables of a video say.  Tools that show it call it (`stoker cat`,
+ * stoker.video_info()). */
 #ifndef STOKER_TOOLS_VIDEO_INFO_H
 #define STOKER_TOOLS_VIDEO_INFO_H
 
@@ -7,8 +8,8 @@
 
 #include "codec/decoders.h"
 
-/* head: the first bytes of what `read` reads, or all; NULL: they are read.  STK_END: it is no
- * container of videos.  STK_ECORRUPT: one that has no video, or is torn. */
+/* head: the first bytes of what `read` reads, or all of it; NULL: they are read here.  STK_END: it
+ * is not a container of videos.  STK_ECORRUPT: it has no video, or is cut off. */
 int stk_video_tell(stk_decoders *d, stk_scratch *scratch, const stk_media_reader *read,
                    const stk_bytes *head, stk_video_info *out, stk_error *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libav.h - libavcodec and libavutil, as they are opened at run time: their functions, and where
- * fields are in their structs.  Nothing of FFmpeg is there when this is compiled. */
+/* libav.h - the functions of libavcodec and libavutil, which are opened at run time, and the
+ * offsets of fields in their structs.  FFmpeg's headers are not needed to compile this.  libav*.c
+ * call it. */
 #ifndef STOKER_VIDEO_LIBAV_H
 #define STOKER_VIDEO_LIBAV_H
 
@@ -22,7 +23,7 @@ typedef struct stk_libav_at { /* a row of libav_table.c, made by tools/libav_off
 extern const stk_libav_at stk_libav_table[];
 extern const uint32_t stk_libav_rows;
 
-typedef struct AVCodecContext AVCodecContext; /* FFmpeg's, of which nothing is known here */
+typedef struct AVCodecContext AVCodecContext; /* FFmpeg's types, which are opaque here */
 typedef struct AVCodec AVCodec;
 typedef struct AVPacket AVPacket;
 typedef struct AVFrame AVFrame;
@@ -59,10 +60,10 @@ static inline void *stk_libav_field(void *base, uint32_t at)
     return (uint8_t *)base + at;
 }
 
-/* libav_load.c: the library as it was opened, tried and found to fit. */
+/* libav_load.c: opens the library, and checks that its structs are as the table says. */
 int stk_libav_open(void **out, stk_error *err);
 void stk_libav_close(void *l);
-/* In words: its major version and path, or why there is none and what to install. */
+/* Writes its major version and path, or why it can't be used and what to install. */
 void stk_libav_tell(char *out, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mp4_box.h - boxes of ISO base media files, and numbers in them.  Every read is checked: past the
- * end of a box, numbers are 0 and in.bad is set. */
+/* mp4_box.h - reads boxes of ISO base media files (MP4), and numbers in them.  The files mp4*.c
+ * call it.  Every read is checked: past the end of a box, numbers are 0 and in.bad is set. */
 #ifndef STOKER_VIDEO_MP4_BOX_H
 #define STOKER_VIDEO_MP4_BOX_H
 
@@ -10,7 +10,7 @@
 
 typedef struct stk_mp4_in { /* a cursor */
     const uint8_t *p, *end;
-    uint64_t at; /* of *p in the file */
+    uint64_t at; /* offset of *p in the file */
     int bad;
 } stk_mp4_in;
 
@@ -59,7 +59,8 @@ typedef struct stk_mp4_box {
     stk_mp4_in in; /* its body */
 } stk_mp4_box;
 
-/* The next box of `in`.  1, or 0: that was the last; what is left may be too short for one. */
+/* Sets *out to the next box of `in`.  0: there are no more; what is left may be too short for
+ * one. */
 static inline int stk_mp4_next(stk_mp4_in *in, stk_mp4_box *out)
 {
     const uint8_t *from = in->p;

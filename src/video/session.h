@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h - one session of sessions.h, as its pool and its decoding see it. */
+/* session.h - the state of one session of sessions.h.  Shared by the pool (sessions.c) and by the
+ * code that decodes a window (session_run.c). */
 #ifndef STOKER_VIDEO_SESSION_H
 #define STOKER_VIDEO_SESSION_H
 
@@ -13,11 +14,11 @@
 typedef struct stk_pending { /* a packet that was sent, whose frame has not come */
     uint32_t decode, show;
     int64_t time;
-    uint8_t leading; /* shown before the keyframe at which the session began */
-    uint8_t loose;   /* its errors are covered up: they are seen when its frame comes */
+    uint8_t leading; /* true if shown before the keyframe at which the session began */
+    uint8_t loose;   /* true if errors are concealed: they show when its frame comes */
 } stk_pending;
 
-typedef struct stk_shared_frame { /* a frame that later windows have too */
+typedef struct stk_shared_frame { /* a decoded frame that later windows need, too */
     uint32_t decode, show;
     int64_t time;
     stk_planes planes; /* in `data` */
@@ -25,27 +26,27 @@ typedef struct stk_shared_frame { /* a frame that later windows have too */
     size_t size;
 } stk_shared_frame;
 
-typedef struct stk_session { /* Thread: of who has taken it. */
+typedef struct stk_session { /* Thread: one, the one that took it. */
     struct stk_session *next_idle;
-    uint64_t key, used; /* used: counts up with each put */
-    uint64_t charged;
+    uint64_t key, used; /* used: number of its last put(), to find the oldest */
+    uint64_t charged;   /* bytes taken from `account` */
     stk_account *account;
     const stk_vdec_ops *ops;
     void *stream;
-    stk_video_codec codec; /* the stream's setup: ... */
+    stk_video_codec codec; /* codec, size and setup that `stream` was opened with */
     uint32_t width, height;
     uint8_t *setup;
     size_t setup_len;
-    uint32_t begun;   /* decode number of the keyframe at which it began */
-    uint32_t next;    /* ... of the packet that it takes next; STK_NO_PACKET: it has to begin */
-    int64_t key_time; /* when that keyframe is shown */
-    int open;         /* ... which is an open one of H.264 */
-    uint64_t after;   /* first frame of the window that follows the last one */
+    uint32_t begun; /* decode number of the keyframe at which it began */
+    uint32_t next;  /* decode number of the packet that comes next; STK_NO_PACKET: it must begin */
+    int64_t key_time; /* when the keyframe at which it began is shown */
+    int open;         /* true if that keyframe is an open one of H.264 */
+    uint64_t after;   /* first frame of the window that comes after the last one */
     stk_pending pending[STK_SESSION_PENDING];
     uint32_t n_pending;
     stk_shared_frame *shared;
     uint32_t n_shared, cap_shared;
-    uint8_t *buffer; /* of bytes that were read */
+    uint8_t *buffer; /* bytes of the field that were read */
     uint64_t buffer_at;
     size_t buffer_len;
 } stk_session;
@@ -57,17 +58,17 @@ typedef struct stk_session_run {
     const stk_video_head *h;
     const stk_clip_want *want; /* by decode number */
     uint32_t n;
-    uint8_t *given; /* by place in ask->frame */
-    uint32_t left;
+    uint8_t *given; /* by index in ask->frame: 1 if the frame was given to the sink */
+    uint32_t left;  /* frames that were not given yet */
     uint64_t packets;
-    uint64_t until; /* CPU time of this thread at which it is given up */
-    unsigned mark;  /* of scratch, after which is the unit in view */
+    uint64_t until; /* CPU time of this thread at which the window is given up */
+    unsigned mark;  /* position in the scratch memory before the current unit */
     stk_video_unit unit;
     int has_unit;
 } stk_session_run;
 
-/* 2: the window goes on where the session is.  1: it begins again, and is the one that follows the
- * session's last.  0: it is another file's, or that of another place in it. */
+/* 2: the window continues where the session is.  1: it is the window after the session's last, but
+ * the session has to begin again.  0: it is of another file, or of another place in it. */
 int stk_session_fits(const stk_session *s, const stk_session_job *job, const stk_clip_want *want,
                      uint32_t n);
 int stk_session_decode(stk_session_run *r, stk_error *err);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* track.h - the frames of one video track, as the tables of its container list them.
+/* track.h - the table of the frames of one video track, as its container lists them.  The readers
+ * of containers (mp4*.c, matroska*.c) fill it, and video_points.c packs it.
  *
- * Both containers fill this table, and video_points.c packs it.  Frames are in decode order, which
- * is the order of their packets.  A frame is known by its number in that order, and by its show
- * number: its place among all frames that are shown.  Times are show times, with edit lists
- * applied, in units of num / den seconds. */
+ * Frames are in decode order, which is the order of their packets.  A frame has a number in that
+ * order, its decode number, and a show number: its place among all frames that are shown.  Times
+ * are show times, with edit lists applied, in units of num / den seconds. */
 #ifndef STOKER_VIDEO_TRACK_H
 #define STOKER_VIDEO_TRACK_H
 
@@ -42,23 +42,23 @@ typedef enum stk_sound_coding {
     STK_CODINGS
 } stk_sound_coding;
 
-/* Of a sound track; what is not 0 is as its container says. */
+/* What the container says about a sound track; 0: it does not say. */
 typedef struct stk_track_sound {
-    int wanted; /* the table is of a sound track, in place of a video's */
+    int wanted; /* true if the table is for a sound track, not for a video */
     stk_sound_coding coding;
     uint64_t skip_num, skip_den; /* seconds at the beginning that are left out; den 0: none */
-    uint64_t keep_num, keep_den; /* seconds that follow; den 0: all but ... */
-    uint64_t pad_ns;             /* ... so many nanoseconds at the end */
-    int64_t first_us;            /* when the first one that is not left out is heard */
+    uint64_t keep_num, keep_den; /* seconds that come after them; den 0: all except pad_ns */
+    uint64_t pad_ns;             /* nanoseconds at the end that are left out */
+    int64_t first_us;            /* when the first sample that is not left out is heard */
 } stk_track_sound;
 
-enum { /* of a frame */
+enum { /* stk_video_frame.flags */
        STK_FRAME_KEY = 1,
-       STK_FRAME_HIDDEN = 2 /* decoded, never shown: an edit list leaves it out */
+       STK_FRAME_HIDDEN = 2 /* decoded but never shown: an edit list leaves it out */
 };
 
 typedef struct stk_video_frame {
-    uint64_t at; /* of its packet in the field */
+    uint64_t at; /* offset of its packet in the field */
     int64_t time;
     uint32_t size;
     uint32_t flags;
@@ -67,12 +67,12 @@ typedef struct stk_video_frame {
 typedef struct stk_video_track { /* Thread: one. */
     stk_video_codec codec;
     char fourcc[33]; /* the container's name of the codec */
-    uint32_t number; /* of the track in its file, as the container counts */
+    uint32_t number; /* number of the track in its file, as the container counts */
     uint32_t tracks; /* video tracks of the file */
     uint32_t width, height;
-    uint32_t turn; /* EXIF's 1 to 8 */
-    uint32_t num, den;
-    uint8_t matrix, full_range, siting; /* H.273's numbers; 2, 0 and 0 where it is not said */
+    uint32_t turn;                      /* EXIF orientation, 1 to 8 */
+    uint32_t num, den;                  /* times are in units of num / den seconds */
+    uint8_t matrix, full_range, siting; /* numbers of H.273; 2, 0 and 0: not known */
     int64_t last_len;                   /* how long the last frame is shown */
     uint64_t field;                     /* bytes of the field */
     uint8_t *setup;
@@ -84,7 +84,7 @@ typedef struct stk_video_track { /* Thread: one. */
     stk_track_sound sound; /* see sound_track.h */
 } stk_video_track;
 
-/* Empty, with its memory kept for the next one. */
+/* Empties the table; its memory is used again. */
 void stk_video_track_begin(stk_video_track *t);
 void stk_video_track_fini(stk_video_track *t);
 int stk_video_track_reserve(stk_video_track *t, uint64_t frames, stk_error *err);
@@ -96,10 +96,11 @@ static inline int stk_video_track_add(stk_video_track *t, const stk_video_frame 
     t->frame[t->n++] = *f;
     return 0;
 }
-/* All frames are there: which are shown when.  STK_ECORRUPT: a track that can't be used. */
+/* Call after all frames were added: finds which are shown, and in which order.  STK_ECORRUPT: the
+ * track can't be used. */
 int stk_video_track_end(stk_video_track *t, stk_error *err);
 
-/* The first video track of a file, read through `read`. */
+/* Read the first video track of a file, through `read`. */
 int stk_mp4_read(stk_video_track *t, const stk_media_reader *read, stk_error *err);
 int stk_matroska_read(stk_video_track *t, const stk_media_reader *read, stk_error *err);
 int stk_mp4_probe(stk_bytes head);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jpeg_testing.h - for tests, benches and fuzzing: JPEGs by libjpeg-turbo's compressor, and what
- * its decompressor makes of any bytes. */
+/* jpeg_testing.h - for tests, benches and fuzzing: makes JPEGs with libjpeg-turbo, and decodes any
+ * bytes with it. */
 #ifndef STOKER_JPEG_TESTING_H
 #define STOKER_JPEG_TESTING_H
 

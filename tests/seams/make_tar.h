@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_tar.h - write a plain ustar file, member by member: the smallest writer that makes test
- * shards. */
+/* make_tar.h - writes a plain ustar file, member by member, to make shards for tests. */
 #ifndef STOKER_TESTS_MAKE_TAR_H
 #define STOKER_TESTS_MAKE_TAR_H
 

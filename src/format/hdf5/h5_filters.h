@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_filters.h - an HDF5 chunk as it is stored -> its elements: the filters of a data set in
- * reverse. */
+/* h5_filters.h - turns an HDF5 chunk as it is stored into its elements, by undoing the filters of
+ * the data set.  table/hdf5_*.c calls it. */
 #ifndef STOKER_H5_FILTERS_H
 #define STOKER_H5_FILTERS_H
 
 #include "base/err.h"
 #include "format/hdf5/hdf5.h"
 
-/* Exactly dst[0..len), or an error.  mask: bit i says that filter i was left out.  Thread: any. */
+/* Makes exactly `dst`, or returns an error.  mask: bit i: filter i was not applied.  Thread:
+ * any. */
 int stk_unpack_chunk(const stk_h5_filter *filter, uint32_t n, uint32_t mask, stk_bytes raw,
                      stk_bytes dst, stk_error *err);
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* h5_parts.h - what the files of this folder share: a cursor over bytes that may end anywhere, and
- * reads of metadata. */
+/* h5_parts.h - what the files h5_*.c share: a cursor over bytes that may end anywhere, and
+ * functions that read parts of HDF5's metadata. */
 #ifndef STOKER_H5_PARTS_H
 #define STOKER_H5_PARTS_H
 
 #include "base/mem.h"
 #include "format/hdf5/hdf5.h"
 
-#define H5_META_MAX ((uint64_t)64 << 20) /* bytes of one piece of metadata */
+#define H5_META_MAX ((uint64_t)64 << 20) /* most bytes of one piece of metadata */
 
-typedef struct h5_cursor { /* past its end it gives zeros and is bad from then on */
+typedef struct h5_cursor { /* a read past the end gives zeros and sets `bad` */
     const uint8_t *p, *end;
     int bad;
 } h5_cursor;
@@ -68,25 +68,25 @@ static inline int h5_is(h5_cursor *c, const char *four)
            at[2] == (uint8_t)four[2] && at[3] == (uint8_t)four[3];
 }
 
-/* dst[0..len) of the file, which must have them. */
+/* Reads `len` bytes of the file, which must have them. */
 int h5_get(const stk_h5_file *f, uint64_t at, void *dst, uint64_t len, stk_error *err);
 /* The same into memory that the caller frees. */
 int h5_get_new(const stk_h5_file *f, uint64_t at, uint64_t len, uint8_t **out, stk_error *err);
 int h5_bad(stk_error *err, uint64_t at, const char *what); /* STK_ECORRUPT with the place */
-/* Is the checksum in the last four bytes that of those before? */
+/* 1: the last four bytes are the checksum of those before. */
 int h5_sum_fits(const uint8_t *p, size_t len);
 
-/* The object with this number in the collection at `at`, copied: the caller frees it. */
+/* Copies the object with this number in the heap collection at `at`; the caller frees it. */
 int h5_object_get(const stk_h5_file *f, uint64_t at, uint32_t number, uint8_t **out, uint64_t *len,
                   stk_error *err);
 
-/* h5_virtual.c: what a virtual data set is made of: an object of the heap. */
+/* h5_virtual.c: reads the sources of a virtual data set, which are an object of the heap. */
 int h5_mappings_read(stk_h5_set *s, const stk_h5_file *f, uint64_t at, uint32_t number,
                      stk_error *err);
 void h5_mappings_fini(stk_h5_set *s);
 
-/* h5_object.c: the messages of an object header, one by one.  fn: 0, an error, or STK_END:
- * enough. */
+/* h5_object.c: calls fn() for each message of an object header.  fn() returns 0, an error, or
+ * STK_END, which ends the calls. */
 typedef struct h5_message {
     uint32_t type;
     stk_bytes data;
@@ -108,11 +108,12 @@ typedef struct h5_members {
 int h5_type_read(stk_h5_type *out, h5_members *members, stk_bytes data, stk_error *err);
 void h5_members_fini(h5_members *m);
 
-/* h5_set.c: the object at `at`.  STK_END: it is a group; STK_ENOTFOUND: something else. */
+/* h5_set.c: adds the data set at `at` to *g.  STK_END: it is a group.  STK_ENOTFOUND: it is
+ * neither. */
 int h5_set_read(stk_h5_group *g, const stk_h5_file *f, const char *name, uint64_t at,
                 stk_error *err);
 
-/* h5_dense.c: a B-tree of version 2, record by record, and objects in a fractal heap. */
+/* h5_dense.c: walks a B-tree of version 2, record by record; reads objects of a fractal heap. */
 typedef int (*h5_record_fn)(void *cookie, stk_bytes record, stk_error *err);
 int h5_tree2_walk(const stk_h5_file *f, uint64_t at, h5_record_fn fn, void *cookie, stk_error *err);
 typedef struct h5_heap {
@@ -123,7 +124,7 @@ typedef struct h5_heap {
 int h5_heap_open(h5_heap *h, const stk_h5_file *f, uint64_t at, stk_error *err);
 int h5_heap_get(const h5_heap *h, stk_bytes id, uint8_t **out, uint64_t *len, stk_error *err);
 
-/* h5_index.c: chunks of layouts 4 and 5.  put: numbers as the index counts them. */
+/* h5_index.c: reads the index of chunks of layouts 4 and 5. */
 int h5_chunk_add(stk_h5_chunks *out, const stk_h5_chunk *c, stk_error *err);
 int h5_index_read(stk_h5_chunks *out, const stk_h5_file *f, const stk_h5_set *s, uint64_t chunks,
                   stk_error *err);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parquet.h - what a Parquet file says of itself, and its pages decoded.
+/* parquet.h - reads the footer of a Parquet file, and decodes its pages.  The kind of data for
+ * Parquet calls it (table/parquet_*.c).
  *
- * Pure functions over bytes, for hostile input: no file is read here and no thread is known.  A
- * *leaf* is a column of values in the schema; a *chunk* is a leaf's pages in one row group.  Leaves
- * of one level of repetition at most are read (plain columns, members of structs, lists, maps);
- * what cannot be read says why in `refused` and costs nothing until it is asked for.
- * Format: github.com/apache/parquet-format. */
+ * These are pure functions over bytes, safe for hostile input; they read no file.  A *leaf* is a
+ * column of values in the schema; a *chunk* is a leaf's pages in one row group.  Leaves with at
+ * most one level of repetition are read (plain columns, members of structs, lists, maps).  Others
+ * say why in `refused`, and cost nothing until they are asked for.  Format:
+ * github.com/apache/parquet-format. */
 #ifndef STOKER_PARQUET_H
 #define STOKER_PARQUET_H
 
@@ -21,16 +22,17 @@ enum { /* physical types */
        STK_PQ_BYTES,
        STK_PQ_FIXED,
 };
-enum { /* what the values mean, where that changes how they are handed out */
+enum { /* what values mean, if that changes how they are handed out */
        STK_PQ_PLAIN_VALUE,
        STK_PQ_TEXT,
-       /* an integer with `scale` digits after the point: as f64; dtype 0: as text and zeros */
+       /* an integer with `scale` digits after the point: handed out as f64; with dtype 0 as text
+        * that is filled up with zeros */
        STK_PQ_DECIMAL,
-       STK_PQ_UNSIGNED, /* 64 bits: as i64 where they fit */
+       STK_PQ_UNSIGNED, /* u64, which is handed out as i64 if it fits */
        STK_PQ_DATE,
        STK_PQ_TIME,
        STK_PQ_TIMESTAMP, /* also INT96: nanoseconds */
-       STK_PQ_NOTHING,   /* nulls only, of a column whose type the writer did not know */
+       STK_PQ_NOTHING,   /* only nulls; the writer did not know the type */
 };
 enum { /* codecs of pages */
        STK_PQ_RAW,
@@ -42,37 +44,38 @@ enum { /* codecs of pages */
        STK_PQ_ZSTD,
        STK_PQ_LZ4_RAW,
        STK_PQ_CODECS,
-       STK_PQ_BZIP2 = 64 /* not of Parquet: MDS has it */
+       STK_PQ_BZIP2 = 64 /* used by MDS, not by Parquet */
 };
 
 typedef struct stk_pq_leaf {
     char *name; /* "label", "image.bytes"; nodes that only make a list are left out */
     uint8_t physical, meaning;
     uint8_t max_def, max_rep;
-    uint32_t fixed;   /* lists of numbers: values of each; 0: they differ, or it is not known */
-    uint8_t list_def; /* lists: definition levels from here on are elements; list_def - 1: empty */
+    uint32_t fixed; /* lists of numbers: values of each list; 0: it differs, or is not known */
+    /* lists: from this definition level on there is an element; list_def - 1: the list is empty */
+    uint8_t list_def;
     int32_t len;      /* FIXED: bytes of a value */
     int32_t scale;    /* DECIMAL */
     stk_dtype dtype;  /* of a value as it is handed out; 0: bytes */
     uint32_t width;   /* bytes of it; 0: each has its own length */
-    uint32_t top_len; /* bytes of `name` that are its outermost node's */
-    uint8_t top_def;  /* definition levels below this one: that node is null */
-    uint8_t fills;    /* lists of whole numbers: `fill` stands for a null in them */
+    uint32_t top_len; /* bytes of `name` that name its outermost node */
+    uint8_t top_def;  /* below this definition level, that node is null */
+    uint8_t fills;    /* lists of integers: true if `fill` replaces nulls in them */
     int64_t fill;
-    uint8_t v2_packed;   /* values of version 2 pages are packed whatever their header says */
-    const char *unit;    /* "date", "time[us]", "utf8", ...: for people; "" */
-    const char *refused; /* why it cannot be read; NULL: it can */
-    int blobs;           /* ... but for pictures: a list of bytes, texts.c */
+    uint8_t v2_packed;   /* true if values of version 2 pages are always compressed */
+    const char *unit;    /* "date", "time[us]", "utf8", ...: shown to users; "": none */
+    const char *refused; /* why it can't be read; NULL: it can */
+    int blobs;           /* a list of bytes, which is refused except for pictures: texts.c */
 } stk_pq_leaf;
 
 typedef struct stk_pq_chunk {
-    uint64_t start, len;       /* of all its pages in the file */
-    uint64_t values;           /* with nulls */
-    uint64_t unpacked;         /* bytes of all pages, unpacked, as the file says */
-    uint8_t codec, dictionary; /* dictionary: the file says that it begins with one */
+    uint64_t start, len;       /* range of all its pages in the file */
+    uint64_t values;           /* number of values, nulls included */
+    uint64_t unpacked;         /* bytes of all pages, unpacked, according to the file */
+    uint8_t codec, dictionary; /* dictionary: 1 if it begins with one, according to the file */
     uint8_t slack; /* bytes that may follow: parquet-mr before 1.2.9 left a header out of `len` */
-    int64_t nulls; /* as the file says; -1: it does not */
-    const char *refused;
+    int64_t nulls; /* number of nulls, according to the file; -1: not known */
+    const char *refused; /* why it can't be read; NULL: it can */
 } stk_pq_chunk;
 
 typedef struct stk_pq_group {
@@ -87,18 +90,19 @@ typedef struct stk_pq_file {
     stk_pq_chunk *chunk; /* [group * n_leaves + leaf] */
 } stk_pq_file;
 
-/* The last 8 bytes of a file: how long the footer before them is.  STK_ENOTSUP: encrypted. */
+/* Sets *footer to the length of the footer, from the last 8 bytes of a file, which come after it.
+ * STK_ENOTSUP: the file is encrypted. */
 #define STK_PQ_TAIL 8
 int stk_pq_tail(const uint8_t tail[STK_PQ_TAIL], uint64_t file_size, uint32_t *footer,
                 stk_error *err);
-/* The footer; every range in it is in the file.  *out ends with stk_pq_file_close(). */
+/* Reads the footer, and checks that every range is in the file.  End with stk_pq_file_close(). */
 int stk_pq_file_open(stk_pq_file **out, stk_bytes footer, uint64_t file_size, stk_error *err);
 void stk_pq_file_close(stk_pq_file **f);
-/* `value` stands for a null in lists of whole numbers.  STK_EINVAL: a column can't hold it. */
+/* Sets the value that replaces nulls in lists of integers.  STK_EINVAL: a column can't hold it. */
 int stk_pq_fill_lists(stk_pq_file *f, int64_t value, stk_error *err);
-/* A leaf of decimals as one of texts; its name stays the other's. */
+/* A leaf of decimals as a leaf of texts; it borrows the name. */
 stk_pq_leaf stk_pq_decimal_text(const stk_pq_leaf *l);
-/* The group that has this row, which is below f->rows. */
+/* The row group with this row, which is below f->rows. */
 uint32_t stk_pq_group_of(const stk_pq_file *f, uint64_t row);
 
 /* ---- pages ---- */
@@ -118,63 +122,65 @@ enum {                                                               /* encoding
 
 typedef struct stk_pq_page {
     int kind, encoding;
-    uint32_t head;                  /* bytes of this header */
-    uint32_t packed, size;          /* bytes after it, as they are stored and unpacked */
-    uint32_t values;                /* with nulls; of a dictionary: entries */
-    uint32_t rows, nulls;           /* DATA2 */
-    uint32_t rep_len, def_len;      /* DATA2: bytes of levels, which are never packed */
-    int def_encoding, rep_encoding; /* DATA */
-    int plain;                      /* DATA2: the values are not packed */
+    uint32_t head;                  /* bytes of its header */
+    uint32_t packed, size;          /* bytes after the header, as stored and unpacked */
+    uint32_t values;                /* values, nulls included; for a dictionary: entries */
+    uint32_t rows, nulls;           /* only for DATA2 */
+    uint32_t rep_len, def_len;      /* DATA2: bytes of levels, which are never compressed */
+    int def_encoding, rep_encoding; /* DATA: encodings of levels */
+    int plain;                      /* DATA2: true if the values are not compressed */
     int has_crc;
     uint32_t crc;
 } stk_pq_page;
 
-#define STK_PQ_HEAD_MAX (16u << 20) /* statistics are in it; it has no bound in the format */
-/* The page header at the beginning of `in`.  STK_PENDING: it may go on after `in`. */
+/* Most bytes of a page header that are accepted.  It has statistics, and the format has no
+ * limit. */
+#define STK_PQ_HEAD_MAX (16u << 20)
+/* Reads the page header at the beginning of `in`.  STK_PENDING: it may go on after `in`. */
 int stk_pq_page_read(stk_bytes in, stk_pq_page *out, stk_error *err);
 
-/* A page, by the number that Parquet gives the codec: exactly dst[0..len) or an error. */
+/* Unpacks a page to exactly dst[0..len).  codec: STK_PQ_*. */
 int stk_unpack_page(int codec, stk_bytes in, uint8_t *dst, size_t len, stk_error *err);
 
 typedef struct stk_pq_ref { /* a value of bytes: in `data`, or in the dictionary's */
-    uint32_t at, len;       /* len: with STK_PQ_IN_DICTIONARY */
+    uint32_t at, len;       /* len: may have the bit STK_PQ_IN_DICTIONARY */
 } stk_pq_ref;
 #define STK_PQ_IN_DICTIONARY 0x80000000u
 #define STK_PQ_NULL_REF ((stk_pq_ref){ UINT32_MAX, 0 })
 
 /* Values of consecutive rows, or of a dictionary.  A column without lists has one slot per row,
- * also where that is null; a list's elements have one each. */
+ * even if it is null.  Each element of a list has a slot. */
 typedef struct stk_pq_vector {
     const stk_pq_leaf *leaf;
-    uint64_t rows, slots, bytes; /* bytes: memory of all of it */
-    uint32_t *first; /* lists: the first slot of each row, and one more; NULL: slot = row */
-    uint8_t *null;   /* by row: 1 null, 2 a list with a null that has no value; NULL: none is */
-    uint8_t *value;  /* slots of leaf->width bytes */
-    stk_pq_ref *ref; /* leaf->width 0 */
-    uint8_t *data;   /* what ref is in */
+    uint64_t rows, slots, bytes; /* bytes: memory of the whole vector */
+    uint32_t *first; /* lists: the first slot of each row, rows + 1 entries; NULL: slot = row */
+    /* by row: 1: it is null; 2: it is a list with a null that nothing replaces; NULL: no nulls */
+    uint8_t *null;
+    uint8_t *value;  /* by slot: leaf->width bytes; NULL if that is 0 */
+    stk_pq_ref *ref; /* by slot, if leaf->width is 0 */
+    uint8_t *data;   /* bytes that `ref` points into */
     uint64_t data_len;
     uint64_t cap_rows, cap_nulls, cap_slots, cap_data, cap_refs;
-    int lent; /* value and first are the caller's memory: they do not grow and are not freed */
+    int lent; /* true if the caller owns `value` and `first`: they are not grown and not freed */
 } stk_pq_vector;
 
 typedef struct stk_pq_decode {
     const stk_pq_leaf *leaf;
     int codec;
     const stk_pq_vector *dictionary; /* NULL: the chunk has none */
-    uint64_t max_bytes;              /* memory that the answer may take */
+    uint64_t max_bytes;              /* most memory of the result */
 } stk_pq_decode;
 
-/* Decode pages [in, in + len), headers included: of data pages the rows, appended to *v (zeros at
- * first); of one dictionary page the entries. */
+/* The first decodes data pages, headers included, and adds their rows to *v, which begins as zeros.
+ * The second decodes one dictionary page to its entries. */
 int stk_pq_decode_pages(const stk_pq_decode *d, stk_bytes in, stk_pq_vector *v, stk_error *err);
 int stk_pq_decode_dictionary(const stk_pq_decode *d, stk_bytes in, stk_pq_vector *v,
                              stk_error *err);
-/* Rows that begin in this data page, from its levels.  *whole 0: its first value goes on with the
- * last row of the page before. */
+/* Sets *rows to the number of rows that begin in this data page, by its levels.  *whole 0: its
+ * first value belongs to the last row of the page before. */
 int stk_pq_count_rows(const stk_pq_decode *d, stk_bytes in, uint64_t *rows, int *whole,
                       stk_error *err);
-/* By row of these data pages: is its definition level at least `def`?  *n of `room` are there. */
-typedef struct stk_pq_presence {
+typedef struct stk_pq_presence { /* by row: 1 if its definition level is high enough */
     uint8_t *row;
     uint64_t n, room;
 } stk_pq_presence;
@@ -191,16 +197,16 @@ static inline int stk_pq_is_texts(const stk_pq_leaf *l)
 
 #define STK_PQ_NULL_TEXT 5 /* bytes: null and a comma */
 #define STK_PQ_TEXTS_ROW (2 + sizeof(stk_pq_ref) + 1)
-/* Bytes that the rows of a data page take at most, as stk_pq_texts() makes them. */
+/* Sets *out to the most bytes that the rows of a data page take as stk_pq_texts() makes them. */
 int stk_pq_texts_room(const stk_pq_decode *d, stk_bytes in, uint64_t *out, stk_error *err);
-/* Of the texts of v alone, with quotes and commas; counting stops after d->max_bytes. */
+/* Bytes of the texts of v, with quotes and commas; counting stops after d->max_bytes. */
 uint64_t stk_pq_texts_len(const stk_pq_vector *v, const stk_pq_decode *d);
-/* Each row of *v becomes one value of bytes, as format/text_list.h has it; of leaf->blobs each
- * element's length (u32; of a null 0), then its bytes. */
+/* Turns each row of *v into one value of bytes, as format/text_list.h writes it.  With leaf->blobs
+ * it is each element's length (u32; 0 for a null), then its bytes. */
 int stk_pq_texts(const stk_pq_decode *d, stk_pq_vector *v, stk_error *err);
 
-/* Row r of it: its bytes (of one value, or of a list's values one after another); *values: how
- * many.  STK_ENOTFOUND: null. */
+/* Sets *out to the bytes of row r (of one value, or of a list's values one after the other), and
+ * *values to how many values it has.  STK_ENOTFOUND: it is null. */
 int stk_pq_row(const stk_pq_vector *v, const stk_pq_vector *dictionary, uint64_t r, stk_bytes *out,
                uint64_t *values, stk_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clips_testing.h - shards of videos, loaders of clips and their batches, for tests of devices. */
+/* clips_testing.h - makes shards of videos, loaders of clips and their batches, for tests of the
+ * GPU stage. */
 #ifndef CLIPS_TESTING_H
 #define CLIPS_TESTING_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pic_testing.h - for tests and benches: a JPEG as a record without units (STK_PIC_WHOLE), all of
- * it in view. */
+/* pic_testing.h - for tests and benches: makes a record without units (STK_PIC_WHOLE) of a JPEG,
+ * with all of it in view. */
 #ifndef STOKER_PIC_TESTING_H
 #define STOKER_PIC_TESTING_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pictures_testing.h - a shard of pictures as they come: for tests of devices. */
+/* pictures_testing.h - makes a shard of pictures of all kinds, for tests of the GPU stage. */
 #ifndef PICTURES_TESTING_H
 #define PICTURES_TESTING_H
 
