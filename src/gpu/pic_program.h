@@ -10,6 +10,7 @@
 
 typedef struct stk_pic_axis_table { /* one axis of a view that sees what was made before it */
     stk_axis axis;
+    uint32_t base;  /* added to the number of each output's first input */
     stk_action act; /* STK_PIC_ACT_VIEW */
 } stk_pic_axis_table;
 
@@ -19,7 +20,7 @@ typedef struct stk_pic_program {
     uint64_t area, axis_bytes; /* of tables: those of views, then those of blurs and JPEG */
     uint32_t n_tables;         /* of the latter */
     uint32_t n_axes;           /* their actions come first, those that were drawn after them */
-    stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
+    stk_pic_axis_table axis[2 * STK_MAX_PASSES - 1];
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;
 
