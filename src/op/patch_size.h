@@ -46,6 +46,7 @@ typedef struct stk_patch_model { /* what a model wants, by name */
     const char *name;
     stk_patch_sizing sizing;
     stk_filter_kind filter;
+    uint8_t exact; /* STK_FILTER_PILLOW or STK_FILTER_TORCH: whose pixels its own code has */
     /* of patches(): */
     int blocks; /* in blocks of merge x merge */
     int first;  /* channels first */
@@ -60,9 +61,15 @@ const stk_patch_model *stk_patch_model_named(const char *name);
  * one that was named. */
 int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing *out,
                           const stk_patch_model **model, stk_error *err);
-/* Argument `interpolation`: what is given, else the model's, else bicubic. */
+/* Arguments `interpolation` and `exact`: what is given, else the model's, else bicubic and not
+ * exact. */
 int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
                      uint8_t *filter, stk_error *err);
+/* Argument `exact` alone, of a filter that is there. */
+int stk_patch_exact(const stk_args *args, const char *op, const stk_patch_model *model,
+                    uint8_t *filter, stk_error *err);
+#define STK_PATCH_EXACT                                                                            \
+    STK_ARG_EXACT("the pixels are those of pillow or torchvision, to the bit; the model's")
 /* Argument `patch`: a number, or the name of a model. */
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,
                   const stk_patch_model **model, stk_error *err);
