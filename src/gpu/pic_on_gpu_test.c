@@ -18,7 +18,7 @@
 #define N 8
 
 #define EACH 16384 /* bytes for a record */
-#define MORE 1024 /* bytes after the records: another kind is larger */
+#define MORE 1024  /* bytes after the records: another kind is larger */
 
 typedef struct bench {
     stk_rng rng;

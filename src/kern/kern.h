@@ -21,8 +21,8 @@ typedef struct stk_taps {
     uint32_t lo, hi; /* inputs that any output touches: [lo, hi); first[] counts from lo */
     uint32_t *first, *count;
     int16_t *weight;
-    /* Not NULL: weights are these, 1.0 is 1 << 22; `weight` is NULL, `shift` is not read, stride is a
-     * multiple of 4. */
+    /* Not NULL: weights are these, 1.0 is 1 << 22; `weight` is NULL, `shift` is not read, stride
+     * is a multiple of 4. */
     int32_t *fine;
     void *packed; /* 4 bytes a weight, of outputs up to a multiple of 4: pack_fine()'s */
 } stk_taps;
