@@ -15,7 +15,8 @@ typedef enum stk_fit {
      * filled last */
     STK_FIT_BEST = 2,
     /* in as few rows as there can be, about equally full: longest first, each into the emptiest
-     * row.  Where that does not work out, as STK_FIT_BEST.  For lengths of about the same size, of
+     * row.  Where that does not work out, some rows have one length more than others, of the
+     * shortest; else as STK_FIT_BEST.  For lengths of about the same size, of
      * which best-fit puts the longest together and leaves rows without a last one */
     STK_FIT_EVEN = 3
 } stk_fit;
