@@ -20,6 +20,7 @@
 
 #define MOST (1u << 16)          /* pictures of a sample */
 #define HELD ((size_t)256 << 10) /* of the room for files, from row to row */
+#define NAME 4096                /* bytes of one of a list, as JSON */
 
 typedef struct sorted_field { /* of the sample: by name, or by number */
     const char *name;
@@ -166,12 +167,10 @@ static const sorted_field *field_named(const list *l, const uint8_t *name, size_
 }
 
 /* A field's own name, or the sample's key before it. */
-static int add_field_named(list *l, stk_bytes name, stk_error *err)
+static int find_field(list *l, stk_bytes name, const sorted_field **out, stk_error *err)
 {
     const stk_bytes key = l->x->req->entry.key;
     const sorted_field *found;
-    stk_bytes bytes;
-    stk_field f;
 
     if (!l->named)
         STK_TRY(sort_names(l, err));
@@ -185,6 +184,17 @@ static int add_field_named(list *l, stk_bytes name, stk_error *err)
             "its list names \"%.*s\", which is no field of the sample; of files say where "
             "they are: pictures(root=\"/data\")",
             name.len > 80 ? 80 : (int)name.len, (const char *)name.data);
+    *out = found;
+    return 0;
+}
+
+static int add_field_named(list *l, stk_bytes name, stk_error *err)
+{
+    const sorted_field *found;
+    stk_bytes bytes;
+    stk_field f;
+
+    STK_TRY(find_field(l, name, &found, err));
     STK_TRY(field_at(l->x, found->field, &f, err));
     STK_TRY(bytes_of(l->x, &f, &bytes, err));
     return add(l->to, bytes, err);
@@ -248,19 +258,41 @@ static int add_file(list *l, stk_bytes name, stk_error *err)
     return rc;
 }
 
+/* A name of a list, which is as long as `text` at most. */
+static int name_of(stk_bytes value, uint8_t text[NAME], stk_bytes *out, stk_error *err)
+{
+    out->data = text;
+    if (value.len < 2 || value.data[0] != '"' || value.len > NAME)
+        return stk_fail(err, STK_ECORRUPT, "its list of pictures has %.*s, which is no name",
+                        value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
+    return stk_json_unquote(value, text, &out->len, err);
+}
+
 static int add_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
 {
     list *l = cookie;
-    uint8_t name[4096];
-    size_t len;
+    uint8_t text[NAME];
+    stk_bytes name;
 
     (void)key;
-    if (value.len < 2 || value.data[0] != '"' || value.len > sizeof name)
-        return stk_fail(err, STK_ECORRUPT, "its list of pictures has %.*s, which is no name",
-                        value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
-    STK_TRY(stk_json_unquote(value, name, &len, err));
-    return state_of(l->x)->root[0] ? add_file(l, (stk_bytes){ name, len }, err)
-                                   : add_field_named(l, (stk_bytes){ name, len }, err);
+    STK_TRY(name_of(value, text, &name, err));
+    return state_of(l->x)->root[0] ? add_file(l, name, err) : add_field_named(l, name, err);
+}
+
+/* While lengths are measured: how large the picture is. */
+static int measure_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    list *l = cookie;
+    const sorted_field *found;
+    uint8_t text[NAME];
+    stk_bytes name;
+
+    (void)key;
+    STK_TRY(name_of(value, text, &name, err));
+    if (state_of(l->x)->root[0])
+        return stk_picture_sizes_file(l->x, state_of(l->x)->root, name, err);
+    STK_TRY(find_field(l, name, &found, err));
+    return stk_picture_sizes_field(l->x, found->field, err);
 }
 
 /* ---- what the field is ---- */
@@ -342,7 +374,7 @@ static int collect(stk_row *x, stk_error *err)
     if (is_list_of_names(&want->field) && want->file && !want->block)
         STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
     if (is_json_list(in))
-        return stk_json_elements(in, add_name, &l, err);
+        return stk_json_elements(in, x->plan->rows.measured ? measure_name : add_name, &l, err);
     return add(l.to, in, err);
 }
 
@@ -360,7 +392,7 @@ static void know(stk_row *x)
     want->hint = (stk_bytes){ 0 };
     if (want->number == UINT16_MAX || !stk_request_has_range(x->req, x->output) || want->own ||
         is_list_column(x, want->number) || (!named && !is_numbered(x, &want->field)) ||
-        (named && state_of(x)->root[0]))
+        (named && (state_of(x)->root[0] || x->plan->rows.measured)))
         return;
     if (!named) {
         stk_picture_sizes_know(x);
@@ -538,9 +570,10 @@ static int find_all(stk_row *x, stk_grid_list **g, stk_error *err)
     if (!*g)
         return STK_ENOMEM;
     stk_scratch_reset(&x->m->scratch);
-    STK_TRY(collect(x, err));
+    rc = collect(x, err);
     x->keep = 0;
-    rc = measure(x, *g, err);
+    if (rc == 0)
+        rc = measure(x, *g, err);
     if (rc == 0)
         rc = lower(x, *g, err);
     want->bytes = field; /* the row may be made again */
