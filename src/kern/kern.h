@@ -49,7 +49,7 @@ typedef struct stk_kern {
     void (*hresample_fine)(uint8_t *dst, const uint8_t *src, const stk_taps *t);
     void (*vresample_fine)(uint8_t *dst, const uint8_t *const *rows, const int32_t *w,
                            uint32_t taps, size_t bytes);
-    int fine_is_quick; /* ... than the ones with 16 bits, of more than four taps */
+    int fine_is_quick; /* ... than the ones with 16 bits, of more than six taps */
     /* n RGBX pixels -> planes dst, dst + plane, dst + 2*plane (elements). */
     void (*store_planar)(void *dst, size_t plane, const uint8_t *src, uint32_t n,
                          const stk_color *color);

@@ -92,7 +92,7 @@ static void settle(const stk_kern *kern, stk_axis *a)
 
     stk_axis_settle(a);
     f = stk_axis_filter(a);
-    if (kern->fine_is_quick && stk_axis_stride(a, &f) > 4)
+    if (kern->fine_is_quick && stk_axis_stride(a, &f) > 6)
         a->filter |= STK_AXIS_FINE;
 }
 

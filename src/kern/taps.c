@@ -3,6 +3,7 @@
  * taps_core.h. */
 #include "kern/taps.h"
 
+#include <assert.h>
 #include <string.h>
 
 void stk_axis_span(const stk_axis *a, uint32_t *lo, uint32_t *hi)
@@ -104,6 +105,30 @@ void stk_axis_fine(int32_t *out, const stk_filter *f, const stk_window *w)
     }
 }
 
+#define FEW 64 /* weights of an output that are looked at once */
+
+/* Weights that are exact, of output j; the same as those of taps_core.h, in half the time. */
+static void exact_weights(stk_taps *t, uint32_t j, const stk_filter *f, const stk_window *w)
+{
+    uint32_t n = w->hi - w->lo,
+             up = f->exact == STK_FILTER_PILLOW ? 0 : STK_TAPS_SHIFT_MAX - t->shift;
+    double v[FEW], total = 0;
+
+    assert(n <= FEW);
+    for (uint32_t k = 0; k < n; k++) {
+        v[k] = stk_filter_at(f, (w->lo + k - w->center + 0.5) * f->inv);
+        total += v[k];
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        int32_t one = stk_weight_alone(v[k] / total, t->shift);
+
+        if (t->fine)
+            t->fine[(size_t)j * t->stride + k] = one * (1 << up);
+        else
+            t->weight[(size_t)j * t->stride + k] = (int16_t)one;
+    }
+}
+
 void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory)
 {
     stk_filter f = stk_axis_filter(a);
@@ -144,7 +169,9 @@ void stk_taps_make(stk_taps *t, const stk_axis *a, void *memory)
             w.hi = w.lo + t->stride;
         t->first[j] = w.lo - t->lo;
         t->count[j] = w.hi - w.lo;
-        if (t->fine)
+        if (f.exact && !f.copies && t->count[j] <= FEW)
+            exact_weights(t, j, &f, &w);
+        else if (t->fine)
             stk_axis_fine(t->fine + (size_t)j * t->stride, &f, &w);
         else
             stk_axis_weights(t->weight + (size_t)j * t->stride, &f, &w, t->shift);

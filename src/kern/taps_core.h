@@ -273,13 +273,18 @@ STK_HD static inline double stk_axis_total(const stk_filter *f, const stk_window
     return total;
 }
 
+STK_HD static inline int32_t stk_weight_alone(double share, uint32_t shift)
+{
+    double v = share * (1 << shift);
+
+    return (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+}
+
 /* The weight of input x, as Pillow and torch round it. */
 STK_HD static inline int32_t stk_axis_exact(const stk_filter *f, const stk_window *w, double total,
                                             uint32_t x, uint32_t shift)
 {
-    double v = stk_filter_at(f, (x - w->center + 0.5) * f->inv) / total * (1 << shift);
-
-    return (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+    return stk_weight_alone(stk_filter_at(f, (x - w->center + 0.5) * f->inv) / total, shift);
 }
 
 /* Does Pillow resize down before across?  Both axes of one view. */
