@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-PATCHES = "from(jpg) | image | random_resized_crop_to_patches(16, max_patches={}) | hflip | normalize(imagenet) | patches(16) | to(f32)"
+PATCHES = "from(jpg) | image | random_resized_crop_to_patches(naflex, max_patches={}) | hflip | normalize(imagenet) | patches(16) | to(f32)"
 QWEN = "from(jpg) | image | resize_to_patches(qwen2_vl, max_pixels=1003520) | normalize(clip) | patches(qwen2_vl) | to({})"
 SIGLIP = "from(jpg) | image | resize_to_patches(siglip2) | normalize(half) | patches(siglip2) | to(f32)"
 TOKEN = 151655

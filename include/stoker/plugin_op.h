@@ -26,8 +26,9 @@ STK_API uint32_t stk_rng_below(stk_rng *rng, uint32_t n); /* [0, n), n >= 1 */
  * block per pixel.  The next number is the first of block rng->block. */
 STK_API void stk_rng_widen(stk_rng *rng);
 
-/* How a resize weighs pixels.  SHARP, added to it: the filter is not stretched when the picture
- * shrinks (antialias=false). */
+/* How a resize weighs pixels.  Added to it: SHARP: the filter is not stretched when the picture
+ * shrinks (antialias=false).  PILLOW, TORCH: the pixels are, to the bit, those of Pillow 13, or of
+ * torch's antialiased resize of bytes. */
 typedef enum stk_filter_kind {
     STK_BILINEAR,
     STK_NEAREST,
@@ -35,6 +36,9 @@ typedef enum stk_filter_kind {
     STK_LANCZOS
 } stk_filter_kind;
 #define STK_FILTER_SHARP 8u
+#define STK_FILTER_PILLOW 16u
+#define STK_FILTER_TORCH 32u
+#define STK_FILTER_KIND 7u /* the bits of a stk_filter_kind */
 /* What is outside the picture: one color, its edge, or its mirror image without or with the
  * edge. */
 typedef enum stk_border {
@@ -55,7 +59,7 @@ typedef struct stk_view {
     uint32_t vis_w, vis_h; /* the canvas that the next op sees */
     uint8_t flip_x, flip_y;
     uint8_t resized;
-    uint8_t filter;  /* stk_filter_kind, perhaps with STK_FILTER_SHARP */
+    uint8_t filter;  /* stk_filter_kind, perhaps with a STK_FILTER_* */
     uint8_t border;  /* stk_border; not FILL: the view is not resized */
     uint8_t fill[3]; /* R, G, B */
     uint8_t split;   /* refused only because it needs a view of its own, over what this one gives */

@@ -196,12 +196,14 @@ class Chain:
             size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None,
             interpolation: str | None = None,
-            antialias: bool | None = None) -> Chain:
+            antialias: bool | None = None,
+            exact: str | None = None) -> Chain:
         """resize; one number: the shorter side
         size: the shorter side, or (height, width)
         max_size: the longer side is at most this
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def center_crop(self,
@@ -215,13 +217,15 @@ class Chain:
             scale: builtins.float | Sequence[builtins.float] | None = None,
             ratio: builtins.float | Sequence[builtins.float] | None = None,
             interpolation: str | None = None,
-            antialias: bool | None = None) -> Chain:
+            antialias: bool | None = None,
+            exact: str | None = None) -> Chain:
         """a random part of the picture, resized
         size: side of the output, or (height, width)
         scale: least and most share of the picture's area; default (0.08, 1)
         ratio: least and most width / height; default (0.75, 1.3333333333333333)
         interpolation: nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def resize_to_patches(self,
@@ -233,7 +237,8 @@ class Chain:
             max_ratio: builtins.float | None = None,
             pad: bool | None = None,
             max_side: builtins.int | None = None,
-            interpolation: str | None = None) -> Chain:
+            interpolation: str | None = None,
+            exact: str | None = None) -> Chain:
         """resize to whole patches, the ratio kept
         patch: side of a patch, or naflex, siglip2, qwen2_vl, qwen3_vl or kimi
         max_patches: the picture is as large as so many patches allow
@@ -244,6 +249,7 @@ class Chain:
         pad: Kimi's rule: only made smaller, then padded to whole patches
         max_side: with pad: patches of a side
         interpolation: nearest, bilinear, bicubic or lanczos; the model's, else bicubic
+        exact: the pixels are those of pillow or torchvision, to the bit; the model's
         """
 
     def random_resized_crop_to_patches(self,
@@ -255,7 +261,8 @@ class Chain:
             min_pixels: builtins.int | None = None,
             max_pixels: builtins.int | None = None,
             max_ratio: builtins.float | None = None,
-            interpolation: str | None = None) -> Chain:
+            interpolation: str | None = None,
+            exact: str | None = None) -> Chain:
         """a random part of the picture, resized to whole patches
         patch: side of a patch, or naflex, siglip2, qwen2_vl, qwen3_vl or kimi
         max_patches: the part is as large as so many patches allow
@@ -266,6 +273,7 @@ class Chain:
         max_pixels: ... and at most so many
         max_ratio: the part gets at most so many times as large
         interpolation: nearest, bilinear, bicubic or lanczos; the model's, else bicubic; random: bilinear or bicubic for each picture
+        exact: the pixels are those of pillow or torchvision, to the bit; the model's
         """
 
     def resize_to_bucket(self,
@@ -276,7 +284,8 @@ class Chain:
             most: builtins.int | None = None,
             no_upscale: bool | None = None,
             crop: str | None = None,
-            interpolation: str | None = None) -> Chain:
+            interpolation: str | None = None,
+            exact: str | None = None) -> Chain:
         """resize and crop to the bucket whose ratio is nearest
         sizes: sizes of the buckets: "512x768", "768x512"; height first
         area: in place of sizes: about so many pixels each
@@ -286,6 +295,7 @@ class Chain:
         no_upscale: with area: a smaller picture is only cut to whole steps, not enlarged; default false
         crop: which part is kept: center or random; default center
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def hflip(self,
@@ -328,36 +338,42 @@ class Chain:
             size: builtins.int | Sequence[builtins.int],
             fill: builtins.int | Sequence[builtins.int] | None = None,
             interpolation: str | None = None,
-            antialias: bool | None = None) -> Chain:
+            antialias: bool | None = None,
+            exact: str | None = None) -> Chain:
         """resize into a box with the ratio kept, and pad to it
         size: side of the box, or (height, width)
         fill: 0 to 255: gray, or (red, green, blue); default 114
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def scale_jitter(self,
             size: builtins.int | Sequence[builtins.int],
             scale: builtins.float | Sequence[builtins.float] | None = None,
             interpolation: str | None = None,
-            antialias: bool | None = None) -> Chain:
+            antialias: bool | None = None,
+            exact: str | None = None) -> Chain:
         """resize to a box, times a random factor
         size: side of the box, or (height, width)
         scale: least and most of what fits the box; default (0.1, 2)
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def random_shortest_size(self,
             min_size: builtins.int | Sequence[builtins.int],
             max_size: builtins.int | None = None,
             interpolation: str | None = None,
-            antialias: bool | None = None) -> Chain:
+            antialias: bool | None = None,
+            exact: str | None = None) -> Chain:
         """resize the shorter side to one of several sizes, at random
         min_size: the shorter side: up to 16 sizes, one is drawn
         max_size: the longer side is at most this; 0: any; default 0
         interpolation: nearest, bilinear, bicubic or lanczos; default bilinear
         antialias: a picture that shrinks is smoothed first; default true
+        exact: the pixels are those of pillow or torchvision, to the bit
         """
 
     def zoom_out(self,

@@ -16,7 +16,7 @@
 #include "cuda/slab.h"
 #include "kern/blend.h"
 
-#define STK_CUDA_ABI 8
+#define STK_CUDA_ABI 9
 
 #ifdef __cplusplus
 extern "C" {

@@ -45,9 +45,10 @@ typedef struct stk_pic_plane {
     uint32_t up;     /* STK_PIC_UP_* */
 } stk_pic_plane;
 
-/* One axis of a job's taps: `n` words first | count << 16, then weights, `stride` an output. */
+/* One axis of a job's taps: `n` words first | count << 16, then weights, `stride` an output.  Of 22
+ * bits (fine): twice as many, weight >> 8 of all, then weight & 255 of all. */
 typedef struct stk_pic_side {
-    uint32_t n, stride, shift;
+    uint32_t n, stride, shift, fine;
     uint32_t begin, end; /* outputs that are inside the picture */
     uint32_t lo, hi;     /* inputs that they touch; first counts from lo */
     uint32_t at;         /* of its words, in bytes from the stk_pic_taps on */
@@ -204,6 +205,7 @@ STK_PIC_FN stk_pic_side stk_pic_side_of(const stk_axis *a, uint64_t *at)
     s.n = a->n;
     s.stride = stk_axis_stride(a, &f);
     s.shift = stk_axis_shift(&f);
+    s.fine = f.fine != 0;
     stk_axis_inputs(a, &f, &s.lo, &s.hi);
     stk_axis_visible(a, &lo, &hi);
     s.begin = lo == hi ? 0 : (uint32_t)(lo - (int64_t)a->off);
@@ -215,7 +217,7 @@ STK_PIC_FN stk_pic_side stk_pic_side_of(const stk_axis *a, uint64_t *at)
         s.end = a->n - begin;
     }
     s.at = (uint32_t)*at;
-    *at = (*at + (uint64_t)s.n * 4 + (uint64_t)s.n * s.stride * 2 + 15) & ~(uint64_t)15;
+    *at = (*at + (uint64_t)s.n * 4 + ((uint64_t)s.n * s.stride * 2 << s.fine) + 15) & ~(uint64_t)15;
     return s;
 }
 
@@ -232,18 +234,33 @@ STK_PIC_FN uint64_t stk_pic_taps_of(const stk_pic *r, stk_pic_taps *t)
     return at;
 }
 
+/* Weights of 22 bits in two halves. */
+STK_PIC_FN void stk_pic_taps_fine(int16_t *out, uint32_t stride, const stk_filter *f,
+                                  const stk_window *w)
+{
+    double total = stk_axis_total(f, w);
+
+    for (uint32_t x = w->lo; x < w->hi; x++) {
+        int32_t v = stk_axis_exact(f, w, total, x, STK_TAPS_SHIFT_MAX);
+
+        out[x - w->lo] = (int16_t)(v >> 8);
+        out[stride + (x - w->lo)] = (int16_t)(v & 255);
+    }
+}
+
 /* Output j of an axis: first | count << 16, and its weights. */
 STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk_pic_axis *axis,
                                  uint32_t j)
 {
     uint32_t *word = (uint32_t *)(void *)(taps + s->at);
-    int16_t *weight = (int16_t *)(void *)(word + s->n) + (uint64_t)j * s->stride;
+    uint32_t stride = s->stride << s->fine;
+    int16_t *weight = (int16_t *)(void *)(word + s->n) + (uint64_t)j * stride;
     stk_axis a = stk_pic_axis_of(axis);
     stk_filter f = stk_axis_filter(&a);
     stk_window w;
 
     word[j] = 0;
-    for (uint32_t k = 0; k < s->stride; k++)
+    for (uint32_t k = 0; k < stride; k++)
         weight[k] = 0;
     if (j < s->begin || j >= s->end)
         return;
@@ -251,7 +268,10 @@ STK_PIC_FN void stk_pic_taps_one(uint8_t *taps, const stk_pic_side *s, const stk
     if (w.hi - w.lo > s->stride) /* roundoff; that tap would weigh nothing */
         w.hi = w.lo + s->stride;
     word[j] = (w.lo - s->lo) | (w.hi - w.lo) << 16;
-    stk_axis_weights(weight, &f, &w, s->shift);
+    if (s->fine)
+        stk_pic_taps_fine(weight, s->stride, &f, &w);
+    else
+        stk_axis_weights(weight, &f, &w, s->shift);
 }
 
 /* ---- sizes and the check ---- */
@@ -285,11 +305,11 @@ STK_PIC_FN int stk_pic_part(const stk_pic *r, uint64_t at, uint64_t n)
 
 STK_PIC_FN int stk_pic_axis_sound(const stk_pic_axis *a)
 {
-    uint32_t kind = a->filter & ~STK_FILTER_SHARP;
+    uint32_t kind = a->filter & STK_FILTER_KIND;
     uint64_t reach = kind == STK_BICUBIC ? 2 : kind == STK_LANCZOS ? 3 : 1;
 
     return a->in <= STK_PIC_MAX_SIDE && a->res <= INT32_MAX && a->n <= STK_PIC_MAX_OUT &&
-           kind <= STK_LANCZOS &&
+           kind <= STK_LANCZOS && a->filter >> 8 <= STK_TAPS_SHIFT_MAX &&
            (!a->res || a->in * reach <= (uint64_t)a->res * STK_PIC_MAX_SCALE);
 }
 

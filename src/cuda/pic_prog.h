@@ -121,7 +121,7 @@ STK_PROG_FN int stk_pic_view_step_sound(const stk_pic *r, const stk_pic_step *s,
 
     return (s->half == STK_PIC_HALF_DOWN || s->half == STK_PIC_HALF_WHOLE) && a->v.u[2] >= 1 &&
            a->v.u[2] < 31 && a->v.u[1] <= UINT16_MAX &&
-           stk_pic_table_sound(r, a->v.u[0], n * 4 + n * a->v.u[1] * 2);
+           stk_pic_table_sound(r, a->v.u[0], n * 4 + n * a->v.u[1] * (a->v.u[6] ? 4 : 2));
 }
 
 /* An action that sees other pixels, and where it finds them. */

@@ -319,6 +319,7 @@ STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a
     const uint32_t *word = (const uint32_t *)(const void *)(stk_pic_tables_of(g->rec) + a->v.u[0]);
     uint32_t n = g->s.half == STK_PIC_HALF_DOWN ? g->s.h : g->s.w, shift = a->v.u[2];
     const int16_t *weight = (const int16_t *)(const void *)(word + n) + (uint64_t)j * a->v.u[1];
+    const int32_t *fine = (const int32_t *)(const void *)(word + n) + (uint64_t)j * a->v.u[1];
     uint32_t first = word[j] & 0xFFFF, count = word[j] >> 16;
     uint32_t sum[3] = { 1u << (shift - 1), 1u << (shift - 1), 1u << (shift - 1) };
     int32_t v[3];
@@ -327,9 +328,10 @@ STK_PIC_FN uint32_t stk_pic_filtered(const stk_pic_stage *g, const stk_action *a
         return a->v.u[4];
     for (uint32_t k = 0; k < count; k++) {
         uint32_t px = from[(uint64_t)(first + k) * step];
+        uint32_t w = (uint32_t)(a->v.u[6] ? fine[k] : weight[k]);
 
         for (int c = 0; c < 3; c++)
-            sum[c] += (px >> 8 * c & 255) * (uint32_t)(int32_t)weight[k];
+            sum[c] += (px >> 8 * c & 255) * w;
     }
     for (int c = 0; c < 3; c++)
         v[c] = (int32_t)sum[c];

@@ -225,6 +225,13 @@ STK_PIC_FN uint32_t stk_pic_clamp3(const int32_t sum[3], uint32_t shift)
            stk_pic_clamp8(sum[2] >> shift) << 16;
 }
 
+/* Sums of weights >> 8, to which those of weights & 255 are added next. */
+STK_PIC_FN void stk_pic_widen(int32_t sum[3], int32_t half)
+{
+    for (int c = 0; c < 3; c++)
+        sum[c] = (int32_t)((uint32_t)sum[c] << 8) + half;
+}
+
 #define STK_PIC_LINE 648 /* pixels of a row that the pass across holds at once, and a few more */
 
 /* Outputs that one pass of a row makes: from j on, as many as have their inputs in one line.
@@ -259,10 +266,11 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
                                       const uint32_t *row, uint32_t pitch, uint32_t base)
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
-    const uint32_t *w2 = word + s->n + (uint64_t)j * (s->stride / 2);
+    const uint32_t *w2 = word + s->n + (uint64_t)j * (s->stride / 2 << s->fine);
     const uint32_t *p = row + ((word[j] & 0xFFFF) - base);
     uint32_t count = word[j] >> 16, shift = s->shift;
-    int32_t half = 1 << (shift - 1), a[3] = { half, half, half }, b[3] = { half, half, half };
+    int32_t half = 1 << (shift - 1), from = s->fine ? 0 : half;
+    int32_t a[3] = { from, from, from }, b[3] = { from, from, from };
     stk_pic_v2 out = { 0, 0 };
 
     if (!count)
@@ -272,11 +280,17 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
         out.y = p[pitch];
         return out;
     }
-    for (uint32_t k = 0; k < count; k += 2) {
-        uint32_t two = w2[k / 2];
+    for (uint32_t part = 0;; part++, w2 += s->stride / 2) {
+        for (uint32_t k = 0; k < count; k += 2) {
+            uint32_t two = w2[k / 2];
 
-        stk_pic_add2(a, p[k], p[k + 1], two);
-        stk_pic_add2(b, p[pitch + k], p[pitch + k + 1], two);
+            stk_pic_add2(a, p[k], p[k + 1], two);
+            stk_pic_add2(b, p[pitch + k], p[pitch + k + 1], two);
+        }
+        if (part == s->fine)
+            break;
+        stk_pic_widen(a, half);
+        stk_pic_widen(b, half);
     }
     out.x = stk_pic_clamp3(a, shift);
     out.y = stk_pic_clamp3(b, shift);
@@ -284,27 +298,34 @@ STK_PIC_FN stk_pic_v2 stk_pic_across2(const uint8_t *taps, const stk_pic_side *s
 }
 
 /* Sums of four neighbouring pixels of output row j, before the shift; returns 0 where the row is
- * black.  rows: those of the job from the first pixel on, `pixels` apart. */
+ * black.  rows: those of the job from the first pixel on, `pixels` apart.  sum: zero, or half of a
+ * unit where weights are not fine. */
 STK_PIC_FN uint32_t stk_pic_down4(const uint8_t *taps, const stk_pic_side *s, uint32_t j,
                                   const uint32_t *rows, uint32_t pixels, int32_t sum[4][3])
 {
     const uint32_t *word = (const uint32_t *)(const void *)(taps + s->at);
-    const uint16_t *w = (const uint16_t *)(const void *)(word + s->n) + (uint64_t)j * s->stride;
+    const uint16_t *w = (const uint16_t *)(const void *)(word + s->n) +
+                        (uint64_t)j * (s->stride << s->fine);
     uint32_t count = word[j] >> 16;
     const uint32_t *p = rows + (uint64_t)(word[j] & 0xFFFF) * pixels;
 
-    for (uint32_t k = 0; k < count; k += 2) {
-        uint32_t two = k + 1 < count; /* a window's last row may be the picture's */
-        uint32_t w2 = w[k] | (two ? (uint32_t)w[k + 1] << 16 : 0);
-        stk_pic_v4 a = *(const stk_pic_v4 *)(const void *)(p + (uint64_t)k * pixels);
-        stk_pic_v4 b = *(const stk_pic_v4 *)(const void *)(p + (uint64_t)(k + two) * pixels);
+    for (uint32_t part = 0;; part++, w += s->stride) {
+        for (uint32_t k = 0; k < count; k += 2) {
+            uint32_t two = k + 1 < count; /* a window's last row may be the picture's */
+            uint32_t w2 = w[k] | (two ? (uint32_t)w[k + 1] << 16 : 0);
+            stk_pic_v4 a = *(const stk_pic_v4 *)(const void *)(p + (uint64_t)k * pixels);
+            stk_pic_v4 b = *(const stk_pic_v4 *)(const void *)(p + (uint64_t)(k + two) * pixels);
 
-        stk_pic_add2(sum[0], a.x, b.x, w2);
-        stk_pic_add2(sum[1], a.y, b.y, w2);
-        stk_pic_add2(sum[2], a.z, b.z, w2);
-        stk_pic_add2(sum[3], a.w, b.w, w2);
+            stk_pic_add2(sum[0], a.x, b.x, w2);
+            stk_pic_add2(sum[1], a.y, b.y, w2);
+            stk_pic_add2(sum[2], a.z, b.z, w2);
+            stk_pic_add2(sum[3], a.w, b.w, w2);
+        }
+        if (part == s->fine)
+            return count;
+        for (int i = 0; i < 4; i++)
+            stk_pic_widen(sum[i], 1 << (s->shift - 1));
     }
-    return count;
 }
 
 /* ---- color and type ---- */
@@ -559,7 +580,7 @@ STK_PIC_FN void stk_pic_channels4(const stk_pic_pass *p, uint32_t j, uint32_t x,
 {
     const stk_pic_taps *t = (const stk_pic_taps *)(const void *)p->taps;
     uint32_t shift = t->y.shift, count;
-    int32_t half = 1 << (shift - 1);
+    int32_t half = t->y.fine ? 0 : 1 << (shift - 1);
     int32_t sum[4][3] = {
         { half, half, half }, { half, half, half }, { half, half, half }, { half, half, half }
     };

@@ -122,7 +122,7 @@ enum {
 /* An action of programs alone: one axis of a view of the tile.  u[0]: byte of the tables, where
  * `first | count << 16` of each output is, then its weights, u[1] each; u[2]: their shift; u[3]:
  * the first input that any of them sees; u[4]: a pixel that sees none; across, u[5]: the first row
- * that is made. */
+ * that is made; u[6]: weights are of 32 bits, not 16. */
 #define STK_PIC_ACT_VIEW 128
 
 typedef struct stk_pic_coding {     /* the tables of a JPEG in its record */

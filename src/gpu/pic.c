@@ -8,6 +8,7 @@
 
 #include "cuda/pic_geom.h"
 #include "kern/sample.h"
+#include "kern/taps.h"
 
 static int refuse(stk_error *err, const char *why)
 {
@@ -25,9 +26,16 @@ static void set_view(stk_pic *r, const stk_view *v)
 {
     stk_rect need;
 
+    stk_axis x, y;
+
     stk_sample_need(v, &need);
-    r->x = (stk_pic_axis){ v->clip.w, v->res_w, v->vis_x, v->vis_w, v->flip_x, v->filter };
-    r->y = (stk_pic_axis){ v->clip.h, v->res_h, v->vis_y, v->vis_h, v->flip_y, v->filter };
+    stk_sample_axes(v, &x, &y);
+    stk_axis_settle(&x);
+    stk_axis_settle(&y);
+    r->x = (stk_pic_axis){ x.in, x.res, x.off, x.n, x.flip != 0, x.filter };
+    r->y = (stk_pic_axis){ y.in, y.res, y.off, y.n, v->flip_y, y.filter };
+    if (stk_sample_down_first(v)) /* its program goes across: pic_program.c */
+        r->x = (stk_pic_axis){ x.in, x.in, (int32_t)(need.x - v->clip.x), need.w, 0, x.filter };
     r->fill = v->fill[0] | (uint32_t)v->fill[1] << 8 | (uint32_t)v->fill[2] << 16;
     r->clip_x = v->clip.x;
     r->clip_y = v->clip.y;

@@ -17,8 +17,8 @@
 #define SEED 20261115u
 #define N 8
 
-#define EACH 4096 /* bytes for a record */
-#define MORE 1024 /* bytes after the records: another kind is larger */
+#define EACH 16384 /* bytes for a record */
+#define MORE 1024  /* bytes after the records: another kind is larger */
 
 typedef struct bench {
     stk_rng rng;
@@ -52,6 +52,7 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
     if (below(b, 2))
         stk_view_mirror(&v);
     v.filter = (uint8_t)below(b, 4);
+    v.filter |= v.filter == STK_NEAREST || below(b, 2) ? 0 : STK_FILTER_PILLOW;
     v.fill[0] = (uint8_t)below(b, 256);
     return v;
 }

@@ -4,7 +4,9 @@
  * A run of actions on single pixels joins the step before it.  A new step begins at an action that
  * sees other pixels, and at one that needs figures of the whole picture: the step before it gathers
  * them.  A view of what was made before it is two steps, across and down; its weights are in the
- * tables.  So is a blur of many taps; one of few is a single step. */
+ * tables.  So is a blur of many taps; one of few is a single step.  A view that is exactly Pillow's
+ * may be made down first; where it is the first one, the record's own view is only down, and the
+ * program begins with the step across. */
 #include "gpu/pic_program.h"
 
 #include <assert.h>
@@ -15,9 +17,12 @@
 #include "kern/jpeg_loss.h"
 #include "kern/near.h"
 #include "kern/row_act.h"
+#include "kern/sample.h"
+#include "kern/taps.h"
 
 static_assert(STK_PIC_WEIGHTS == STK_BLUR_HALF + 1, "a blur's weights");
 #define MAX_TABLES (1u << 20) /* bytes of a record's */
+#define MAX_ROWS (1u << 26)   /* pixels that a view made down first has between its passes */
 #define TABLE (2 * STK_PIC_WEIGHTS * sizeof(uint16_t))
 
 static_assert(sizeof(stk_pic_step) % 8 == 0 && sizeof(stk_action) % 8 == 0, "actions follow steps");
@@ -151,7 +156,8 @@ static uint64_t axis_bytes(const stk_axis *a)
 {
     stk_filter f = stk_axis_filter(a);
 
-    return ((uint64_t)a->n * (4 + 2 * stk_axis_stride(a, &f)) + 7) & ~(uint64_t)7;
+    return ((uint64_t)a->n * (4 + (uint64_t)(f.fine ? 4 : 2) * stk_axis_stride(a, &f)) + 7) &
+           ~(uint64_t)7;
 }
 
 /* An axis whose inputs begin at `clip` of the tile; which action it is. */
@@ -168,6 +174,7 @@ static uint32_t add_axis(maker *m, const stk_axis *a, uint32_t clip, const stk_v
     t->act.v.u[2] = stk_axis_shift(&f);
     t->act.v.u[3] = clip + lo;
     t->act.v.u[4] = v->fill[0] | (uint32_t)v->fill[1] << 8 | (uint32_t)v->fill[2] << 16;
+    t->act.v.u[6] = (uint32_t)f.fine;
     m->p->axis_bytes += axis_bytes(a);
     return m->p->n_axes - 1;
 }
@@ -190,25 +197,58 @@ static stk_pic_step *add_pass(maker *m, uint32_t act, uint16_t half, uint32_t w,
     return s;
 }
 
+/* All rows of the tile are made down, as wide as it is, then across. */
+static void add_down_first(maker *m, const stk_view *v, const stk_axis *x, const stk_axis *y)
+{
+    uint32_t a = add_axis(m, y, 0, v), b = add_axis(m, x, v->clip.x, v), lo, hi;
+    stk_filter f = stk_axis_filter(y);
+
+    stk_axis_inputs(y, &f, &lo, &hi);
+    m->p->axis[a].base = v->clip.y + lo;
+    (void)add_pass(m, a, STK_PIC_HALF_DOWN, m->w, v->vis_h);
+    (void)add_pass(m, b, STK_PIC_HALF_WHOLE, v->vis_w, v->vis_h);
+}
+
 static int add_view(maker *m, const stk_view *v, stk_error *err)
 {
-    stk_axis x = { v->clip.w, v->res_w, v->vis_x, v->vis_w, v->flip_x, v->filter, v->border };
-    stk_axis y = { v->clip.h, v->res_h, v->vis_y, v->vis_h, v->flip_y, v->filter, v->border };
+    stk_axis x, y;
     stk_rect need;
     uint32_t a, b;
 
+    stk_sample_axes(v, &x, &y);
+    stk_axis_settle(&x);
+    stk_axis_settle(&y);
+    y.flip = v->flip_y;
     if (v->vis_w > STK_PIC_MAX_TILE || v->vis_h > STK_PIC_MAX_TILE ||
         m->p->axis_bytes + axis_bytes(&x) + axis_bytes(&y) > MAX_TABLES)
         return refuse(err, "a view that is too large");
     stk_sample_need(v, &need);
     if (!need.w)
         y.in = 0; /* nothing is seen: every row is fill */
+    need_areas(m, STK_PIC_AREAS);
+    if (stk_sample_down_first(v)) {
+        add_down_first(m, v, &x, &y);
+        return 0;
+    }
     a = add_axis(m, &x, v->clip.x, v);
     b = add_axis(m, &y, v->clip.y, v);
-    need_areas(m, STK_PIC_AREAS);
     m->p->axis[a].act.v.u[5] = need.y;
     (void)add_pass(m, a, STK_PIC_HALF_WHOLE, v->vis_w, need.h ? need.h : 1);
     (void)add_pass(m, b, STK_PIC_HALF_DOWN, v->vis_w, v->vis_h);
+    return 0;
+}
+
+/* The rest of a first view that is made down first: across. */
+static int add_first_across(maker *m, const stk_view *v, stk_error *err)
+{
+    stk_axis x, y;
+
+    stk_sample_axes(v, &x, &y);
+    if (v->vis_w > STK_PIC_MAX_TILE || v->vis_h > STK_PIC_MAX_TILE || axis_bytes(&x) > MAX_TABLES)
+        return refuse(err, "a view that is too large");
+    need_areas(m, STK_PIC_AREAS);
+    (void)add_pass(m, add_axis(m, &x, 0, v), STK_PIC_HALF_WHOLE, v->vis_w, v->vis_h);
+    m->p->axis[0].act.v.u[3] = 0; /* the tile begins where the view does */
     return 0;
 }
 
@@ -237,10 +277,11 @@ static int add_action(maker *m, const stk_action *a, uint32_t i, stk_error *err)
     return 0;
 }
 
-/* Axes of all views but the first, which is the record's own; identities are not views. */
+/* Axes of all views but the first, which is the record's own unless it is made down first;
+ * identities are not views. */
 static uint32_t count_axes(const stk_draws *d)
 {
-    uint32_t n = 0;
+    uint32_t n = stk_sample_down_first(&d->view[0]) ? 1 : 0;
 
     for (uint32_t k = 1; k < d->n_passes; k++)
         n += stk_view_is_identity(&d->view[k]) ? 0 : 2;
@@ -251,6 +292,8 @@ static int add_all(maker *m, const stk_draws *d, uint32_t n, stk_error *err)
 {
     uint32_t axes = count_axes(d);
 
+    if (stk_sample_down_first(&d->view[0]))
+        STK_TRY(add_first_across(m, &d->view[0], err));
     for (uint32_t k = 0; k < d->n_passes; k++) {
         uint32_t end = k + 1 < d->n_passes ? d->from[k + 1] : n;
 
@@ -268,13 +311,20 @@ int stk_pic_program_make(stk_pic_program *p, const stk_draws *d, stk_error *err)
 {
     maker m = { .p = p, .w = d->view[0].vis_w, .h = d->view[0].vis_h };
     uint32_t n = d->n_actions;
+    int down_first = stk_sample_down_first(&d->view[0]);
+    stk_rect need;
 
+    stk_sample_need(&d->view[0], &need);
+    if (down_first && (uint64_t)need.w * need.h > MAX_ROWS)
+        return refuse(err, "a picture of more than 64 million pixels that is made down first");
+    if (down_first)
+        m.w = need.w;
     p->d = d;
     p->n_steps = p->n_row = p->n_slots = p->n_axes = p->n_tables = 0;
     p->axis_bytes = 0;
     p->areas = 1;
     p->area = ((uint64_t)m.w * m.h + 3) & ~(uint64_t)3;
-    if (!n && d->n_passes == 1)
+    if (!n && d->n_passes == 1 && !down_first)
         return 0;
     if (m.w > STK_PIC_MAX_TILE || m.h > STK_PIC_MAX_TILE)
         return refuse(err, "more than 65535 pixels on a side");
@@ -335,19 +385,25 @@ static uint32_t write_output(const stk_axis *a, const stk_filter *f, uint32_t j,
     w = stk_axis_window(a, f, (uint32_t)at);
     if (w.hi - w.lo > stride) /* roundoff; that tap would weigh nothing */
         w.hi = w.lo + stride;
-    stk_axis_weights(weight, f, &w, stk_axis_shift(f));
+    if (f->fine)
+        stk_axis_fine((int32_t *)(void *)weight, f, &w);
+    else
+        stk_axis_weights(weight, f, &w, stk_axis_shift(f));
     stk_axis_inputs(a, f, &lo, &hi);
     return (w.lo - lo) | (w.hi - w.lo) << 16;
 }
 
-static void write_axis(uint8_t *to, const stk_axis *a)
+static void write_axis(uint8_t *to, const stk_pic_axis_table *t)
 {
+    const stk_axis *a = &t->axis;
     stk_filter f = stk_axis_filter(a);
     uint32_t *word = (uint32_t *)(void *)to, stride = stk_axis_stride(a, &f);
     int16_t *weight = (int16_t *)(void *)(word + a->n);
 
     for (uint32_t j = 0; j < a->n; j++)
-        word[j] = write_output(a, &f, j, weight + (size_t)j * stride);
+        word[j] = write_output(a, &f, j, weight + ((size_t)j * stride << f.fine));
+    for (uint32_t j = 0; j < a->n; j++)
+        word[j] += word[j] >> 16 ? t->base : 0;
 }
 
 void stk_pic_program_write(const stk_pic_program *p, void *record)
@@ -365,7 +421,7 @@ void stk_pic_program_write(const stk_pic_program *p, void *record)
     tables = (uint8_t *)(act + r->prog.n_acts);
     for (uint32_t i = 0; i < p->n_axes; i++) {
         act[i] = p->axis[i].act;
-        write_axis(tables + act[i].v.u[0], &p->axis[i].axis);
+        write_axis(tables + act[i].v.u[0], &p->axis[i]);
     }
     act += p->n_axes;
     memcpy(act, p->d->action, p->d->n_actions * sizeof *act);

@@ -10,6 +10,7 @@
 
 typedef struct stk_pic_axis_table { /* one axis of a view that sees what was made before it */
     stk_axis axis;
+    uint32_t base;  /* added to the number of each output's first input */
     stk_action act; /* STK_PIC_ACT_VIEW */
 } stk_pic_axis_table;
 
@@ -20,7 +21,7 @@ typedef struct stk_pic_program {
     uint64_t axis_bytes; /* bytes of tables for views; tables for blurs and JPEG come after them */
     uint32_t n_tables;   /* tables for blurs and JPEG */
     uint32_t n_axes;     /* tables of views; their actions come before those that were drawn */
-    stk_pic_axis_table axis[2 * (STK_MAX_PASSES - 1)];
+    stk_pic_axis_table axis[2 * STK_MAX_PASSES - 1];
     stk_pic_step step[STK_PIC_MAX_STEPS];
 } stk_pic_program;
 

@@ -164,6 +164,11 @@ static stk_view random_view(bench *b, uint32_t w, uint32_t h)
         v.filter = (uint8_t)below(b, 4);
         if ((v.filter == STK_BILINEAR || v.filter == STK_BICUBIC) && below(b, 2))
             v.filter |= STK_FILTER_SHARP;
+        else if (v.filter != STK_NEAREST && below(b, 2))
+            v.filter |= v.filter == STK_LANCZOS || below(b, 2) ? STK_FILTER_PILLOW
+                                                               : STK_FILTER_TORCH;
+        if (stk_sample_down_first(&v)) /* that takes a program: tests/gpu/host */
+            v.filter &= (uint8_t)~STK_FILTER_PILLOW;
         for (int c = 0; c < 3; c++)
             v.fill[c] = (uint8_t)below(b, 256);
     }

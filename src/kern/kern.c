@@ -10,7 +10,8 @@
 const stk_kern *stk_kern_table(stk_cpu level)
 {
 #if STK_HAVE_AVX2
-    if (level >= STK_CPU_AVX512 && __builtin_cpu_supports("avx512vbmi"))
+    if (level >= STK_CPU_AVX512 && __builtin_cpu_supports("avx512vbmi") &&
+        __builtin_cpu_supports("avx512vnni"))
         return &stk_kern_vbmi;
     if (level >= STK_CPU_AVX512)
         return &stk_kern_avx512;

@@ -20,6 +20,10 @@ typedef struct stk_taps {
     uint32_t lo, hi; /* inputs that any output touches: [lo, hi); first[] counts from lo */
     uint32_t *first, *count;
     int16_t *weight;
+    /* Not NULL: weights are these, 1.0 is 1 << 22; `weight` is NULL, `shift` is not read, stride
+     * is a multiple of 4. */
+    int32_t *fine;
+    void *packed; /* 4 bytes a weight, of outputs up to a multiple of 4: pack_fine()'s */
 } stk_taps;
 
 /* What becomes of a u8 channel: u8 * mul + add in f32 (two roundings, never fused), then the
@@ -38,6 +42,13 @@ typedef struct stk_kern {
     /* `bytes` bytes of `taps` rows -> one row.  Reads w[0] to w[taps - 1]. */
     void (*vresample)(uint8_t *dst, const uint8_t *const *rows, const int16_t *w, uint32_t taps,
                       uint32_t shift, size_t bytes);
+    /* The same with weights of 22 bits (t->fine): hresample_fine() after pack_fine(), which is
+     * called once after stk_taps_slide(). */
+    void (*pack_fine)(const stk_taps *t);
+    void (*hresample_fine)(uint8_t *dst, const uint8_t *src, const stk_taps *t);
+    void (*vresample_fine)(uint8_t *dst, const uint8_t *const *rows, const int32_t *w,
+                           uint32_t taps, size_t bytes);
+    int fine_is_quick; /* ... than the ones with 16 bits, of more than six taps */
     /* n RGBX pixels -> planes dst, dst + plane, dst + 2*plane (elements). */
     void (*store_planar)(void *dst, size_t plane, const uint8_t *src, uint32_t n,
                          const stk_color *color);
@@ -55,6 +66,18 @@ const stk_kern *stk_kern_table(stk_cpu level);
 
 extern const stk_kern stk_kern_c, stk_kern_avx2, stk_kern_avx512,
     stk_kern_vbmi; /* where STK_HAVE_AVX2 */
+/* kern_fine.c, kern_fine_avx2.c, kern_fine_vnni.c */
+void stk_c_pack_fine(const stk_taps *t);
+void stk_c_hresample_fine(uint8_t *dst, const uint8_t *src, const stk_taps *t);
+void stk_c_vresample_fine(uint8_t *dst, const uint8_t *const *rows, const int32_t *w, uint32_t taps,
+                          size_t bytes);
+void stk_avx2_hresample_fine(uint8_t *dst, const uint8_t *src, const stk_taps *t);
+void stk_avx2_vresample_fine(uint8_t *dst, const uint8_t *const *rows, const int32_t *w,
+                             uint32_t taps, size_t bytes);
+void stk_vnni_pack_fine(const stk_taps *t);
+void stk_vnni_hresample_fine(uint8_t *dst, const uint8_t *src, const stk_taps *t);
+void stk_vnni_vresample_fine(uint8_t *dst, const uint8_t *const *rows, const int32_t *w,
+                             uint32_t taps, size_t bytes);
 /* kern_avx512.c */
 void stk_avx512_store_packed(void *dst, const uint8_t *src, uint32_t n, const stk_color *color);
 

@@ -462,18 +462,28 @@ static void avx2_load_packed(uint8_t *dst, const uint8_t *src, uint32_t n)
     stk_kern_c.load_packed(dst + 4 * (size_t)i, src + 3 * (size_t)i, n - i);
 }
 
+#define FINE_AVX2                                                                                  \
+    .pack_fine = stk_c_pack_fine, .hresample_fine = stk_avx2_hresample_fine,                       \
+    .vresample_fine = stk_avx2_vresample_fine
+#define FINE_VNNI                                                                                  \
+    .pack_fine = stk_vnni_pack_fine, .hresample_fine = stk_vnni_hresample_fine,                    \
+    .vresample_fine = stk_vnni_vresample_fine, .fine_is_quick = 1
 #define LOOPS                                                                                      \
     .hresample = avx2_hresample, .vresample = avx2_vresample, .store_planar = avx2_store_planar,   \
     .load_planar = avx2_load_planar, .load_packed = avx2_load_packed
 
 const stk_kern stk_kern_avx2 = {
-    .name = "avx2", LOOPS, .store_packed = avx2_store_packed, .tile = &stk_tile_avx2
+    .name = "avx2", LOOPS, FINE_AVX2, .store_packed = avx2_store_packed, .tile = &stk_tile_avx2
 };
 
 /* Loops of tiles gain by more, and this one. */
-const stk_kern stk_kern_avx512 = {
-    .name = "avx512", LOOPS, .store_packed = stk_avx512_store_packed, .tile = &stk_tile_avx512
-};
-const stk_kern stk_kern_vbmi = {
-    .name = "avx512 vbmi", LOOPS, .store_packed = stk_avx512_store_packed, .tile = &stk_tile_vbmi
-};
+const stk_kern stk_kern_avx512 = { .name = "avx512",
+                                   LOOPS,
+                                   FINE_AVX2,
+                                   .store_packed = stk_avx512_store_packed,
+                                   .tile = &stk_tile_avx512 };
+const stk_kern stk_kern_vbmi = { .name = "avx512 vbmi",
+                                 LOOPS,
+                                 FINE_VNNI,
+                                 .store_packed = stk_avx512_store_packed,
+                                 .tile = &stk_tile_vbmi };

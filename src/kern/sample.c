@@ -6,7 +6,10 @@
  * output row touches; the ring holds as many as one output row can touch, so the pass works in
  * L1 and L2 whatever the picture's size.  An axis that keeps its size costs nothing: rows are
  * then used where they are.  Outputs outside the picture have the view's fill, which goes through
- * color as any pixel does. */
+ * color as any pixel does.
+ *
+ * Where a view is exactly Pillow's, and Pillow goes down first, rows go into the ring as they are:
+ * an output row is made of them in `tall`, and that is resampled across. */
 #include "kern/sample.h"
 
 #include <string.h>
@@ -24,17 +27,19 @@ struct stk_resampler {
     size_t src_stride;
     uint32_t from, upto; /* rows that are there, counted from y.lo */
     uint32_t next;       /* output row */
-    int direct;          /* across is the identity: rows are used in place */
+    int down_first;      /* then across */
+    int direct;          /* nothing is done across before: rows are used in place */
     int bands;           /* pixels come in pieces, whose memory does not stay */
     int plain;           /* direct, and each row is that of one output: no row has to stay */
     uint32_t done;       /* rows made so far, counted from y.lo */
     size_t row_bytes;
     uint8_t *ring, *line, *empty, *pad; /* pad: NULL unless the span is shorter than a window */
+    uint8_t *tall;                      /* down_first: a row of source width, made down */
     uint32_t fill;                      /* a pixel outside of the picture; 0: black */
     const uint8_t **have, **rows;       /* ring slots; those of one window in order */
 };
 
-static void view_axes(const stk_view *v, stk_axis *x, stk_axis *y)
+void stk_sample_axes(const stk_view *v, stk_axis *x, stk_axis *y)
 {
     *x = (stk_axis){ .in = v->clip.w,
                      .res = v->res_w,
@@ -51,12 +56,24 @@ static void view_axes(const stk_view *v, stk_axis *x, stk_axis *y)
                      .border = v->border };
 }
 
+int stk_sample_down_first(const stk_view *view)
+{
+    stk_axis x, y;
+    stk_rect need;
+
+    stk_sample_axes(view, &x, &y);
+    if (!stk_axes_down_first(&x, &y))
+        return 0;
+    stk_sample_need(view, &need);
+    return need.w > 0;
+}
+
 void stk_sample_need(const stk_view *view, stk_rect *need)
 {
     uint32_t x0, x1, y0, y1;
     stk_axis x, y;
 
-    view_axes(view, &x, &y);
+    stk_sample_axes(view, &x, &y);
     stk_axis_span(&x, &x0, &x1);
     stk_axis_span(&y, &y0, &y1);
     memset(need, 0, sizeof *need);
@@ -67,6 +84,18 @@ void stk_sample_need(const stk_view *view, stk_rect *need)
     };
 }
 
+/* Weights of 16 bits are some of 22, which make the same sums: by instructions that take four at a
+ * time where the machine has them. */
+static void settle(const stk_kern *kern, stk_axis *a)
+{
+    stk_filter f;
+
+    stk_axis_settle(a);
+    f = stk_axis_filter(a);
+    if (kern->fine_is_quick && stk_axis_stride(a, &f) > 6)
+        a->filter |= STK_AXIS_FINE;
+}
+
 /* Both axes' weights. */
 static int pass_plan(stk_resampler *p, stk_scratch *scratch, stk_error *err)
 {
@@ -74,8 +103,11 @@ static int pass_plan(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     stk_axis x, y;
     uint8_t *memory;
 
-    view_axes(p->job.view, &x, &y);
+    stk_sample_axes(p->job.view, &x, &y);
+    settle(p->kern, &x);
+    settle(p->kern, &y);
     stk_sample_need(p->job.view, &p->need);
+    p->down_first = stk_sample_down_first(p->job.view);
     if (p->need.w == 0)
         y.in = 0; /* nothing seen across: every row is black */
     x_bytes = stk_taps_bytes(&x);
@@ -86,8 +118,11 @@ static int pass_plan(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     stk_taps_make(&p->x, &x, memory);
     stk_taps_make(&p->y, &y, memory + x_bytes);
     stk_taps_slide(&p->x);
+    if (p->x.fine)
+        p->kern->pack_fine(&p->x);
     p->direct = p->x.stride == 1 && !x.flip && x.in == x.res && p->x.hi - p->x.lo == p->x.n &&
                 (!x.border || !x.off); /* a border sees all inputs, wherever its window is */
+    p->direct |= p->down_first;
     p->plain = p->direct && (!p->bands || (p->y.stride == 1 && y.in == y.res && !y.border));
     return 0;
 }
@@ -97,10 +132,13 @@ static int pass_room(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     uint32_t span = p->x.hi - p->x.lo;
     int short_span = span && span < p->x.stride;
     size_t ring = p->y.stride, pad = short_span ? (size_t)p->x.stride * 4 : 0;
-    size_t rows = p->plain ? 2 : ring + 2, need;
+    size_t rows = (p->plain ? 2 : ring + 2) + (size_t)p->down_first, need;
+    size_t widest = p->down_first && span > p->x.n ? span : p->x.n;
     uint8_t *memory;
 
-    p->row_bytes = ((size_t)p->x.n * 4 + 63) & ~(size_t)63;
+    if (p->down_first && short_span && p->x.stride > widest)
+        widest = p->x.stride;
+    p->row_bytes = (widest * 4 + 63) & ~(size_t)63;
     need = SIZE_MAX;
     if (rows < SIZE_MAX / 8 / (p->row_bytes + 64))
         need = rows * p->row_bytes + pad + 2 * ring * sizeof *p->have;
@@ -114,6 +152,9 @@ static int pass_room(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     for (uint32_t i = 0; p->fill && i < p->x.n; i++)
         memcpy(p->empty + 4 * (size_t)i, &p->fill, 4);
     memory += rows * p->row_bytes;
+    p->tall = p->down_first ? memory - p->row_bytes : NULL; /* the last of the rows */
+    if (p->tall)
+        memset(p->tall, 0, p->row_bytes);
     p->have = (const uint8_t **)(void *)memory;
     p->rows = p->have + ring;
     memory += 2 * ring * sizeof *p->have;
@@ -123,12 +164,29 @@ static int pass_room(stk_resampler *p, stk_scratch *scratch, stk_error *err)
     return 0;
 }
 
+/* Pixels of a row in the ring. */
+static size_t row_pixels(const stk_resampler *p)
+{
+    return p->down_first ? p->x.hi - p->x.lo : p->x.n;
+}
+
 /* Columns that see no picture. */
 static void fill_columns(const stk_resampler *p, uint8_t *row)
 {
     for (uint32_t i = 0; i < p->x.n; i++)
         if (!p->x.count[i])
             memcpy(row + 4 * (size_t)i, &p->fill, 4);
+}
+
+/* A row of source pixels -> one of outputs. */
+static void across(const stk_resampler *p, uint8_t *dst, const uint8_t *src)
+{
+    if (p->x.fine)
+        p->kern->hresample_fine(dst, src, &p->x);
+    else
+        p->kern->hresample(dst, src, &p->x);
+    if (p->fill)
+        fill_columns(p, dst);
 }
 
 /* Make rows up to, not including, `upto`. */
@@ -142,14 +200,12 @@ static void pass_across(stk_resampler *p, uint32_t upto)
         p->have[slot] = p->plain ? src : dst;
         if (p->direct) {
             if (!p->plain)
-                memcpy(dst, src, (size_t)p->x.n * 4);
+                memcpy(dst, src, row_pixels(p) * 4);
             continue;
         }
         if (p->pad)
             src = memcpy(p->pad, src, (size_t)(p->x.hi - p->x.lo) * 4);
-        p->kern->hresample(dst, src, &p->x);
-        if (p->fill)
-            fill_columns(p, dst);
+        across(p, dst, src);
     }
 }
 
@@ -171,6 +227,18 @@ static int pass_rows(stk_resampler *p, uint32_t i)
     return 1;
 }
 
+/* The rows of a window -> one. */
+static void down(const stk_resampler *p, uint32_t i, uint8_t *dst)
+{
+    size_t at = (size_t)i * p->y.stride, bytes = row_pixels(p) * 4;
+    uint32_t count = p->y.count[i];
+
+    if (p->y.fine)
+        p->kern->vresample_fine(dst, p->rows, p->y.fine + at, count, bytes);
+    else
+        p->kern->vresample(dst, p->rows, p->y.weight + at, count, p->y.shift, bytes);
+}
+
 /* The RGBX line of output row i; NULL: it has to wait for rows. */
 static const uint8_t *pass_down(stk_resampler *p, uint32_t i)
 {
@@ -180,10 +248,14 @@ static const uint8_t *pass_down(stk_resampler *p, uint32_t i)
         return p->empty;
     if (!pass_rows(p, i))
         return NULL;
+    if (p->down_first) {
+        down(p, i, p->tall);
+        across(p, p->line, p->tall);
+        return p->line;
+    }
     if (count == 1)
         return p->rows[0];
-    p->kern->vresample(p->line, p->rows, p->y.weight + (size_t)i * p->y.stride, count, p->y.shift,
-                       (size_t)p->x.n * 4);
+    down(p, i, p->line);
     return p->line;
 }
 

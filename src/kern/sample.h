@@ -3,14 +3,16 @@
  * tiles and transforms call it.
  *
  * As Pillow's crop().resize() with the view's filter: first across, rounded to u8, then down,
- * rounded to u8, then color, type and layout.  Within 1 of 255 of Pillow's result: its weights have
- * 22 bits, ours 14 and more, and from 13.0 on it goes down first where the height shrinks much more
- * than the width. */
+ * rounded to u8, then color, type and layout.  Within 2 of 255 of Pillow's result: its weights have
+ * 22 bits, ours 14 and more.  Pillow 13 goes down first where the height shrinks much more than the
+ * width, which differs by a few more where bicubic overshoots.  With STK_FILTER_PILLOW or
+ * STK_FILTER_TORCH the result is that of Pillow 13, or of torch's resize of bytes, bit for bit. */
 #ifndef STOKER_SAMPLE_H
 #define STOKER_SAMPLE_H
 
 #include "kern/kern.h"
 #include "kern/pixels.h"
+#include "kern/taps_core.h"
 
 typedef struct stk_sample_job {
     const stk_view *view;
@@ -22,6 +24,12 @@ typedef struct stk_sample_job {
     int own;        /* the pixels may be changed; stk_segments_run() then works on them in place */
     uint32_t *tile; /* not NULL: RGBX goes here, and type, color, layout and dst are not read */
 } stk_sample_job;
+
+/* Both axes of a view. */
+void stk_sample_axes(const stk_view *v, stk_axis *x, stk_axis *y);
+
+/* Is a view to be resized down before across? */
+int stk_sample_down_first(const stk_view *view);
 
 /* The source pixels that the view touches; an empty rectangle when it sees none. */
 void stk_sample_need(const stk_view *view, stk_rect *need);

@@ -10,6 +10,13 @@
 /* The inputs that the outputs touch: [*lo, *hi), empty when all outputs are outside. */
 void stk_axis_span(const stk_axis *a, uint32_t *lo, uint32_t *hi);
 
+/* An axis whose filter is torch's gets the shift of its weights (stk_axis.filter); others stay as
+ * they are. */
+void stk_axis_settle(stk_axis *a);
+
+/* Of a filter that is fine: the weights of a window, in units of 1 / 2^22. */
+void stk_axis_fine(int32_t *out, const stk_filter *f, const stk_window *w);
+
 /* Memory that stk_taps_make() needs; more than any scratch gives where it would overflow. */
 size_t stk_taps_bytes(const stk_axis *a);
 

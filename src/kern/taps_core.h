@@ -7,7 +7,13 @@
  * keeps every partial sum within half a unit: with one rounding a weight, thousands of taps (a
  * huge downscale) would drift by whole gray levels.  For the same reason the shift grows with
  * the scale, as far as the largest weight fits 16 bits and a sum fits 32.  Only + - * / on
- * doubles, never fused: the same weights on every machine. */
+ * doubles, never fused: the same weights on every machine.
+ *
+ * A filter that is exact has the weights of another library, bit for bit, each rounded alone.
+ * Pillow's are of 22 bits (`fine`); it goes down first where the height shrinks by more than twice
+ * the pixels that the width shrinks by.  torch's are of 16 bits, with as many bits after the point
+ * as the largest weight of the axis leaves: whoever makes a stk_axis finds that number once
+ * (stk_axis_settle() of taps.h). */
 #ifndef STOKER_TAPS_CORE_H
 #define STOKER_TAPS_CORE_H
 
@@ -22,6 +28,7 @@
 
 #define STK_TAPS_SHIFT_MIN 14
 #define STK_TAPS_SHIFT_MAX 22 /* 255 << 22, and a half, fits int32 */
+#define STK_AXIS_FINE 64u     /* in stk_axis.filter: weights come as int32_t, for the same sums */
 
 /* `in` pixels are resized to `res`, of which `n` from `off` on are output; flip: in reverse
  * order. */
@@ -30,7 +37,8 @@ typedef struct stk_axis {
     int32_t off;
     uint32_t n;
     int flip;
-    uint32_t filter; /* stk_filter_kind, and STK_FILTER_SHARP */
+    /* stk_filter_kind and STK_FILTER_*; of TORCH: shift << 8, from 14 to 22 */
+    uint32_t filter;
     uint32_t border; /* stk_border; not FILL: only where in == res */
 } stk_axis;
 
@@ -38,7 +46,9 @@ typedef struct stk_filter {
     double scale, support; /* inputs an output; half the window's width */
     double wide, inv;      /* how much the filter is stretched, 1: as it is; 1 / wide */
     uint32_t kind, sharp;
-    int copies; /* one tap: same size, or nearest */
+    uint32_t exact, shift; /* STK_FILTER_PILLOW, STK_FILTER_TORCH or 0; of TORCH: what is given */
+    int copies;            /* one tap: same size, or nearest */
+    int fine;              /* weights are int32_t */
 } stk_filter;
 
 typedef struct stk_window {
@@ -50,13 +60,16 @@ STK_HD static inline stk_filter stk_axis_filter(const stk_axis *a)
 {
     stk_filter f;
 
-    f.kind = a->filter & ~STK_FILTER_SHARP;
+    f.kind = a->filter & STK_FILTER_KIND;
     f.sharp = a->filter & STK_FILTER_SHARP;
+    f.exact = a->filter & (STK_FILTER_PILLOW | STK_FILTER_TORCH);
+    f.shift = a->filter >> 8;
     f.scale = a->res ? (double)a->in / a->res : 1;
     f.wide = f.scale > 1 && !f.sharp && f.kind != STK_NEAREST ? f.scale : 1;
     f.inv = 1 / f.wide;
     f.support = f.kind == STK_BICUBIC ? 2 * f.wide : f.kind == STK_LANCZOS ? 3 * f.wide : f.wide;
     f.copies = a->in == a->res || f.kind == STK_NEAREST;
+    f.fine = !f.copies && (a->filter & (STK_FILTER_PILLOW | STK_AXIS_FINE));
     return f;
 }
 
@@ -72,6 +85,8 @@ STK_HD static inline uint32_t stk_axis_stride(const stk_axis *a, const stk_filte
         taps = (uint32_t)width;
         taps += taps < width;
     }
+    if (f->fine)
+        return (taps + 3) & ~3u;
     return taps <= 2 ? 2 : (taps + 1) & ~1u;
 }
 
@@ -79,6 +94,11 @@ STK_HD static inline uint32_t stk_axis_shift(const stk_filter *f)
 {
     uint32_t shift = STK_TAPS_SHIFT_MIN;
 
+    if (f->exact == STK_FILTER_PILLOW)
+        return STK_TAPS_SHIFT_MAX - 8 * !f->fine; /* copies have weights of 16 bits */
+    if (f->exact == STK_FILTER_TORCH && f->shift >= STK_TAPS_SHIFT_MIN &&
+        f->shift <= STK_TAPS_SHIFT_MAX)
+        return f->shift;
     while (shift < STK_TAPS_SHIFT_MAX && (2u << (shift - STK_TAPS_SHIFT_MIN)) <= f->wide)
         shift++;
     return shift;
@@ -241,7 +261,42 @@ STK_HD static inline void stk_axis_weights_of(int16_t *out, const stk_filter *f,
     }
 }
 
-/* Weights of one window; the rest of its stride is the caller's to zero. */
+/* ---- exact ones ---- */
+
+/* What the weights of a window are divided by. */
+STK_HD static inline double stk_axis_total(const stk_filter *f, const stk_window *w)
+{
+    double total = 0;
+
+    for (uint32_t x = w->lo; x < w->hi; x++)
+        total += stk_filter_at(f, (x - w->center + 0.5) * f->inv);
+    return total;
+}
+
+STK_HD static inline int32_t stk_weight_alone(double share, uint32_t shift)
+{
+    double v = share * (1 << shift);
+
+    return (int32_t)(v < 0 ? v - 0.5 : v + 0.5);
+}
+
+/* The weight of input x, as Pillow and torch round it. */
+STK_HD static inline int32_t stk_axis_exact(const stk_filter *f, const stk_window *w, double total,
+                                            uint32_t x, uint32_t shift)
+{
+    return stk_weight_alone(stk_filter_at(f, (x - w->center + 0.5) * f->inv) / total, shift);
+}
+
+/* Does Pillow resize down before across?  Both axes of one view. */
+STK_HD static inline int stk_axes_down_first(const stk_axis *x, const stk_axis *y)
+{
+    return (x->filter & STK_FILTER_PILLOW) && (x->filter & STK_FILTER_KIND) != STK_NEAREST &&
+           x->in != x->res && y->res < y->in &&
+           (int64_t)y->in - y->res > 2 * ((int64_t)x->in - x->res);
+}
+
+/* Weights of one window of a filter that is not fine; the rest of its stride is the caller's to
+ * zero. */
 STK_HD static inline void stk_axis_weights(int16_t *out, const stk_filter *f, const stk_window *w,
                                            uint32_t shift)
 {
@@ -250,6 +305,12 @@ STK_HD static inline void stk_axis_weights(int16_t *out, const stk_filter *f, co
 
     if (f->copies) {
         out[0] = (int16_t)(1 << shift);
+        return;
+    }
+    if (f->exact) {
+        total = stk_axis_total(f, w);
+        for (uint32_t x = w->lo; x < w->hi; x++)
+            out[x - w->lo] = (int16_t)stk_axis_exact(f, w, total, x, shift);
         return;
     }
     if (f->kind != STK_BILINEAR) {

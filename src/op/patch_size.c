@@ -10,23 +10,38 @@
 #define EPS 1e-5
 
 static const stk_patch_model models[] = {
-    { "naflex", { STK_PATCH_COUNT, 16, 1, .max_patches = 576 }, STK_BICUBIC, 0, 0, 1 },
-    { "siglip2", { STK_PATCH_COUNT, 16, 1, .max_patches = 256 }, STK_BILINEAR, 0, 0, 1 },
+    { "naflex",
+      { STK_PATCH_COUNT, 16, 1, .max_patches = 576 },
+      STK_BICUBIC,
+      STK_FILTER_PILLOW,
+      0,
+      0,
+      1 },
+    { "siglip2",
+      { STK_PATCH_COUNT, 16, 1, .max_patches = 256 },
+      STK_BILINEAR,
+      STK_FILTER_TORCH,
+      0,
+      0,
+      1 },
     { "qwen2_vl",
       { STK_PATCH_PIXELS, 14, 2, .min_pixels = 56 * 56, .max_pixels = 12845056 },
       STK_BICUBIC,
+      STK_FILTER_TORCH,
       1,
       1,
       2 },
     { "qwen3_vl",
       { STK_PATCH_PIXELS, 16, 2, .min_pixels = 65536, .max_pixels = 16777216 },
       STK_BICUBIC,
+      STK_FILTER_TORCH,
       1,
       1,
       2 },
     { "kimi",
       { STK_PATCH_PAD, 14, 2, .max_patches = 16384, .max_side = 512 },
       STK_BICUBIC,
+      STK_FILTER_PILLOW,
       0,
       1,
       1 },
@@ -274,10 +289,19 @@ int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing
 int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
                      uint8_t *filter, stk_error *err)
 {
-    if (stk_args_has(args, "interpolation"))
-        return stk_spec_filter(args, op, filter, err);
     *filter = (uint8_t)(model ? model->filter : STK_BICUBIC);
-    return 0;
+    if (stk_args_has(args, "interpolation"))
+        STK_TRY(stk_spec_filter(args, op, filter, err));
+    return stk_patch_exact(args, op, model, filter, err);
+}
+
+int stk_patch_exact(const stk_args *args, const char *op, const stk_patch_model *model,
+                    uint8_t *filter, stk_error *err)
+{
+    if (model && !stk_args_has(args, "exact") &&
+        !(model->exact == STK_FILTER_TORCH && (*filter & STK_FILTER_KIND) == STK_LANCZOS))
+        *filter |= model->exact;
+    return stk_spec_exact(args, op, filter, err);
 }
 
 const void *stk_patch_limited(const stk_op *op, const void *state, const stk_address *at,

@@ -48,6 +48,8 @@ typedef struct stk_patch_model { /* the arguments that a model's name stands for
     const char *name;
     stk_patch_sizing sizing;
     stk_filter_kind filter;
+    /* STK_FILTER_PILLOW or STK_FILTER_TORCH: the library whose pixels the model's own code has */
+    uint8_t exact;
     /* arguments of patches() */
     int blocks;      /* patches are ordered by blocks of merge x merge */
     int first;       /* channels come first */
@@ -62,10 +64,15 @@ const stk_patch_model *stk_patch_model_named(const char *name);
  * to the model that was named, or NULL. */
 int stk_patch_sizing_plan(const stk_args *args, const char *op, stk_patch_sizing *out,
                           const stk_patch_model **model, stk_error *err);
-/* Reads the argument `interpolation`; if it is not given, takes the model's filter, else
- * bicubic. */
+/* Reads the arguments `interpolation` and `exact`; what is not given is taken from the model, else
+ * bicubic and not exact. */
 int stk_patch_filter(const stk_args *args, const char *op, const stk_patch_model *model,
                      uint8_t *filter, stk_error *err);
+/* Reads the argument `exact` alone and adds it to *filter. */
+int stk_patch_exact(const stk_args *args, const char *op, const stk_patch_model *model,
+                    uint8_t *filter, stk_error *err);
+#define STK_PATCH_EXACT                                                                            \
+    STK_ARG_EXACT("the pixels are those of pillow or torchvision, to the bit; the model's")
 /* Reads the argument `patch`: a number, or the name of a model. */
 int stk_patch_arg(const stk_args *args, const char *op, uint32_t *patch,
                   const stk_patch_model **model, stk_error *err);

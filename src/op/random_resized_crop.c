@@ -47,6 +47,8 @@ static int rrc_plan(void *state, const stk_args *args, stk_spec *spec, stk_error
         STK_TRY(stk_spec_filter(args, "random_resized_crop", &r->filter, err));
     else if (!stk_args_bool(args, "antialias"))
         r->filter = STK_FILTER_SHARP;
+    if (r->any_filter)
+        STK_TRY(stk_spec_exact(args, "random_resized_crop", &r->filter, err));
     if (r->scale[1] > 1)
         return stk_fail(err, STK_EINVAL,
                         "random_resized_crop: scale=(%g, %g) is more than the picture", r->scale[0],
@@ -116,6 +118,7 @@ static const stk_arg rrc_args[] = {
     { "interpolation", STK_ARG_NAME, "bilinear",
       "nearest, bilinear, bicubic or lanczos; random: bilinear or bicubic for each picture", 1 },
     { "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1 },
+    STK_ARG_EXACT("the pixels are those of pillow or torchvision, to the bit"),
     { 0 },
 };
 

@@ -45,7 +45,9 @@ static int crop_to_patches_plan(void *state, const stk_args *args, stk_spec *spe
     for (int i = 0; i < 2; i++)
         t->log_ratio[i] = stk_ln(ratio[i]);
     t->any_filter = filter && !strcmp(filter, "random");
-    if (!t->any_filter)
+    if (t->any_filter)
+        STK_TRY(stk_patch_exact(args, "random_resized_crop_to_patches", model, &t->filter, err));
+    else
         STK_TRY(stk_patch_filter(args, "random_resized_crop_to_patches", model, &t->filter, err));
     STK_TRY(stk_spec_resize(spec, "random_resized_crop_to_patches", err));
     stk_spec_size(spec, 0, 0);
@@ -113,6 +115,7 @@ static const stk_arg crop_to_patches_args[] = {
     { "interpolation", STK_ARG_NAME, "",
       "nearest, bilinear, bicubic or lanczos; the model's, else bicubic; random: bilinear or "
       "bicubic for each picture" },
+    STK_PATCH_EXACT,
     { 0 },
 };
 
@@ -120,6 +123,7 @@ const stk_op stk_op_random_resized_crop_to_patches = {
     .abi = STK_PLUGIN_ABI,
     .size = sizeof(stk_op),
     .name = "random_resized_crop_to_patches",
+    .version = 1, /* a model's pixels are exact */
     .help = "a random part of the picture, resized to whole patches",
     .args = crop_to_patches_args,
     .state_size = sizeof(struct crop_to_patches),

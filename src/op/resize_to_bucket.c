@@ -162,6 +162,7 @@ static const stk_arg to_bucket_args[] = {
       "with area: a smaller picture is only cut to whole steps, not enlarged" },
     { "crop", STK_ARG_NAME, "center", "which part is kept: center or random" },
     { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos" },
+    STK_ARG_EXACT("the pixels are those of pillow or torchvision, to the bit"),
     { 0 },
 };
 

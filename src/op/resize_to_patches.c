@@ -56,12 +56,14 @@ static const stk_arg to_patches_args[] = {
     { "max_side", STK_ARG_INT, "", "with pad: patches of a side" },
     { "interpolation", STK_ARG_NAME, "",
       "nearest, bilinear, bicubic or lanczos; the model's, else bicubic" },
+    STK_PATCH_EXACT,
     { 0 },
 };
 
 const stk_op stk_op_resize_to_patches = { .abi = STK_PLUGIN_ABI,
                                           .size = sizeof(stk_op),
                                           .name = "resize_to_patches",
+                                          .version = 1, /* a model's pixels are exact */
                                           .help = "resize to whole patches, the ratio kept",
                                           .args = to_patches_args,
                                           .state_size = sizeof(struct to_patches),

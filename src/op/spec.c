@@ -97,11 +97,32 @@ int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_e
             return stk_fail(err, STK_EINVAL,
                             "%s: interpolation=lanczos has no antialias=false: take bicubic", op);
         *filter = (uint8_t)(i | (smooth || i == STK_NEAREST ? 0 : STK_FILTER_SHARP));
-        return 0;
+        return stk_spec_exact(args, op, filter, err);
     }
     return stk_fail(err, STK_EINVAL,
                     "%s: interpolation is nearest, bilinear, bicubic or lanczos, not %s", op,
                     name ? name : "a number");
+}
+
+int stk_spec_exact(const stk_args *args, const char *op, uint8_t *filter, stk_error *err)
+{
+    const char *name = stk_args_str(args, "exact");
+    int torch = name && !strcmp(name, "torchvision");
+
+    if (!stk_args_has(args, "exact"))
+        return 0;
+    if (!torch && (!name || strcmp(name, "pillow") != 0))
+        return stk_fail(err, STK_EINVAL, "%s: exact is pillow or torchvision, not %s", op,
+                        name ? name : "a number");
+    if (*filter & STK_FILTER_SHARP)
+        return stk_fail(err, STK_EINVAL,
+                        "%s: exact=%s is of smoothed pictures: leave antialias=", op, name);
+    if (torch && (*filter & STK_FILTER_KIND) == STK_LANCZOS)
+        return stk_fail(err, STK_EINVAL,
+                        "%s: exact=torchvision has bilinear and bicubic, not lanczos", op);
+    *filter = (uint8_t)((*filter & ~(STK_FILTER_PILLOW | STK_FILTER_TORCH)) |
+                        (torch ? STK_FILTER_TORCH : STK_FILTER_PILLOW));
+    return 0;
 }
 
 int stk_spec_chance(const stk_args *args, const char *op, const char *name, double *out,

@@ -31,12 +31,20 @@ void stk_spec_put_leads(stk_spec *spec);
  * 1 or 2. */
 int stk_spec_sides(const stk_args *args, const char *op, uint32_t *h, uint32_t *w, stk_error *err);
 
-/* Reads the arguments `interpolation` and `antialias` (STK_ARGS_FILTER), for stk_view.filter. */
+/* Reads the arguments `interpolation`, `antialias` and `exact` (STK_ARGS_FILTER), for
+ * stk_view.filter. */
 int stk_spec_filter(const stk_args *args, const char *op, uint8_t *filter, stk_error *err);
 #define STK_ARGS_FILTER                                                                            \
     { "interpolation", STK_ARG_NAME, "bilinear", "nearest, bilinear, bicubic or lanczos", 1 },     \
+        { "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1 },      \
+        STK_ARG_EXACT("the pixels are those of pillow or torchvision, to the bit")
+
+/* Argument `exact`: STK_FILTER_PILLOW or STK_FILTER_TORCH added to *filter; as it is where absent.
+ */
+int stk_spec_exact(const stk_args *args, const char *op, uint8_t *filter, stk_error *err);
+#define STK_ARG_EXACT(help)                                                                        \
     {                                                                                              \
-        "antialias", STK_ARG_BOOL, "true", "a picture that shrinks is smoothed first", 1           \
+        "exact", STK_ARG_NAME, "", help, 1                                                         \
     }
 
 /* Reads the argument `name`, a probability in 0..1. */

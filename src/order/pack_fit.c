@@ -174,13 +174,17 @@ static uint32_t most_room(const stk_packer *p)
     return 0;
 }
 
-/* 0: not into so few rows.  p->order has the lengths, the longest first. */
-static int even(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t rows, uint32_t *row)
+typedef struct span {
+    uint32_t from, upto;
+} span;
+
+/* Lengths number s of p->order, the longest first, into rows number r; 0: not into so few. */
+static int even(stk_packer *p, const uint32_t *length, span s, span r, uint32_t *row)
 {
     forget_rows(p);
-    for (uint32_t r = 0; r < rows; r++)
-        push(p, r, p->block);
-    for (uint32_t k = 0; k < n; k++) {
+    for (uint32_t i = r.from; i < r.upto; i++)
+        push(p, i, p->block);
+    for (uint32_t k = s.from; k < s.upto; k++) {
         uint32_t i = p->order[k], room = most_room(p);
 
         if (room < length[i])
@@ -192,21 +196,72 @@ static int even(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t rows
     return 1;
 }
 
+/* Lengths that are nearly equal: rows have one number of them, or one more, which are the shortest
+ * ones.  Of the former there are `longest` in `some` rows. */
+typedef struct by_count {
+    uint32_t rows, some, longest;
+} by_count;
+
+/* Do they fit, as far as their sums say? */
+static int sums_fit(const stk_packer *p, const uint32_t *length, uint32_t n, uint32_t rows,
+                    by_count *c)
+{
+    uint32_t some = rows - n % rows, longest = some * (n / rows);
+    uint64_t sum[2] = { 0, 0 };
+
+    for (uint32_t k = 0; k < n; k++)
+        sum[k >= longest] += length[p->order[k]];
+    *c = (by_count){ rows, some, longest };
+    return sum[0] <= (uint64_t)some * p->block && sum[1] <= (uint64_t)(rows - some) * p->block;
+}
+
 #define TRIES 4u /* more rows than the fewest hardly ever help */
+
+/* Fewer than `upto` rows, at least `from`; 0: not found. */
+static uint32_t fewest_by_count(stk_packer *p, const uint32_t *length, uint32_t n, span r,
+                                uint32_t *row)
+{
+    uint32_t upto = r.upto;
+    by_count c;
+
+    while (r.from <
+           upto) { /* the least whose sums fit, and if they ever do not again, one of them */
+        uint32_t mid = r.from + (upto - r.from) / 2;
+
+        if (sums_fit(p, length, n, mid, &c))
+            upto = mid;
+        else
+            r.from = mid + 1;
+    }
+    for (uint32_t few = upto; few < r.upto && few < upto + TRIES; few++)
+        if (sums_fit(p, length, n, few, &c) &&
+            even(p, length, (span){ 0, c.longest }, (span){ 0, c.some }, row) &&
+            even(p, length, (span){ c.longest, n }, (span){ c.some, few }, row))
+            return few;
+    return 0;
+}
 
 static uint32_t fewest(stk_packer *p, const uint32_t *length, uint32_t n, uint32_t *row)
 {
-    uint32_t rows = best(p, length, n, row), least;
+    uint32_t rows = best(p, length, n, row), least, few, found;
+    span all = { 0, n };
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < n; i++)
         sum += length[i];
     least = (uint32_t)((sum + p->block - 1) / p->block);
-    if (least >= rows)
-        return rows;
-    for (uint32_t few = least; few < rows && few < least + TRIES; few++)
-        if (even(p, length, n, few, row))
-            return few;
+    for (few = least; few < rows && few < least + TRIES; few++)
+        if (even(p, length, all, (span){ 0, few }, row))
+            break;
+    if (few == least)
+        return few; /* also where best() has no more */
+    if (few == least + TRIES)
+        few = rows;
+    found = fewest_by_count(p, length, n, (span){ least, few }, row);
+    if (found)
+        return found;
+    if (few < rows && even(p, length, all, (span){ 0, few }, row))
+        return few;
     return best(p, length, n, row);
 }
 

@@ -16,8 +16,9 @@ typedef enum stk_fit {
      * one filled last. */
     STK_FIT_BEST = 2,
     /* As few rows as possible, about equally full: longest first, each goes into the emptiest row.
-     * If that saves no row, STK_FIT_BEST is used.  For lengths of about the same size, of which
-     * best-fit puts the longest together and leaves rows with no fitting last one. */
+     * If that does not work out, some rows have one length more than others, of the shortest; else
+     * STK_FIT_BEST is used.  For lengths of about the same size, of which best-fit puts the longest
+     * together and leaves rows with no fitting last one. */
     STK_FIT_EVEN = 3
 } stk_fit;
 

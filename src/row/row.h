@@ -393,6 +393,13 @@ int stk_picture_sizes_are_known(const stk_wanted *want);
 int stk_picture_sizes_take(stk_row *x, stk_error *err);
 /* The size that picture i has after its geometry. */
 int stk_picture_size_known(stk_row *x, uint32_t i, uint32_t size[2], stk_error *err);
+/* Of a list of names: one more, a file below root or field k of the sample.  x->m->pictures.n is 0
+ * before the first. */
+int stk_picture_sizes_file(stk_row *x, const char *root, stk_bytes name, stk_error *err);
+int stk_picture_sizes_field(stk_row *x, uint32_t k, stk_error *err);
+/* row_picture.c: what decodes a picture that begins so. */
+int stk_picture_decoder(stk_maker *m, stk_bytes in, const stk_decoder **out, void **ctx,
+                        stk_error *err);
 
 /* row_patches.c: pictures as patches.  How many blocks the picture keeps in an output if its sample
  * is over the budget; 0: all. */

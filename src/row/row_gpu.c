@@ -340,13 +340,14 @@ static int sample_first(stk_row *x, const stk_draws *d, const stk_pic_program *p
     return 0;
 }
 
-/* Views of a picture have records of one size, so their ops are done here. */
+/* Views of a picture have records of one size, so their ops are done here.  The program of a view
+ * that is made down first would make half of it again. */
 static int changed_there(const stk_row *x, const stk_draws *d, stk_pic_program *program)
 {
     const stk_chain *c = stk_row_chain(x);
 
     return (d->n_passes > 1 || d->n_actions) && !c->spec.n_leads && stk_pic_program_can(c) &&
-           stk_row_gpu_program(x, d, program, NULL) == 0;
+           !stk_sample_down_first(&d->view[0]) && stk_row_gpu_program(x, d, program, NULL) == 0;
 }
 
 /* A goal's sample(), which places its record itself. */

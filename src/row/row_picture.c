@@ -22,7 +22,7 @@ typedef struct picture {
 } picture;
 
 /* The decoder that knows these bytes, with this worker's context. */
-static int find_decoder(stk_maker *m, stk_bytes in, const stk_decoder **out, void **ctx,
+int stk_picture_decoder(stk_maker *m, stk_bytes in, const stk_decoder **out, void **ctx,
                         stk_error *err)
 {
     int rc = stk_decoders_find(&m->decoders, in, out, ctx, err);
@@ -518,7 +518,7 @@ static int open_whole(stk_row *x, stk_bytes *in, picture *p, stk_error *err)
     stk_media_info info;
 
     STK_TRY(stk_row_input(x, in, err));
-    STK_TRY(find_decoder(x->m, *in, &from->decoder, &from->ctx, err));
+    STK_TRY(stk_picture_decoder(x->m, *in, &from->decoder, &from->ctx, err));
     p->all = (stk_media_part){ 0, *in };
     from->points = hint_for(x, from->decoder, *in);
     from->part = &p->all;

@@ -166,12 +166,10 @@ static const sorted_field *field_named(const list *l, const uint8_t *name, size_
 }
 
 /* A field's own name, or the sample's key before it. */
-static int add_field_named(list *l, stk_bytes name, stk_error *err)
+static int find_field(list *l, stk_bytes name, const sorted_field **out, stk_error *err)
 {
     const stk_bytes key = l->x->req->entry.key;
     const sorted_field *found;
-    stk_bytes bytes;
-    stk_field f;
 
     if (!l->named)
         STK_TRY(sort_names(l, err));
@@ -185,6 +183,17 @@ static int add_field_named(list *l, stk_bytes name, stk_error *err)
             "its list names \"%.*s\", which is no field of the sample; of files say where "
             "they are: pictures(root=\"/data\")",
             name.len > 80 ? 80 : (int)name.len, (const char *)name.data);
+    *out = found;
+    return 0;
+}
+
+static int add_field_named(list *l, stk_bytes name, stk_error *err)
+{
+    const sorted_field *found;
+    stk_bytes bytes;
+    stk_field f;
+
+    STK_TRY(find_field(l, name, &found, err));
     STK_TRY(field_at(l->x, found->field, &f, err));
     STK_TRY(bytes_of(l->x, &f, &bytes, err));
     return add(l->to, bytes, err);
@@ -198,15 +207,21 @@ static int check_name(stk_bytes value, stk_error *err)
                     value.len > 40 ? 40 : (int)value.len, (const char *)value.data);
 }
 
+static int name_of(stk_bytes value, uint8_t text[NAME_BYTES], stk_bytes *out, stk_error *err)
+{
+    STK_TRY(check_name(value, err));
+    out->data = text;
+    return stk_json_unquote(value, text, &out->len, err);
+}
+
 static int add_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
 {
-    uint8_t name[NAME_BYTES];
-    size_t len;
+    uint8_t text[NAME_BYTES];
+    stk_bytes name;
 
     (void)key;
-    STK_TRY(check_name(value, err));
-    STK_TRY(stk_json_unquote(value, name, &len, err));
-    return add_field_named(cookie, (stk_bytes){ name, len }, err);
+    STK_TRY(name_of(value, text, &name, err));
+    return add_field_named(cookie, name, err);
 }
 
 /* Files that were read before the row is made. */
@@ -218,6 +233,22 @@ static int add_files(list *l, stk_error *err)
     for (uint32_t k = 0; k < want->n_files; k++)
         STK_TRY(add(l->to, stk_request_file(r, want->first_file + k), err));
     return 0;
+}
+
+/* While lengths are measured: how large the picture is. */
+static int measure_name(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
+{
+    list *l = cookie;
+    const sorted_field *found;
+    uint8_t text[NAME_BYTES];
+    stk_bytes name;
+
+    (void)key;
+    STK_TRY(name_of(value, text, &name, err));
+    if (state_of(l->x)->root[0])
+        return stk_picture_sizes_file(l->x, state_of(l->x)->root, name, err);
+    STK_TRY(find_field(l, name, &found, err));
+    return stk_picture_sizes_field(l->x, found->field, err);
 }
 
 /* ---- what the field is ---- */
@@ -298,7 +329,9 @@ static int collect(stk_row *x, stk_error *err)
     if (is_list_of_names(&want->field) && want->file && !want->block)
         STK_TRY(bytes_of(x, &want->field, &in, err)); /* the whole sample was read */
     if (is_json_list(in))
-        return state_of(x)->root[0] ? add_files(&l, err) : stk_json_elements(in, add_name, &l, err);
+        return x->plan->rows.measured ? stk_json_elements(in, measure_name, &l, err)
+               : state_of(x)->root[0] ? add_files(&l, err)
+                                      : stk_json_elements(in, add_name, &l, err);
     return add(l.to, in, err);
 }
 
@@ -309,8 +342,9 @@ static int may_name_files(const stk_row *x)
 {
     const stk_wanted *want = &x->req->want[x->output];
 
-    return state_of(x)->root[0] && want->number != UINT16_MAX && !want->place.absent &&
-           !want->unpack && !is_list_column(x, want->number) && !is_numbered(x, &want->field);
+    return state_of(x)->root[0] && !x->plan->rows.measured && want->number != UINT16_MAX &&
+           !want->place.absent && !want->unpack && !is_list_column(x, want->number) &&
+           !is_numbered(x, &want->field);
 }
 
 static int list_file(void *cookie, stk_bytes key, stk_bytes value, stk_error *err)
@@ -361,7 +395,7 @@ static void know(stk_row *x)
         stk_request_expect_files(x->req);
     if (want->number == UINT16_MAX || !stk_request_has_range(x->req, x->output) || want->own ||
         is_list_column(x, want->number) || (!named && !is_numbered(x, &want->field)) ||
-        (named && state_of(x)->root[0]))
+        (named && (state_of(x)->root[0] || x->plan->rows.measured)))
         return;
     if (!named) {
         stk_picture_sizes_know(x);
@@ -539,9 +573,10 @@ static int find_all(stk_row *x, stk_grid_list **g, stk_error *err)
     if (!*g)
         return STK_ENOMEM;
     stk_scratch_reset(&x->m->scratch);
-    STK_TRY(collect(x, err));
+    rc = collect(x, err);
     x->keep = 0;
-    rc = measure(x, *g, err);
+    if (rc == 0)
+        rc = measure(x, *g, err);
     if (rc == 0)
         rc = lower(x, *g, err);
     want->bytes = field; /* the row may be made again */

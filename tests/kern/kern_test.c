@@ -119,6 +119,60 @@ static void check_down(struct harness *h, uint32_t bytes, uint32_t taps)
     compare(h, "vresample", bytes, taps);
 }
 
+/* A weight of 22 bits, a bit beyond 1 and below 0 as bicubic's are. */
+static int32_t fine_weight(struct harness *h, uint32_t taps)
+{
+    uint32_t most = (5u << 20) / taps;
+
+    return (int32_t)stk_rng_below(&h->rng, most + most / 4) - (int32_t)(most / 4);
+}
+
+static void check_fine_across(struct harness *h, uint32_t n, uint32_t taps)
+{
+    uint32_t first[MAX_WIDTH], count[MAX_WIDTH], stride = (taps + 3) & ~3u, span;
+    int32_t weight[MAX_WIDTH * 20] = { 0 }, packed[(MAX_WIDTH + 3) * 20];
+    stk_taps t = { .n = n,
+                   .stride = stride,
+                   .shift = 22,
+                   .first = first,
+                   .count = count,
+                   .fine = weight,
+                   .packed = packed };
+    const uint8_t *src;
+
+    span = t.hi = stride + stk_rng_below(&h->rng, 90);
+    for (uint32_t i = 0; i < n; i++) {
+        first[i] = stk_rng_below(&h->rng, span - stride + 1);
+        count[i] = stk_rng_below(&h->rng, 9) ? taps : 0;
+        for (uint32_t k = 0; k < count[i]; k++)
+            weight[i * stride + k] = fine_weight(h, taps);
+    }
+    if (n)
+        first[n - 1] = span - stride;
+    src = source(h, (size_t)span * 4);
+    fill_outputs(h);
+    h->c->pack_fine(&t);
+    h->c->hresample_fine(h->ref + GUARD, src, &t);
+    h->k->pack_fine(&t);
+    h->k->hresample_fine(h->got + GUARD, src, &t);
+    compare(h, "hresample_fine", n, taps);
+}
+
+static void check_fine_down(struct harness *h, uint32_t bytes, uint32_t taps)
+{
+    const uint8_t *rows[17], *all = source(h, (size_t)bytes * taps);
+    int32_t weight[17];
+
+    for (uint32_t k = 0; k < taps; k++) {
+        rows[taps - 1 - k] = all + (size_t)k * bytes;
+        weight[k] = fine_weight(h, taps);
+    }
+    fill_outputs(h);
+    h->c->vresample_fine(h->ref + GUARD, rows, weight, taps, bytes);
+    h->k->vresample_fine(h->got + GUARD, rows, weight, taps, bytes);
+    compare(h, "vresample_fine", bytes, taps);
+}
+
 static stk_color random_color(struct harness *h, stk_dtype dtype, uint32_t kind)
 {
     static const float scale[] = { 1, 1 / 255.f, 0.0171f, 300, 1e-7f, 1e38f, 0.5f };
@@ -172,6 +226,9 @@ static void check_all(struct harness *h)
                 check_across(h, w, tap_counts[t]);
                 check_down(h, w, tap_counts[t]);
                 check_down(h, w * 4, tap_counts[t]);
+                check_fine_across(h, w, tap_counts[t]);
+                check_fine_down(h, w, tap_counts[t]);
+                check_fine_down(h, w * 4, tap_counts[t]);
             }
             for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
                 for (uint32_t kind = 0; kind < 7; kind++)
@@ -192,6 +249,7 @@ struct bench {
     stk_pixels pixels;
     stk_sample_job job;
     stk_scratch scratch;
+    uint8_t filter; /* of bench_views() */
     stk_taps x, y;
     uint8_t *rows; /* CROP_H rows of SIDE pixels */
     uint8_t *line;
@@ -289,6 +347,14 @@ static void bench_types(struct bench *b)
     b->job.layout = STK_CHW;
 }
 
+static const char *filter_name(uint8_t filter)
+{
+    return filter & STK_FILTER_PILLOW  ? ", bicubic as Pillow"
+           : filter & STK_FILTER_TORCH ? ", bicubic as torch"
+           : filter                    ? ", bicubic"
+                                       : "";
+}
+
 static void bench_views(struct bench *b)
 {
     static const uint32_t crops[][2] = {
@@ -298,7 +364,8 @@ static void bench_views(struct bench *b)
 
     for (size_t i = 0; i < sizeof crops / sizeof *crops; i++)
         for (int flip = 0; flip < 2; flip++) {
-            b->view = (stk_view){ .src_w = 1000,
+            b->view = (stk_view){ .filter = b->filter,
+                                  .src_w = 1000,
                                   .src_h = 1000,
                                   .clip = { 0, 0, crops[i][0], crops[i][1] },
                                   .res_w = SIDE,
@@ -306,8 +373,8 @@ static void bench_views(struct bench *b)
                                   .vis_w = SIDE,
                                   .vis_h = SIDE,
                                   .flip_x = (uint8_t)flip };
-            snprintf(name, sizeof name, "sample %ux%u%s to 224x224 chw f32", crops[i][0],
-                     crops[i][1], flip ? " mirrored" : "");
+            snprintf(name, sizeof name, "sample %ux%u%s to 224x224 chw f32%s", crops[i][0],
+                     crops[i][1], flip ? " mirrored" : "", filter_name(b->filter));
             report(b, name, bench_sample,
                    (size_t)crops[i][0] * crops[i][1] * 4 + (size_t)SIDE * SIDE * 12);
         }
@@ -316,6 +383,8 @@ static void bench_views(struct bench *b)
 static void bench_level(struct harness *h, const stk_kern *kern)
 {
     static const stk_axis axis = { CROP_W, SIDE, 0, SIDE, 0 };
+    static const uint8_t filters[] = { STK_BILINEAR, STK_BICUBIC, STK_BICUBIC | STK_FILTER_PILLOW,
+                                       STK_BICUBIC | STK_FILTER_TORCH };
     struct bench b = { .kern = kern, .pixels = { .stride = 4000, .area = { 0, 0, 1000, 1000 } } };
 
     b.pixels.data = stk_alloc(4000 * 1000);
@@ -338,7 +407,10 @@ static void bench_level(struct harness *h, const stk_kern *kern)
     report(&b, "hresample 330x260 to 224x260", bench_across, CROP_H * (CROP_W + SIDE) * 4);
     report(&b, "vresample 224x260 to 224x224", bench_down, (CROP_H + SIDE) * SIDE * 4);
     bench_types(&b);
-    bench_views(&b);
+    for (size_t i = 0; i < sizeof filters; i++) {
+        b.filter = filters[i];
+        bench_views(&b);
+    }
     stk_free(b.pixels.data);
     stk_free(b.rows);
     stk_free(b.line);

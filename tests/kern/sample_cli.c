@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample_cli.c - the sampling pass for test_sampling.py: a stream of jobs in, raw outputs out.
  *
- * A job is 17 native 32-bit words: picture w h; clip x y w h; resized w h; window x y w h;
- * flip_x flip_y; dtype (stk_dtype), layout (stk_layout), level (stk_cpu); then six floats (mul,
- * add), then the picture as RGBX. Only the needed rectangle is handed on, in memory of its own
- * size. */
+ * A job is 18 native 32-bit words: picture w h; clip x y w h; resized w h; window x y w h;
+ * flip_x flip_y; dtype (stk_dtype), layout (stk_layout), level (stk_cpu), filter (stk_view.filter);
+ * then six floats (mul, add), then the picture as RGBX. Only the needed rectangle is handed on, in
+ * memory of its own size. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,8 @@ static int run_job(const int32_t *a, stk_scratch *scratch)
                    .vis_w = (uint32_t)a[10],
                    .vis_h = (uint32_t)a[11],
                    .flip_x = (uint8_t)a[12],
-                   .flip_y = (uint8_t)a[13] };
+                   .flip_y = (uint8_t)a[13],
+                   .filter = (uint8_t)a[17] };
     stk_sample_job job = { .view = &v, .dtype = (stk_dtype)a[14], .layout = (stk_layout)a[15] };
     size_t in = (size_t)v.src_w * v.src_h * 4,
            out = (size_t)3 * v.vis_w * v.vis_h * stk_dtype_size(job.dtype);
@@ -72,7 +73,7 @@ static int run_job(const int32_t *a, stk_scratch *scratch)
 int main(void)
 {
     stk_scratch scratch = { 0 };
-    int32_t a[17];
+    int32_t a[18];
     int ok = 1;
 
     while (ok && read_all(a, sizeof a)) {

@@ -50,7 +50,32 @@ def test_same_bits_as_the_whole_picture(shard, patch, options, how, dtype):
         assert got.shape == want.shape and (got == want).all(), i
 
 
-@pytest.mark.parametrize(("model", "patch", "filter"), [("siglip2", "16, max_patches=256", "bilinear"), ("naflex", "16, max_patches=576", "bicubic")])
+@pytest.mark.parametrize(("chain", "says"), [
+    ("resize_to_patches(16, max_patches=9, exact=cv2)", "exact is pillow or torchvision, not cv2"),
+    ("resize_to_patches(naflex, exact=torchvision, interpolation=lanczos)", "exact=torchvision has bilinear and bicubic, not lanczos"),
+    ("random_resized_crop_to_patches(naflex, exact=cv2, interpolation=random)", "exact is pillow or torchvision, not cv2"),
+    ("random_resized_crop(32, exact=pillow, antialias=false)", "exact=pillow is of smoothed pictures: leave antialias="),
+    ("random_resized_crop(32, exact=pillow, antialias=false, interpolation=random)", "exact=pillow is of smoothed pictures: leave antialias="),
+    ("resize(32, exact=1)", "exact")])
+def test_exact_says_what_it_takes(shard, chain, says):
+    with pytest.raises(stoker.StokerError, match=says):
+        rows(shard, f"{chain} | to(u8)")
+
+
+@pytest.mark.parametrize("library", ["pillow", "torchvision"])
+@pytest.mark.parametrize("op", ["resize((70, 90), interpolation=bicubic", "random_resized_crop(60, interpolation=random", "resize_to_patches(16, max_patches=60",
+                                "random_resized_crop_to_patches(16, max_patches=60, interpolation=random", "letterbox(80, interpolation=bicubic"])
+def test_exact_differs_by_little_and_nearest_by_nothing(shard, op, library):
+    plain, exact = (rows(shard, f"{op}{more}) | to(u8, hwc)")["x"] for more in ("", f", exact={library}"))
+    far = [np.abs(numpy(a).astype(int) - numpy(b)) for a, b in zip(plain, exact)]
+    assert 0 < max(f.max() for f in far) <= 8 and np.mean([(f > 1).mean() for f in far]) < .01
+    if "random" not in op.split("interpolation")[-1]:
+        nearest = op.replace("bicubic", "nearest") if "bicubic" in op else op + ", interpolation=nearest"
+        plain, exact = (rows(shard, f"{nearest}{more}) | to(u8, hwc)")["x"] for more in ("", f", exact={library}"))
+        assert all((numpy(a) == numpy(b)).all() for a, b in zip(plain, exact))
+
+
+@pytest.mark.parametrize(("model", "patch", "filter"), [("siglip2", "16, max_patches=256, exact=torchvision", "bilinear"), ("naflex", "16, max_patches=576, exact=pillow", "bicubic")])
 @pytest.mark.parametrize("op", ["resize_to_patches", "random_resized_crop_to_patches"])
 def test_a_models_name_stands_for_its_numbers_and_its_filter(shard, op, model, patch, filter):
     ours, theirs, other = (rows(shard, f"{op}({numbers}) | patches(16) | to(u8)")["x"] for numbers in

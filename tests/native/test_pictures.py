@@ -480,3 +480,61 @@ def test_a_batch_without_any_picture(shard, collate):
         assert tuple(batch.grid["x"].shape) == (len(batch.grid["x"]), 3) and len(batch["ids"])
         rows.append((len(batch.grid["x"]), int(numpy(batch["x"]).size > 0)))
     assert rows == [(n, int(n > 0)) for n in COUNTS]
+
+
+@pytest.fixture
+def heads(tmp_path):
+    """Large files with sizes, a turn and all that in their first bytes, and a list of them for each sample, in shards of two kinds."""
+    counts = [2, 0, 3, 1]
+    (tmp_path / "files").mkdir()
+    with tarfile.open(tmp_path / "files.tar", "w", format=tarfile.USTAR_FORMAT) as far, tarfile.open(tmp_path / "fields.tar", "w", format=tarfile.USTAR_FORMAT) as near:
+        for i, n in enumerate(counts):
+            names = [f"{i}-{k}.jpg" for k in range(n)]
+            for k, name in enumerate(names):
+                exif = Image.Exif()
+                exif[0x0112] = 6 if k % 2 else 1
+                out = io.BytesIO()
+                Image.fromarray(np.random.default_rng(i * 9 + k).integers(0, 256, (500 + 40 * k, 300), dtype=np.uint8)).convert("RGB").save(out, "JPEG", exif=exif)
+                (tmp_path / "files" / name).write_bytes(out.getvalue())
+                add(near, f"{i:03d}.{k}.jpg", out.getvalue())
+            add(far, f"{i:03d}.json", json.dumps(names).encode())
+            add(near, f"{i:03d}.json", json.dumps([f"{k}.jpg" for k in range(n)]).encode())
+    return tmp_path
+
+
+def read_bytes():
+    with open("/proc/self/io") as lines:
+        return int(next(lines).split()[1])
+
+
+SIZED = "resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=40000) | patches(qwen2_vl) | to(u8)"
+
+
+@pytest.mark.parametrize("data", ["files", "fields"])
+def test_planning_reads_the_heads_of_listed_pictures(heads, data):
+    root = f'(root="{heads}/files")' if data == "files" else ""
+    chain = f"from(json) | pictures{root} | {SIZED}"
+    plain = list(stoker.Loader(str(heads / f"{data}.tar"), {"x": chain}, num_workers=1, batch_size=1, collate="list"))
+    want = [int(np.prod(b.grid["x"].numpy(), axis=1).sum()) for b in plain]
+    whole = sum(p.stat().st_size for p in (heads / "files").iterdir())
+    before = read_bytes()
+    loader = stoker.Loader(str(heads / f"{data}.tar"), {"x": chain}, num_workers=1, max_tokens=700, collate="pack")
+    planned = read_bytes() - before
+    assert planned < whole / 4, (planned, whole)
+    got = [b for b in loader]
+    assert all(b.offsets["x"][-1] <= 700 for b in got) and sum(int(b.offsets["x"][-1]) for b in got) == sum(want)
+    assert len(got) < len(want)
+
+
+def test_listed_pictures_that_say_their_size_late_or_never(heads):
+    """A PNG may be turned by its last chunk, so it is read whole; what is no picture is a bad sample of this name, before it is made and when it is."""
+    chain = f'from(json) | pictures(root="{heads}/files") | {SIZED}'
+    turned = Image.Exif()
+    turned[0x0112] = 8
+    Image.fromarray(np.zeros((600, 200, 3), np.uint8)).save(heads / "files" / "2-1.jpg", "PNG", exif=turned)
+    data = list(stoker.Loader(str(heads / "files.tar"), {"x": chain}, num_workers=1, max_tokens=700, collate="pack"))
+    plain = list(stoker.Loader(str(heads / "files.tar"), {"x": chain}, num_workers=1, batch_size=1, collate="list"))
+    assert sum(int(b.offsets["x"][-1]) for b in data) == sum(int(np.prod(b.grid["x"].numpy(), axis=1).sum()) for b in plain)
+    (heads / "files" / "2-1.jpg").write_bytes(b"no picture" * 1000)
+    with pytest.raises(stoker.StokerError, match="not a picture"):
+        list(stoker.Loader(str(heads / "files.tar"), {"x": chain}, num_workers=1, max_tokens=701, collate="pack"))

@@ -58,19 +58,74 @@ def batches(loader):
 OPTIONS = {"max_tokens": 2500, "collate": "pack", "shuffle": True, "seed": 4, "num_workers": 0}
 
 
+def planned_by_heads(proxy, url, chats):
+    """What opening the loader reads is the heads, and its batches are those of the local file."""
+    subprocess.run([os.environ["STOKER_CLI"], "index", url], check=True, stdout=subprocess.DEVNULL)
+    before = sum(proxy.sizes)
+    with stoker.Loader(url, FIELDS, **OPTIONS) as loader:
+        planned = sum(proxy.sizes) - before
+        far = batches(loader)
+    whole = sum(proxy.sizes) - before - planned
+    assert planned <= sum(COUNTS) * HEAD + len(COUNTS) * (HEAD + 1024), (planned, whole)
+    assert planned < whole / 10
+    before = sum(proxy.sizes)
+    with stoker.Loader(url, FIELDS, **OPTIONS):                     # what was found is stored beside the index
+        assert sum(proxy.sizes) == before
+    with stoker.Loader(str(chats), FIELDS, **OPTIONS) as loader:
+        assert batches(loader) == far and len(far) > 2
+
+
 def test_a_budget_is_planned_by_the_heads_of_pictures(web, chats):
     with faults.Proxy(web[0]) as proxy:
-        url = f"http://127.0.0.1:{proxy.port}/{chats.name}"
-        subprocess.run([os.environ["STOKER_CLI"], "index", url], check=True, stdout=subprocess.DEVNULL)
-        before = sum(proxy.sizes)
-        with stoker.Loader(url, FIELDS, **OPTIONS) as loader:
-            planned = sum(proxy.sizes) - before
-            far = batches(loader)
-        whole = sum(proxy.sizes) - before - planned
-        assert planned <= sum(COUNTS) * HEAD + len(COUNTS) * (HEAD + 1024), (planned, whole)
-        assert planned < whole / 10
-        before = sum(proxy.sizes)
-        with stoker.Loader(url, FIELDS, **OPTIONS):                 # what was found is stored beside the index
-            assert sum(proxy.sizes) == before
-    with stoker.Loader(str(chats), FIELDS, **OPTIONS) as loader:
+        planned_by_heads(proxy, f"http://127.0.0.1:{proxy.port}/{chats.name}", chats)
+
+
+@pytest.fixture(scope="module")
+def front(swift):
+    """A proxy that S3 is reached by: one for all, as a process asks its environment once."""
+    with faults.Proxy(swift.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def s3(front, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test:tester")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{front.port}")
+    return front
+
+
+def test_a_budget_is_planned_by_the_heads_of_pictures_on_s3(swift, s3, chats):
+    swift.put("data", "pictures/chats.tar", chats.read_bytes())
+    planned_by_heads(s3, "s3://data/pictures/chats.tar", chats)
+
+
+def test_lists_of_files_on_s3(swift, s3, chats, tmp_path):
+    """A JSON list names objects below a root on S3: of each the head is read to plan, and all of it for its row."""
+    (tmp_path / "files").mkdir()
+    with tarfile.open(chats) as tar, tarfile.open(tmp_path / "lists.tar", "w") as lists:
+        for member in tar:
+            if member.name.endswith(".jpg"):
+                data = tar.extractfile(member).read()
+                (tmp_path / "files" / member.name).write_bytes(data)
+                swift.put("data", f"pictures/files/{member.name}", data)
+        for i, n in enumerate(COUNTS):
+            ids = json.dumps([*range(5 + i), *[TOKEN] * n]).encode()
+            for name, blob in (("json", json.dumps([f"{i:04}.{k}.jpg" for k in range(n)]).encode()), ("ids.json", ids)):
+                info = tarfile.TarInfo(f"{i:04}.{name}")
+                info.size = len(blob)
+                lists.addfile(info, io.BytesIO(blob))
+    swift.put("data", "pictures/lists.tar", (tmp_path / "lists.tar").read_bytes())
+
+    def fields(root):
+        return {**FIELDS, "x": FIELDS["x"].replace("from(image) | pictures", f'from(json) | pictures(root="{root}")')}
+
+    whole = sum(p.stat().st_size for p in (tmp_path / "files").iterdir())
+    subprocess.run([os.environ["STOKER_CLI"], "index", "s3://data/pictures/lists.tar"], check=True, stdout=subprocess.DEVNULL)
+    before = sum(s3.sizes)
+    with stoker.Loader("s3://data/pictures/lists.tar", fields("s3://data/pictures/files"), **OPTIONS) as loader:
+        planned = sum(s3.sizes) - before
+        far = batches(loader)
+    assert planned < whole / 4 and sum(s3.sizes) - before - planned >= whole, (planned, whole)
+    with stoker.Loader(str(tmp_path / "lists.tar"), fields(tmp_path / "files"), **OPTIONS) as loader:
         assert batches(loader) == far and len(far) > 2

@@ -143,6 +143,18 @@ static const char *const cut[] = {
     FIT(30) "normalize(half) | patches(4, order=blocks, block=4) | to(f32)",
     "from(jpg) | image | random_resized_crop_to_patches(8, max_patches=30) | hflip | "
     "normalize(half) | patches(8, frames=2) | to(f16)",
+    /* exactly Pillow's, and torch's */
+    "from(jpg) | image | resize_to_patches(naflex, max_patches=20) | hflip | normalize(imagenet) | "
+    "patches(16) | to(f16)",
+    "from(jpg) | image | random_resized_crop_to_patches(naflex, max_patches=30, "
+    "interpolation=random, ratio=(0.3, 3)) | hflip | patches(16) | to(u8)",
+    "from(jpg) | image | resize_to_patches(qwen2_vl, max_pixels=12544) | normalize(clip) | "
+    "patches(qwen2_vl) | to(bf16)",
+    /* down, then across */
+    "from(jpg) | image | resize((16, 48), interpolation=bicubic, exact=pillow) | hflip | "
+    "patches(16) | to(u8)",
+    "from(jpg) | image | resize((16, 96), exact=pillow) | color_jitter(0.4) | normalize(half) | "
+    "patches(8) | to(f16)",
     /* ops on pixels, and in the row */
     FIT(20) "color_jitter(0.4, 0.4, 0.2, 0.1) | gaussian_blur(5, p=0.5) | normalize(imagenet) | "
             "random_erasing(p=0.5) | patches(16) | to(f16)",

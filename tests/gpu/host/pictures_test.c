@@ -218,6 +218,14 @@ static const char *const pixel_chains[] = {
          "resize((20, 31), interpolation=lanczos) | to(f32)",
     CROP "hue(0.1) | resize((21, 60), interpolation=nearest) | rotate(10) | resize((33, 33), "
          "antialias=false) | to(u8, hwc)",
+    /* exactly Pillow's: down first where the height shrinks more, of the file and of the tile */
+    CROP "contrast(0.5) | resize((8, 36), interpolation=bicubic, exact=pillow) | hflip | "
+         "sharpness(2, p=1) | resize((30, 30), interpolation=lanczos, exact=pillow) | to(u8)",
+    "from(jpg) | image | resize((9, 60), interpolation=bicubic, exact=pillow) | vflip | "
+    "equalize(p=0.5) | center_crop((12, 70)) | to(f32)",
+    "from(jpg) | image | views(2) | random_resized_crop((20, 90), ratio=(0.2, 1), "
+    "interpolation=random, exact=pillow) | hflip | contrast(0.5) | to(u8)",
+    CROP "contrast(0.5) | resize((20, 90), interpolation=bicubic, exact=torchvision) | to(u8)",
     "from(jpg) | image | views(3) | random_resized_crop(31, interpolation=bicubic) | hflip | "
     "normalize(half) | "
     "to(f16)",

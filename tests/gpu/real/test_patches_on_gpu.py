@@ -12,7 +12,17 @@ FIT = "resize_to_patches(16, max_patches=100)"
 QWEN = "resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=50176)"
 BLOCKS = "patches(14, order=blocks, frames=2, channels=first)"
 
+PILLOW = "interpolation=bicubic, exact=pillow"
+
 CASES = [
+    # exactly Pillow's: across first, down first, either by what is drawn, of a tile that was changed; and torchvision's
+    ("resize_to_patches(naflex, max_patches=100) | hflip | normalize(imagenet) | patches(16) | to(f16)", {"collate": {"image": "pack"}}),
+    (f"resize((32, 400), {PILLOW}) | hflip | patches(16) | to(u8)", {}),
+    (f"resize((48, 300), {PILLOW}) | color_jitter(0.4) | normalize(half) | to(f32)", {}),
+    ("random_resized_crop_to_patches(naflex, max_patches=90, ratio=(0.2, 5), interpolation=random) | hflip | normalize(half) | patches(16) | to(bf16)", {"collate": {"image": "pad"}}),
+    (f"random_resized_crop(90) | contrast(0.5) | resize((20, 80), {PILLOW}) | vflip | sharpness(2, p=1) | resize((50, 50), interpolation=lanczos, exact=pillow) | to(u8, hwc)", {}),
+    ("resize_to_patches(qwen2_vl, max_pixels=50176) | normalize(clip) | patches(qwen2_vl) | to(bf16)", {"collate": {"image": "pack"}}),
+    ("resize((40, 300), exact=torchvision) | to(u8)", {}),
     (f"{FIT} | hflip | normalize(imagenet) | patches(16) | to(f16)", {"collate": {"image": "pack"}}),
     (f"{FIT} | hflip | normalize(imagenet) | patches(16) | to(bf16)", {"collate": {"image": "pad"}}),
     (f"{FIT} | patches(16, channels=first) | to(f32)", {"collate": {"image": ("pad", 0, 100)}}),
