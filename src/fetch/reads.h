@@ -49,8 +49,8 @@ int stk_request_files_room(stk_request *r, uint64_t need, stk_error *err);
 void stk_request_files_end(stk_request *r);
 int stk_request_files_trim(stk_request *r);
 void stk_request_files_close(stk_request *r);
-/* At the end of a request: releases its blocks, its own files, those that lists name, and the buffer
- * of the first stage. */
+/* At the end of a request: releases its blocks, its own files, those that lists name, and the
+ * buffer of the first stage. */
 void stk_request_let_go(stk_request *r);
 
 #endif

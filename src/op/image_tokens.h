@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* image_tokens.h - rows of tokens with a placeholder for each picture: how many tokens each
  * placeholder becomes, and the position of every token, by the rules of Qwen-VL.  Rows call it,
- * when the sizes of their pictures are known (row/row_pictures.c). */
+ * when the sizes of their pictures are known (row/row_image_tokens.c). */
 #ifndef STOKER_OP_IMAGE_TOKENS_H
 #define STOKER_OP_IMAGE_TOKENS_H
 

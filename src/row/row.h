@@ -529,7 +529,12 @@ int stk_row_runs(const stk_chain *c);
 int stk_length_note(const stk_row *x, int64_t len);
 /* row_picture.c: the size of the picture in x->req->want[x->output].bytes after its geometry. */
 int stk_picture_size(stk_row *x, uint32_t size[2], stk_error *err);
-/* row_pictures.c: replaces *row, the tokens of a text, by the tokens of text and pictures. */
+/* row_pictures.c: the grids of an output's pictures in the current row.  NULL: no memory. */
+stk_grid_list *stk_row_grids_of(stk_row *x, uint32_t output, stk_error *err);
+/* 1: lengths are measured, and the size of this output's pictures is random.  Then each counts as
+ * the most that its rule gives, since another epoch draws another size. */
+int stk_row_counts_most(const stk_plan *p, uint32_t output);
+/* row_image_tokens.c: replaces *row, the tokens of a text, by the tokens of text and pictures. */
 int stk_row_image_tokens(stk_row *x, const stk_step *s, stk_value_row *row, stk_error *err);
 /* row_packed.c: puts the part x->piece of a sample's numbers in its place. */
 int stk_packed_put(stk_row *x, const stk_value_row *row, stk_error *err);
