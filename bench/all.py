@@ -64,7 +64,7 @@ BENCHES = {
     "sound": Bench("bench-sound ROUNDS=5", "sound-0.3.txt", "2026-11-19", "2009c58d", EPYC),
     "video": Bench("bench-video ROUNDS=2", "video-0.3.txt", "2026-11-19", "9473dc15", EPYC),
     "native": Bench("bench-native", "native-0.3.txt", "2026-11-19", "9473dc15", EPYC),
-    "gpu-images": Bench("gpu-bench ONLY=images", "gpu-images-0.1.txt", "2026-11-15", "983b1ae7", H200),
+    "gpu-images": Bench("gpu-bench ONLY=images", "gpu-images-0.3-ab.txt", "2026-11-19", "6826aa75", H200),
     "gpu-dino": Bench("gpu-bench ONLY=dino", "gpu-dino-0.2.txt", "2026-11-16", "bdc9e5bd", H200),
     "gpu-video": Bench("gpu-bench ONLY=video", "gpu-video-0.3.txt", "2026-11-19", "167e7df8", H200),
 }
@@ -108,7 +108,7 @@ CLAIMS = [
         "torchcodec": r"^  torchcodec, [\w ]+ +<N> frames/s", "PyAV": r"^  PyAV, per clip +<N> frames/s", "decord2": r"^  decord2, [\w ]+ +<N> frames/s"}, "frames/s"),
     Claim("pictures as 576 patches, one core", "native", r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  stoker +<N> pictures/s", {
         "timm": r"^NaFlex, 576 patches, .*\n(?:.*\n)*?  timm NaFlex +<N> pictures/s"}, "pictures/s", readme=True),
-    Claim("JPEG crops on one H200, with seek points (version 0.1)", "gpu-images", r"^Stoker, GPU decode, seek points +<N> img/s", {
+    Claim("JPEG crops on one H200, with seek points", "gpu-images", r"^Stoker, GPU decode, seek points +<N> img/s", {
         "nvJPEG, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s", readme=True),
     Claim("the same without seek points", "gpu-images", r"^Stoker, GPU decode, no seek points +<N> img/s", {
         "nvJPEG's engines, decoding alone": r"^nvJPEG HARDWARE, decode alone +<N> img/s"}, "pictures/s"),
