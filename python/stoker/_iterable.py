@@ -148,8 +148,9 @@ class Cursor:
         """From the iterator to what is kept, where no signal's handler can come between."""
         before = len(self._cached)
         self._seed()
+        taken = itertools.chain(itertools.islice(self._source, 1), (_END,))     # not below: a handler that raises there is not the data set's
         try:
-            self._cached.extend(itertools.chain(itertools.islice(self._source, 1), (_END,)))
+            self._cached.extend(taken)
         except BaseException as e:
             if not self._cached or self._cached[-1] is not _END:    # else a handler raised, after it
                 self._broke = e

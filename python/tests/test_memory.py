@@ -54,7 +54,7 @@ def test_a_picture_that_never_fits(folder, tmp_path):
                        memory_limit="100MB") as loader, pytest.raises(stoker.StokerError) as caught:
         for _ in loader:
             pass
-    assert "takes 677 MB" in str(caught.value) and "which is 100 MB" in str(caught.value)
+    assert "takes 678 MB" in str(caught.value) and "which is 100 MB" in str(caught.value)
     assert "key 0001" in str(caught.value) and caught.value.code == "ELIMIT"
 
 

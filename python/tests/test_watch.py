@@ -129,6 +129,7 @@ def test_a_slow_collate_function_is_named(kind):
     assert 1 <= found.gain_low <= found.gain and f"{found.gain:.2f}x" in found.sentence
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("kind", OURS)
 def test_a_lock_that_workers_share_is_named(kind):
     found = blamed(stoker.watch(OURS[kind](Locked(), batch_size=4, num_workers=4)))

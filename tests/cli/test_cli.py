@@ -163,7 +163,7 @@ def test_ops_json(stoker):
     found = json.loads(stoker("ops", "--json").raw)
     assert list(found) == ["sources", "formats", "data", "codecs", "decoders", "ops"]
     crop = next(op for op in found["ops"] if op["name"] == "random_resized_crop")
-    assert [a["name"] for a in crop["args"]] == ["size", "scale", "ratio", "interpolation", "antialias"]
+    assert [a["name"] for a in crop["args"]] == ["size", "scale", "ratio", "interpolation", "antialias", "exact"]
     assert crop["args"][0]["required"] and crop["args"][0]["default"] is None
     assert crop["args"][1]["default"] == "(0.08, 1)"
     only = json.loads(stoker("ops", "hflip", "--json").raw)

@@ -514,7 +514,8 @@ SIZED = "resize_to_patches(14, merge=2, min_pixels=3136, max_pixels=40000) | pat
 def test_planning_reads_the_heads_of_listed_pictures(heads, data):
     root = f'(root="{heads}/files")' if data == "files" else ""
     chain = f"from(json) | pictures{root} | {SIZED}"
-    plain = list(stoker.Loader(str(heads / f"{data}.tar"), {"x": chain}, num_workers=1, batch_size=1, collate="list"))
+    with stoker.Loader(str(heads / f"{data}.tar"), {"x": chain}, num_workers=1, batch_size=1, collate="list") as loader:    # closed: it reads ahead
+        plain = list(loader)
     want = [int(np.prod(b.grid["x"].numpy(), axis=1).sum()) for b in plain]
     whole = sum(p.stat().st_size for p in (heads / "files").iterdir())
     before = read_bytes()

@@ -58,18 +58,18 @@ def batches(loader):
 OPTIONS = {"max_tokens": 2500, "collate": "pack", "shuffle": True, "seed": 4, "num_workers": 0}
 
 
-def planned_by_heads(proxy, url, chats):
+def planned_by_heads(proxy, url, chats, store=None):
     """What opening the loader reads is the heads, and its batches are those of the local file."""
     subprocess.run([os.environ["STOKER_CLI"], "index", url], check=True, stdout=subprocess.DEVNULL)
     before = sum(proxy.sizes)
-    with stoker.Loader(url, FIELDS, **OPTIONS) as loader:
+    with stoker.Loader(url, FIELDS, store=store, **OPTIONS) as loader:
         planned = sum(proxy.sizes) - before
         far = batches(loader)
     whole = sum(proxy.sizes) - before - planned
     assert planned <= sum(COUNTS) * HEAD + len(COUNTS) * (HEAD + 1024), (planned, whole)
     assert planned < whole / 10
     before = sum(proxy.sizes)
-    with stoker.Loader(url, FIELDS, **OPTIONS):                     # what was found is stored beside the index
+    with stoker.Loader(url, FIELDS, store=store, **OPTIONS):                     # what was found is stored beside the index
         assert sum(proxy.sizes) == before
     with stoker.Loader(str(chats), FIELDS, **OPTIONS) as loader:
         assert batches(loader) == far and len(far) > 2
@@ -80,24 +80,23 @@ def test_a_budget_is_planned_by_the_heads_of_pictures(web, chats):
         planned_by_heads(proxy, f"http://127.0.0.1:{proxy.port}/{chats.name}", chats)
 
 
-@pytest.fixture(scope="module")
-def front(swift):
-    """A proxy that S3 is reached by: one for all, as a process asks its environment once."""
+@pytest.fixture
+def s3(swift, monkeypatch):
+    """A proxy that S3 is reached by; the environment is for the command, as a process asks its own once."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test:tester")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with faults.Proxy(swift.port) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
         yield proxy
 
 
-@pytest.fixture
-def s3(front, monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test:tester")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{front.port}")
-    return front
+def store_of(proxy):
+    return stoker.Store(endpoint=f"http://127.0.0.1:{proxy.port}", credentials={"access_key": "test:tester", "secret_key": "testing"})
 
 
 def test_a_budget_is_planned_by_the_heads_of_pictures_on_s3(swift, s3, chats):
     swift.put("data", "pictures/chats.tar", chats.read_bytes())
-    planned_by_heads(s3, "s3://data/pictures/chats.tar", chats)
+    planned_by_heads(s3, "s3://data/pictures/chats.tar", chats, store_of(s3))
 
 
 def test_lists_of_files_on_s3(swift, s3, chats, tmp_path):
@@ -123,7 +122,7 @@ def test_lists_of_files_on_s3(swift, s3, chats, tmp_path):
     whole = sum(p.stat().st_size for p in (tmp_path / "files").iterdir())
     subprocess.run([os.environ["STOKER_CLI"], "index", "s3://data/pictures/lists.tar"], check=True, stdout=subprocess.DEVNULL)
     before = sum(s3.sizes)
-    with stoker.Loader("s3://data/pictures/lists.tar", fields("s3://data/pictures/files"), **OPTIONS) as loader:
+    with stoker.Loader("s3://data/pictures/lists.tar", fields("s3://data/pictures/files"), store=store_of(s3), **OPTIONS) as loader:
         planned = sum(s3.sizes) - before
         far = batches(loader)
     assert planned < whole / 4 and sum(s3.sizes) - before - planned >= whole, (planned, whole)
