@@ -50,7 +50,8 @@ def test_an_error_that_passes(shards, kind, error):
             continue                            # the function runs in another thread
         fault = FAULTS[error](Path(shards[0]).parent)
         try:
-            survives(lambda f: seen_as(view, loader(shards, f, {**KINDS[kind], "num_workers": workers})), fault)
+            survives(lambda f: seen_as(view, loader(shards, f, {**KINDS[kind], "num_workers": workers})), fault,
+                     ahead=KINDS[kind].get("streams", 1) - 1 if error == "store" else 0)
         finally:
             fault.close()
 

@@ -127,7 +127,7 @@ int stk_named_begin(const stk_named *at, const stk_place *place, stk_file **out,
     *out = NULL;
     STK_TRY(path_of(at, place, path, &len_root, err));
     if (path[0] != '/')
-        rc = stk_url_open(STK_URL(path, NULL), out, err);
+        rc = stk_url_open(STK_URL(path, at->data->store), out, err);
     else if (place->listed)
         rc = stk_source_local.open(STK_URL(path, NULL), out, err);
     else
