@@ -61,7 +61,7 @@ BENCHES = {
     "stores": Bench("bench-stores ROUNDS=3", "stores-0.2.txt", "2026-11-16", "94b13deb"),
     "ranges": Bench("bench-ranges", "ranges-0.3.txt", "2026-11-19", "d99e1402", BUSY),
     "prepare": Bench("bench-prepare", "prepare-0.2.txt", "2026-11-16", "c8b783e3"),
-    "sound": Bench("bench-sound ROUNDS=5", "sound-0.3.txt", "2026-11-19", "2009c58d", EPYC),
+    "sound": Bench("bench-sound ROUNDS=5", "sound-0.3.txt", "2026-11-20", "cdb8a022", EPYC),
     "video": Bench("bench-video ROUNDS=2", "video-0.3.txt", "2026-11-19", "faf3bcbd", EPYC),
     "native": Bench("bench-native", "native-0.3.txt", "2026-11-19", "faf3bcbd", EPYC),
     "gpu-images": Bench("gpu-bench ONLY=images", "gpu-images-0.3-ab.txt", "2026-11-19", "6826aa75", H200),
